@@ -19,7 +19,7 @@ from bench.measure import Row, in_turns, microseconds, percentile
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.operations.engram_queries import QueryEngrams
-from engrambus.operations.people import AddAgent
+from engrambus.operations.runs import AddAgent
 
 PACED_SECONDS = 10
 PACED_RATE = 200

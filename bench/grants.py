@@ -10,7 +10,7 @@ from biscuit_auth import AuthorizerBuilder, Biscuit
 
 from bench.measure import Row, at_most, in_turns, microseconds, percentile
 from engrambus.evidence.pointers import parse_ref
-from engrambus.policy.grants import GrantKey, Spent, attenuate, check_spend, issue, verify
+from engrambus.policy.grants import BlockSpending, GrantKey, GrantUse, attenuate, check_spend, issue_token, verify_token
 
 CHECKS = 2000
 DEPTHS = (1, 3, 8)
@@ -29,11 +29,12 @@ def grant_rows() -> list[Row]:
     """Signatures, limits and spending of a chain, against Biscuit opening the same token and running its checks."""
     key = GrantKey(SECRET)
     target = f"repo:src/ledger/reservation.py#L1-L220@{_SHA}"
-    asked = parse_ref(f"repo:src/ledger/reservation.py#L10-L20@{_SHA}")
+    address = parse_ref(f"repo:src/ledger/reservation.py#L10-L20@{_SHA}")
 
     def ours(token: str, key: GrantKey) -> None:
-        grant = verify(key, token, pointer=asked, lineage=("dev", "lead"), project="p", run="r", now=1, tokens=100)
-        check_spend(grant, {block.block_id: Spent(tokens=1, uses=1) for block in grant.blocks}, 100)
+        use = GrantUse(pointer=address, lineage=("dev", "lead"), project="p", run="r", now_us=1, tokens=100)
+        grant = verify_token(key, token, use)
+        check_spend(grant, {block.block_id: BlockSpending(tokens=1, uses=1) for block in grant.blocks}, 100)
 
     def raw(biscuit: str) -> None:
         builder: Any = AuthorizerBuilder(_FACTS, {"target": target})
@@ -42,7 +43,7 @@ def grant_rows() -> list[Row]:
         builder.set_limits(limits)
         builder.build(Biscuit.from_base64(biscuit, key.public)).authorize()
 
-    token = issue(
+    token = issue_token(
         key,
         grant_id="g",
         project="p",
@@ -52,7 +53,7 @@ def grant_rows() -> list[Row]:
         pointer=target,
         cap_tokens=500,
         uses=3,
-        expires_at=2,
+        expires_us=2,
         intended_use="Confirm that reservations are atomic.",
     )
     rows = []
@@ -74,7 +75,7 @@ def grant_rows() -> list[Row]:
                 Row("grant", f"{what}, shown first, p50", microseconds(cold), theirs, *at_most(cold / beside, 1.25)),
                 Row("grant", f"{what}, shown again, p50", microseconds(known), theirs, f"{known / beside:.2f} ×", *bar),
             ]
-        token = attenuate(token, child="dev", cap_tokens=500 - depth, uses=2, max_depth=max(DEPTHS) + 1)
+        token = attenuate(token, child="dev", cap_tokens=500 - depth, uses=2, max_blocks=max(DEPTHS) + 1)
     return rows
 
 

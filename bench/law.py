@@ -13,9 +13,9 @@ from bench.measure import Row, microseconds, percentile, sample
 from engrambus.core import estimate_tokens
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
 from engrambus.operations import OPERATIONS
+from engrambus.operations.admin import ApplyPolicy
 from engrambus.operations.messages import SendMessage
-from engrambus.operations.people import AddAgent
-from engrambus.operations.upkeep import ApplyPolicy
+from engrambus.operations.runs import AddAgent
 
 MESSAGES = 150
 ENGRAMS = 12

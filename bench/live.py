@@ -21,7 +21,7 @@ from bench.edges import COMMAND, PACED_RATE, at_a_steady_rate, connect, free_por
 from bench.measure import Row, microseconds, percentile
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
-from engrambus.operations.people import AddAgent
+from engrambus.operations.runs import AddAgent
 
 LISTENERS = 200
 CLIENTS = 4

@@ -23,8 +23,8 @@ from engrambus.policy import (
     RunOpened,
     TokenKey,
     create_project,
+    exclude_from_git,
     find_project,
-    keep_out_of_git,
 )
 from engrambus.policy.grants import GrantKey
 from engrambus.settings import Settings
@@ -62,8 +62,8 @@ def init_project(
         project, before = find_project(start), refusal
     create_store(project.catalog, project=project.project_id, now_us=clock.now())
     project = find_project(start)  # when two are making it at once, the journal says whose it became
-    keep_out_of_git(project)
-    TokenKey.at(settings.key_folder(project.project_id))
+    exclude_from_git(project)
+    TokenKey.load(settings.key_folder(project.project_id))
     run = new_ulid(clock.now(), randomness)
 
     def open_first_run(view: View) -> tuple[list[RunOpened], None]:
@@ -102,8 +102,8 @@ def open_project(
         store=store,
         evidence=_evidence(project, repositories, store, tuple_space),
         project_files=project_files,
-        key=TokenKey.at(settings.key_folder(project.project_id)),
-        grant_key=GrantKey.at(settings.key_folder(project.project_id)),
+        key=TokenKey.load(settings.key_folder(project.project_id)),
+        grant_key=GrantKey.load(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
         cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),

@@ -82,8 +82,8 @@ def test_a_query_loads_no_more_than_it_needs(desk: Desk) -> None:
         ),
         (
             {"hook_event_name": "SubagentStop", "agent_id": "a", "last_assistant_message": PROSE},
-            "answers",
-            {"engrambus.operations.messages"},
+            "messages",
+            {"engrambus.operations.engrams"},
         ),
     ],
     ids=lambda each: each["hook_event_name"] if isinstance(each, dict) else "",

@@ -16,10 +16,10 @@ from engrambus.edges.cli.show import renderer
 from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway.ports import Finding
 from engrambus.operations import OPERATIONS
+from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
 from engrambus.operations.engram_queries import QueryAnswer
-from engrambus.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
 from engrambus.operations.pointers import LinkAnswer
-from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
+from engrambus.operations.runs import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
 from tests.cli.runner import Desk
 
 HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7f"

@@ -29,7 +29,7 @@ def main() -> None:
         for sample in wrong[:SHOWN]:
             print(f"--- {sample.kind}, {sample.origin}\n{sample.text[:600]}")
             for span in find_code(sample.text):
-                print(f"    {span.how}: {sample.text[span.start : span.end][:120]!r}")
+                print(f"    {span.kind}: {sample.text[span.start : span.end][:120]!r}")
         print()
 
 

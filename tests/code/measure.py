@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from engrambus.knowledge.messages import code_chars
+from engrambus.knowledge.messages import find_code
 from tests.code.paragraphs import prose
 from tests.code.snippets import Sample, snippets
 
@@ -24,13 +24,18 @@ class Count:
         return self.found / self.samples if self.samples else 0.0
 
 
+def count_code(text: str) -> int:
+    """How many characters of a text are code."""
+    return sum(span.end - span.start for span in find_code(text))
+
+
 def is_found(snippet: Sample) -> bool:
     """A snippet is found when at least half of it is covered; a touch somewhere would be too cheap."""
-    return code_chars(snippet.text) * 2 >= len(snippet.text.strip())
+    return count_code(snippet.text) * 2 >= len(snippet.text.strip())
 
 
 def is_accused(paragraph: Sample) -> bool:
-    return code_chars(paragraph.text) > 0
+    return count_code(paragraph.text) > 0
 
 
 @dataclass(slots=True)

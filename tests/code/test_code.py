@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.knowledge.messages import CodeSpan, code_chars, find_code
+from engrambus.knowledge.messages import CodeSpan, find_code
 from engrambus.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
 from tests.code import doc
+from tests.code.measure import count_code
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
 CODE = {
@@ -79,35 +80,35 @@ HOSTILE = {
 TEXTS = st.text() | st.text(alphabet="`~ \n\t+-@>ax_=(){};:'\"#/<.,0", max_size=300)
 
 
-def whats(text: str) -> list[tuple[str, str]]:
-    return [(span.how, text[span.start : span.end]) for span in find_code(text)]
+def find_kinds(text: str) -> list[tuple[str, str]]:
+    return [(span.kind, text[span.start : span.end]) for span in find_code(text)]
 
 
 @pytest.mark.parametrize("name", CODE)
 def test_pasted_code_is_found_without_any_mark(name: str) -> None:
-    assert code_chars(CODE[name]) * 2 >= len(CODE[name])
+    assert count_code(CODE[name]) * 2 >= len(CODE[name])
 
 
 @pytest.mark.parametrize("text", PROSE)
 def test_prose_about_code_passes(text: str) -> None:
-    assert whats(text) == []
+    assert find_kinds(text) == []
 
 
 def test_a_fence_makes_anything_code() -> None:
-    assert whats("See\n```\nhello there\n```\nend") == [("fenced", "hello there")]
-    assert whats("~~~ text\nhello\nthere") == [("fenced", "hello\nthere")]
-    assert whats("so ```print it``` is") == [("fenced", "print it")]
+    assert find_kinds("See\n```\nhello there\n```\nend") == [("fenced", "hello there")]
+    assert find_kinds("~~~ text\nhello\nthere") == [("fenced", "hello\nthere")]
+    assert find_kinds("so ```print it``` is") == [("fenced", "print it")]
 
 
 def test_an_expression_in_backticks_is_code_and_a_name_is_not() -> None:
-    assert whats("The bug is `return a + b * c` there.") == [("inline", "return a + b * c")]
-    assert whats("Use ``x = foo(y)`` instead.") == [("inline", "x = foo(y)")]
-    assert whats("Use `foo`, `a.b()` and `open(path, mode)`.") == []
+    assert find_kinds("The bug is `return a + b * c` there.") == [("inline", "return a + b * c")]
+    assert find_kinds("Use ``x = foo(y)`` instead.") == [("inline", "x = foo(y)")]
+    assert find_kinds("Use `foo`, `a.b()` and `open(path, mode)`.") == []
 
 
 def test_code_between_sentences_is_found_where_it_stands() -> None:
-    assert whats("The fix is small:\nx = compute(y)\nThen the tests pass.") == [("pasted", "x = compute(y)")]
-    assert whats("Look.\n\n    total = 0\n    for x in xs: total += x\n\nIt is slow.") == [
+    assert find_kinds("The fix is small:\nx = compute(y)\nThen the tests pass.") == [("pasted", "x = compute(y)")]
+    assert find_kinds("Look.\n\n    total = 0\n    for x in xs: total += x\n\nIt is slow.") == [
         ("indented", "    total = 0\n    for x in xs: total += x")
     ]
 
@@ -120,14 +121,14 @@ def test_code_between_sentences_is_found_where_it_stands() -> None:
     ],
 )
 def test_code_inside_a_sentence_is_found(text: str) -> None:
-    assert [span.how for span in find_code(text)] == ["pasted"]
-    assert code_chars(text) < len(text)
+    assert [span.kind for span in find_code(text)] == ["pasted"]
+    assert count_code(text) < len(text)
 
 
 def test_a_diff_is_called_one() -> None:
     text = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
     assert find_code(text) == [CodeSpan(0, len(text), "diff")]
-    assert [how for how, _ in whats("-    return a\n+    return a + 1")] == ["diff"]
+    assert [kind for kind, _ in find_kinds("-    return a\n+    return a + 1")] == ["diff"]
 
 
 @given(TEXTS)
@@ -137,7 +138,7 @@ def test_spans_are_sorted_inside_the_text_and_apart(text: str) -> None:
     for span in find_code(text):
         assert end <= span.start < span.end <= len(text)
         end = span.end
-    assert code_chars(text) <= len(text)
+    assert count_code(text) <= len(text)
     assert find_code(text) == find_code(text)
 
 
@@ -146,8 +147,8 @@ def test_spans_are_sorted_inside_the_text_and_apart(text: str) -> None:
 def test_a_fence_around_a_text_makes_it_code(text: str, fence: str) -> None:
     text = text.replace("`", "'").replace("~", "-")
     fenced = f"{fence}\n{text}\n{fence}"
-    assert [span.how for span in find_code(fenced)] == ["fenced"]
-    assert code_chars(fenced) >= len(text.strip())
+    assert [span.kind for span in find_code(fenced)] == ["fenced"]
+    assert count_code(fenced) >= len(text.strip())
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -205,7 +205,7 @@ def test_only_the_newest_events_of_calls_are_stored_for_followers(store: Store) 
         truncated: bool = False
 
     log = EventLog(store)
-    run = Run(run_id="run-1", goal="g", number=1, opened_at=0)
+    run = Run(run_id="run-1", goal="g", number=1, opened_us=0)
     caller = Caller(project=store.project, run=run, name="ada", role="tool")
     log.add_call("query_engrams", caller, 0, Request(), Answer())
     first = RecordingFollower(log)

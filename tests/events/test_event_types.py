@@ -29,8 +29,8 @@ from engrambus.knowledge.engrams import (
     Provenance,
 )
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
-from engrambus.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunEnded, RunOpened, TurnClosed
-from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
+from engrambus.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunClosed, RunOpened, TurnClosed
+from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
 
 PROJECT = "01K0000000000000000000000P"
 RUN = "01K0000000000000000000000A"
@@ -61,7 +61,7 @@ def events_of(*facts: Any) -> list[Event]:
 
 def caller(run: str = RUN, role: str = "programmer", number: int = 7) -> Caller:
     """Return a caller named bob."""
-    return Caller(project=PROJECT, run=Run(run_id=run, goal="g", number=number, opened_at=0), name="bob", role=role)
+    return Caller(project=PROJECT, run=Run(run_id=run, goal="g", number=number, opened_us=0), name="bob", role=role)
 
 
 FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
@@ -119,7 +119,7 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
             child="bob",
             cap_tokens=10,
             uses=2,
-            expires_at=1,
+            expires_us=1,
             intended_use="to see",
             by=BY,
         ),
@@ -128,12 +128,12 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         RUN,
     ),
     (
-        GrantSpent(grant_id="g1", block_id="b1", tokens=4, by=BY),
+        BlockDebited(grant_id="g1", block_id="b1", tokens=4, by=BY),
         "less.grant.spend",
         {"grant": "g1", "block": "b1", "tokens": 4},
         RUN,
     ),
-    (GrantRevoked(block_id="b1", run=RUN, by=BY), "less.grant.revoke", {"block": "b1"}, RUN),
+    (BlockRevoked(block_id="b1", run=RUN, by=BY), "less.grant.revoke", {"block": "b1"}, RUN),
     (
         {
             "fact": "message.accepted",
@@ -170,7 +170,7 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
     ),
     (TurnClosed(run=RUN, agent="ada", turn=3, why="asked"), "less.turn.close", {"turn": 3}, RUN),
     (RunOpened(run=RUN, goal="Move it all", by=BY), "less.run.open", {}, RUN),
-    (RunEnded(run=RUN, by=BY), "less.run.end", {}, RUN),
+    (RunClosed(run=RUN, by=BY), "less.run.end", {}, RUN),
     (
         AgentAdded(run=RUN, name="eve", role="tool", by=BY),
         "less.agent.add",
@@ -238,7 +238,7 @@ def test_a_brief_has_no_author() -> None:
 
 
 def test_facts_without_an_event_count_in_the_ids_of_others() -> None:
-    facts = [{"fact": "request.answered", "run": RUN}, {"fact": "not.yet.known"}, RunEnded(run=RUN, by=BY), {}]
+    facts = [{"fact": "request.answered", "run": RUN}, {"fact": "not.yet.known"}, RunClosed(run=RUN, by=BY), {}]
     assert [event.id for event in events_of(*facts)] == ["7.2"]
 
 
@@ -254,7 +254,7 @@ def test_events_are_visible_to_their_audience() -> None:
 
 
 def test_an_admins_action_without_a_run_is_visible_to_admins_only() -> None:
-    (event,) = events_of(GrantSpent(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
+    (event,) = events_of(BlockDebited(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
     assert event.audience == ADMINS_ONLY
     assert not filter_for(caller()).matches(event)
     assert filter_for(caller(role="admin")).matches(event)

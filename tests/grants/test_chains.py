@@ -1,4 +1,4 @@
-"""However a grant is passed on, nobody ever gets more than anyone before them."""  # EB-11
+"""Narrowing a grant never allows more than the token it was narrowed from."""  # EB-11
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from engrambus.errors import GrantRefusal, GrantTooDeep
 from engrambus.policy.grants import (
-    PointerTarget,
-    Spent,
+    BlockSpending,
     VerifiedGrant,
     attenuate,
     check_spend,
     debits,
-    read,
+    read_token,
 )
 from engrambus.policy.grants.keys import split
-from tests.grants.tree import HOUR, KEY, LINEAGES, NOON, PROJECT, RUN, SHA, ask, at, make, refusal
+from engrambus.policy.grants.targets import PointerTarget
+from tests.grants.samples import HOUR, KEY, LINEAGES, NOON, PROJECT, RUN, SHA, address, make_token, refusal_code, verify
 
 POINTERS = [f"repo:src/{path}{lines}@{SHA}" for path in ("a.py", "b/c.py") for lines in ("", "#L1-L9", "#L3-L5")]
 PREFIXES = [f"repo:{folder}*@{SHA}" for folder in ("", "src/", "src/b/")]
@@ -36,15 +36,15 @@ narrowings = st.fixed_dictionaries(
         ),
         "cap_tokens": st.integers(0, 12),
         "uses": st.integers(1, 5),
-        "expires_at": st.integers(NOON - 2, NOON + 2),
+        "expires_us": st.integers(NOON - 2, NOON + 2),
         "inline_code_chars": st.integers(0, 3),
     },
 ).filter(bool)
-questions = st.fixed_dictionaries(
+uses_of_grant = st.fixed_dictionaries(
     {
-        "pointer": st.none() | st.sampled_from(POINTERS).map(at),
+        "pointer": st.none() | st.sampled_from(POINTERS).map(address),
         "lineage": st.sampled_from(sorted(LINEAGES.values())),
-        "now": st.integers(NOON - 2, NOON + 2),
+        "now_us": st.integers(NOON - 2, NOON + 2),
         "tokens": st.integers(0, 12),
         "code_chars": st.integers(0, 3),
     }
@@ -52,51 +52,55 @@ questions = st.fixed_dictionaries(
 
 
 def narrowed(token: str, narrowing: dict[str, Any]) -> str:
-    """The token, narrowed."""
-    given_ = dict(narrowing)
-    kind, text = given_.pop("target", ("pointer", None))
-    return attenuate(token, **{kind: text}, **given_)
+    limits = dict(narrowing)
+    kind, text = limits.pop("target", ("pointer", None))
+    return attenuate(token, **{kind: text}, **limits)
 
 
-def chain(first: dict[str, Any], rest: list[dict[str, Any]]) -> list[str]:
-    """A grant and everything narrowed from it, each from the one before."""
+def chain(first: dict[str, Any], narrowed_by: list[dict[str, Any]]) -> list[str]:
+    """A grant and the tokens narrowed from it, each from the previous one."""
     changes: dict[str, Any] = {"cap_tokens": 10, "inline_code_chars": 2, "target": ("prefix", PREFIXES[0])} | first
     kind, text = changes.pop("target")
-    tokens = [make(**{"pointer": None, kind: text}, **changes)]
-    for narrowing in rest:
+    tokens = [make_token(**{"pointer": None, kind: text}, **changes)]
+    for narrowing in narrowed_by:
         tokens.append(narrowed(tokens[-1], narrowing))
     return tokens
 
 
-@given(first=narrowings, rest=st.lists(narrowings, max_size=7), question=questions)
+@given(first=narrowings, narrowed_by=st.lists(narrowings, max_size=7), use=uses_of_grant)
 def test_a_chain_allows_no_more_than_each_of_its_ancestors(
-    first: dict[str, Any], rest: list[dict[str, Any]], question: dict[str, Any]
+    first: dict[str, Any], narrowed_by: list[dict[str, Any]], use: dict[str, Any]
 ) -> None:
-    verdicts = [refusal(token, **question) is None for token in chain(first, rest)]
+    verdicts = [refusal_code(token, **use) is None for token in chain(first, narrowed_by)]
     assert verdicts == sorted(verdicts, reverse=True)
 
 
-@given(first=narrowings, rest=st.lists(narrowings, max_size=4), question=questions)
-def test_biscuit_itself_comes_to_the_same_verdict(
-    first: dict[str, Any], rest: list[dict[str, Any]], question: dict[str, Any]
+@given(first=narrowings, narrowed_by=st.lists(narrowings, max_size=4), use=uses_of_grant)
+def test_the_biscuit_engine_gives_the_same_result(
+    first: dict[str, Any], narrowed_by: list[dict[str, Any]], use: dict[str, Any]
 ) -> None:
-    for token in chain(first, rest):
-        assert (refusal(token, **question) is None) == engine_allows(token, question)
+    for token in chain(first, narrowed_by):
+        assert (refusal_code(token, **use) is None) == engine_allows(token, use)
 
 
-def engine_allows(token: str, question: dict[str, Any]) -> bool:
-    """What Biscuit's own engine makes of the signed checks, told which of their targets the pointer lies in."""
+def engine_allows(token: str, use: dict[str, Any]) -> bool:
+    """Run Biscuit's own engine on the signed checks, with the targets that cover the pointer as facts."""
     source = (
         "project({project}); run({run}); now({now}); tokens({tokens}); code({code}); allow if grant($a,$b,$c,$d,$e);"
     )
-    values: dict[str, Any] = {name: question[name] for name in ("now", "tokens")}
-    values |= {"project": PROJECT, "run": RUN, "code": question["code_chars"]}
+    values: dict[str, Any] = {
+        "now": use["now_us"],
+        "tokens": use["tokens"],
+        "project": PROJECT,
+        "run": RUN,
+        "code": use["code_chars"],
+    }
     builder: Any = AuthorizerBuilder(source, values)
-    for name in question["lineage"]:
+    for name in use["lineage"]:
         builder.add_code("lineage({name})", {"name": name})
-    for block in read(KEY, token).blocks:
+    for block in read_token(KEY, token).blocks:
         target = block.target
-        if target is not None and (question["pointer"] is None or target.covers(question["pointer"])):
+        if target is not None and (use["pointer"] is None or target.covers(use["pointer"])):
             kind = "pointer" if isinstance(target, PointerTarget) else "prefix"
             builder.add_code(f"{kind}({{text}})", {"text": target.text})
     limits = builder.limits()
@@ -109,77 +113,77 @@ def engine_allows(token: str, question: dict[str, Any]) -> bool:
     return True
 
 
-class Treasury(RuleBasedStateMachine):
-    """Tokens are passed on, spent and revoked in any order; the journal's debits are the only memory."""
+class GrantSpendingMachine(RuleBasedStateMachine):
+    """Tokens are narrowed, spent and revoked in any order; the debits are the only state."""
 
     tokens: Bundle[str] = Bundle("tokens")
-    dead: Bundle[str] = Bundle("dead")
+    revoked_tokens: Bundle[str] = Bundle("revoked_tokens")
 
     def __init__(self) -> None:
         super().__init__()
-        self.spent: dict[str, Spent] = {}
+        self.spent: dict[str, BlockSpending] = {}
         self.revoked: set[str] = set()
         self.limits: dict[str, tuple[int | None, int | None]] = {}
         self.clock = NOON
 
     @initialize(target=tokens, cap=st.integers(0, 20), uses=st.integers(1, 6))
-    def issued(self, cap: int, uses: int) -> str:
-        return self.known(make(prefix=PREFIXES[0], cap_tokens=cap, uses=uses, expires_at=NOON + 4 * HOUR))
+    def issue(self, cap: int, uses: int) -> str:
+        return self.record(make_token(prefix=PREFIXES[0], cap_tokens=cap, uses=uses, expires_us=NOON + 4 * HOUR))
 
     @rule(target=tokens, token=tokens, cap=st.none() | st.integers(0, 30), uses=st.integers(1, 9))
-    def passed_on(self, token: str, cap: int | None, uses: int) -> Any:
+    def narrow(self, token: str, cap: int | None, uses: int) -> Any:
         try:
-            return self.known(attenuate(token, cap_tokens=cap, uses=uses))
+            return self.record(attenuate(token, cap_tokens=cap, uses=uses))
         except GrantTooDeep:
-            assert len(read(KEY, token).blocks) == 8
+            assert len(read_token(KEY, token).blocks) == 8
             return multiple()
 
     @rule(token=tokens, amount=st.integers(0, 8))
-    def used(self, token: str, amount: int) -> None:
+    def use(self, token: str, amount: int) -> None:
         try:
-            grant = ask(token, pointer=at(POINTERS[0]), tokens=amount, now=self.clock)
+            grant = verify(token, pointer=address(POINTERS[0]), tokens=amount, now_us=self.clock)
             check_spend(grant, self.spent, amount, self.revoked)
-        except GrantRefusal as refused:
-            assert self.excuse(read(KEY, token), amount), refused  # noqa: PT017
+        except GrantRefusal as refusal:
+            assert self.must_refuse(read_token(KEY, token), amount), refusal  # noqa: PT017
             return
-        assert not self.excuse(grant, amount)
+        assert not self.must_refuse(grant, amount)
         for debit in debits(grant, amount, "dev"):
-            so_far = self.spent.get(debit.block_id, Spent())
-            self.spent[debit.block_id] = Spent(tokens=so_far.tokens + debit.tokens, uses=so_far.uses + 1)
+            so_far = self.spent.get(debit.block_id, BlockSpending())
+            self.spent[debit.block_id] = BlockSpending(tokens=so_far.tokens + debit.tokens, uses=so_far.uses + 1)
 
-    @rule(target=dead, token=consumes(tokens))
-    def taken_back(self, token: str) -> str:
-        self.revoked.add(read(KEY, token).blocks[-1].block_id)
+    @rule(target=revoked_tokens, token=consumes(tokens))
+    def revoke(self, token: str) -> str:
+        self.revoked.add(read_token(KEY, token).blocks[-1].block_id)
         return token
 
     @rule(hours=st.integers(0, 2))
     def time_passes(self, hours: int) -> None:
         self.clock += hours * HOUR // 2
 
-    @rule(token=dead)
-    def stays_dead(self, token: str) -> None:
-        before = dict(self.spent)
-        self.used(token, 0)
-        assert self.spent == before
+    @rule(token=revoked_tokens)
+    def a_revoked_token_stays_revoked(self, token: str) -> None:
+        previous = dict(self.spent)
+        self.use(token, 0)
+        assert self.spent == previous
 
     @invariant()
     def nothing_is_overspent(self) -> None:
         for block_id, (cap, uses) in self.limits.items():
-            so_far = self.spent.get(block_id, Spent())
+            so_far = self.spent.get(block_id, BlockSpending())
             assert cap is None or so_far.tokens <= cap
             assert uses is None or so_far.uses <= uses
 
-    def known(self, token: str) -> str:
-        for block in read(KEY, token).blocks:
+    def record(self, token: str) -> str:
+        for block in read_token(KEY, token).blocks:
             self.limits[block.block_id] = (block.cap_tokens, block.uses)
         return token
 
-    def excuse(self, grant: Any, amount: int) -> bool:
-        """Whether the model, which knows only sums, would refuse too."""
+    def must_refuse(self, grant: Any, amount: int) -> bool:
+        """True if the model, which only knows the totals, refuses too."""
         if self.clock >= NOON + 4 * HOUR:
             return True
         for block in grant.blocks:
-            so_far = self.spent.get(block.block_id, Spent())
+            so_far = self.spent.get(block.block_id, BlockSpending())
             if block.block_id in self.revoked or so_far.uses + 1 > block.uses:
                 return True
             if block.cap_tokens is not None and so_far.tokens + amount > block.cap_tokens:
@@ -187,11 +191,11 @@ class Treasury(RuleBasedStateMachine):
         return False
 
 
-TestTreasury = Treasury.TestCase
-TestTreasury.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestGrantSpending = GrantSpendingMachine.TestCase
+TestGrantSpending.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
-def test_a_verified_grant_is_a_value_of_its_own() -> None:
-    token = make()
-    assert isinstance(ask(token), VerifiedGrant)
-    assert not isinstance(read(KEY, token), VerifiedGrant)
+def test_only_a_checked_grant_is_a_verified_grant() -> None:
+    token = make_token()
+    assert isinstance(verify(token), VerifiedGrant)
+    assert not isinstance(read_token(KEY, token), VerifiedGrant)

@@ -1,4 +1,4 @@
-"""What a pointer or a prefix covers, decided on parsed addresses."""  # EB-11
+"""The addresses that a pointer or a prefix covers."""  # EB-11
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import RepoAddress, print_address
 from engrambus.policy.grants import read_pointer, read_prefix
-from tests.grants.tree import OTHER_SHA, SHA, ask, at, make, refusal
+from tests.grants.samples import OTHER_SHA, SHA, address, make_token, refusal_code, verify
 
 DIGEST = f"sha256:{'ab' * 32}"
 OTHER_DIGEST = f"sha256:{'cd' * 32}"
 
 
 @pytest.mark.parametrize(
-    ("granted", "asked", "covered"),
+    ("granted", "requested", "covered"),
     [
         # A file covers itself and any of its lines.
         (f"repo:src/a.py@{SHA}", f"repo:src/a.py@{SHA}", True),
@@ -68,15 +68,15 @@ OTHER_DIGEST = f"sha256:{'cd' * 32}"
         (f'repo:src/"); allow if true; ("@{SHA}', f'repo:src/"); allow if true; ("@{SHA}', True),
     ],
 )
-def test_a_pointer_covers(granted: str, asked: str, covered: bool) -> None:
+def test_a_pointer_target_covers_addresses(granted: str, requested: str, covered: bool) -> None:
     target = read_pointer(granted)
-    assert target.covers(at(asked)) is covered
+    assert target.covers(address(requested)) is covered
     if covered:
-        assert ask(make(pointer=granted), pointer=at(asked)).blocks[0].target == target
+        assert verify(make_token(pointer=granted), pointer=address(requested)).blocks[0].target == target
 
 
 @pytest.mark.parametrize(
-    ("granted", "asked", "covered"),
+    ("granted", "requested", "covered"),
     [
         (f"repo:src/auth/*@{SHA}", f"repo:src/auth/a.py@{SHA}", True),
         (f"repo:src/auth/*@{SHA}", f"repo:src/auth/deep/er/a.py#L3-L4@{SHA}", True),
@@ -107,16 +107,16 @@ def test_a_pointer_covers(granted: str, asked: str, covered: bool) -> None:
         (f"diff:src/*@{SHA}..{OTHER_SHA}", f"repo:src/a.py@{SHA}", False),
     ],
 )
-def test_a_prefix_covers(granted: str, asked: str, covered: bool) -> None:
+def test_a_prefix_target_covers_addresses(granted: str, requested: str, covered: bool) -> None:
     target = read_prefix(granted)
     assert target.text == granted
-    assert target.covers(at(asked)) is covered
+    assert target.covers(address(requested)) is covered
     if covered:
-        assert ask(make(prefix=granted), pointer=at(asked)).blocks[0].target == target
+        assert verify(make_token(prefix=granted), pointer=address(requested)).blocks[0].target == target
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         f"repo:src/auth/../secret.py@{SHA}",
         f"repo:src/auth/%2e%2e/secret.py@{SHA}",
@@ -129,9 +129,9 @@ def test_a_prefix_covers(granted: str, asked: str, covered: bool) -> None:
         f"repo:src/auth/@{SHA}",
     ],
 )
-def test_a_path_that_climbs_is_no_address_at_all(asked: str) -> None:
+def test_a_path_out_of_the_repository_is_not_an_address(requested: str) -> None:
     with pytest.raises(EngramBusError):
-        at(asked)
+        address(requested)
 
 
 @pytest.mark.parametrize(
@@ -161,16 +161,19 @@ def test_a_path_that_climbs_is_no_address_at_all(asked: str) -> None:
         f"repo:{'d/' * 150}*@{SHA}",
     ],
 )
-def test_what_is_not_a_prefix(prefix: str) -> None:
+def test_an_invalid_prefix_is_refused(prefix: str) -> None:
     with pytest.raises(EngramBusError):
-        make(prefix=prefix)
+        make_token(prefix=prefix)
 
 
-def test_a_url_whose_quote_would_change_it_cannot_be_granted() -> None:
+def test_a_url_that_changes_when_its_quote_is_encoded_cannot_be_granted() -> None:
     with pytest.raises(EngramBusError):
-        make(pointer=f'url:https://example.org/"a@{DIGEST}')
+        make_token(pointer=f'url:https://example.org/"a@{DIGEST}')
     with pytest.raises(EngramBusError):
-        ask(make(pointer=f"url:https://example.org/%22a@{DIGEST}"), pointer=at(f'url:https://example.org/"a@{DIGEST}'))
+        verify(
+            make_token(pointer=f"url:https://example.org/%22a@{DIGEST}"),
+            pointer=address(f'url:https://example.org/"a@{DIGEST}'),
+        )
 
 
 _segment = st.text(st.sampled_from('ab*". %~é'), min_size=1, max_size=3).filter(lambda text: text not in (".", ".."))
@@ -180,19 +183,19 @@ _files = st.builds(RepoAddress, path=_path, revision=st.just(SHA), lines=_lines)
 
 
 @given(folder=_path, file=_files)
-def test_a_prefix_covers_exactly_what_lies_beneath_it(folder: str, file: RepoAddress) -> None:
+def test_a_prefix_covers_exactly_the_files_below_it(folder: str, file: RepoAddress) -> None:
     text = print_address(RepoAddress(path=folder, revision=SHA))
     target = read_prefix(text.replace("@", "/*@"))
     beneath = file.path.split("/")[: folder.count("/") + 1] == folder.split("/") and len(file.path) > len(folder)
     assert target.covers(file) == beneath
 
 
-@given(granted=_files, asked=_files)
-def test_a_token_covers_what_its_pointer_covers(granted: RepoAddress, asked: RepoAddress) -> None:
-    own = set(range(*_span(granted)))
-    inside = granted.path == asked.path and own >= set(range(*_span(asked)))
-    token = make(pointer=print_address(granted))
-    assert refusal(token, pointer=asked) == (None if inside else "GRANT_WRONG_POINTER")
+@given(granted=_files, requested=_files)
+def test_a_token_covers_what_its_pointer_covers(granted: RepoAddress, requested: RepoAddress) -> None:
+    granted_lines = set(range(*_span(granted)))
+    inside = granted.path == requested.path and granted_lines >= set(range(*_span(requested)))
+    token = make_token(pointer=print_address(granted))
+    assert refusal_code(token, pointer=requested) == (None if inside else "GRANT_WRONG_POINTER")
 
 
 def _span(file: RepoAddress) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from engrambus.edges.http.server import make_server
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
-from engrambus.policy import ADMIN, Claims
+from engrambus.policy import ADMIN, TokenClaims
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 
@@ -55,8 +55,8 @@ class RunningServer:
     def sign(self, *, name: str = ADMIN, role: str = ADMIN, seconds: int = 3600, **claims: str) -> str:
         """Return a token; by default for an admin of the current run."""
         fields = {"project": self.gateway.store.project, "run": self.run, "parent": None, **claims}
-        expires_at = SystemClock().now() + seconds * SECOND_US
-        return self.gateway.key.sign(Claims(agent=name, role=role, expires_at=expires_at, **fields))  # type: ignore[arg-type]
+        expires_us = SystemClock().now() + seconds * SECOND_US
+        return self.gateway.key.sign(TokenClaims(agent=name, role=role, expires_us=expires_us, **fields))  # type: ignore[arg-type]
 
     @property
     def run(self) -> str:

@@ -59,7 +59,7 @@ def test_a_forged_token_is_refused(bus: RunningServer, tmp_path: Path) -> None:
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     scheme, real_payload, mac = bus.token.split(".")
     key = bus.gateway.key
-    bus.gateway.key = TokenKey.at(tmp_path)
+    bus.gateway.key = TokenKey.load(tmp_path)
     try:
         signed_with_another_key = bus.sign()
     finally:

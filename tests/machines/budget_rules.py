@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multi
 from engrambus.core import SECOND_US, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import DerefAnswer, Pointer
-from engrambus.policy.grants import attenuate, read
+from engrambus.policy.grants import attenuate, read_token
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.conformance.journal_figures import JournalFigures, check_figures
@@ -242,7 +242,7 @@ class BudgetRules(RuleBasedStateMachine):
         if len(token.blocks) >= 4:
             return multiple()
         text = attenuate(token.text, child=child, cap_tokens=cap, uses=uses)
-        last = read(self.harness.gateway.grant_key, text).blocks[-1]
+        last = read_token(self.harness.gateway.grant_key, text).blocks[-1]
         self.narrowed[last.block_id] = BlockLimits(cap, uses)
         block = Block(child, REFS, cap, uses, token.blocks[0].expires_at)
         return Token(text, token.grant_id, token.parent, (*token.blocks, block))

@@ -1,4 +1,4 @@
-"""Messages the tests share."""
+"""Messages that the tests share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from engrambus.core import SECOND_US
 from engrambus.errors import EngramBusError
-from engrambus.knowledge.messages import ChildMessage, MessageKind, ParentMessage, parse_message
+from engrambus.knowledge.messages import ChildMessage, Message, MessageKind, ParentMessage, parse_message
 
 SHA = "a1b2c3d4" * 5
-YEAR = 365 * 86_400 * SECOND_US
+YEAR_US = 365 * 86_400 * SECOND_US
 REF = f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"
 
 # The two examples of the specification, with the values it leaves open filled in.
@@ -56,27 +56,33 @@ INSTRUCTIONS:
 LEAST = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: {summary: All is well.}\n"
 
 
-def child(text: str, **options: Any) -> ChildMessage:
-    """A child's message, read."""
-    message = parse_message(text, "child", **{"max_ttl": YEAR, **options})
+def parse(text: str, kind: MessageKind, **options: Any) -> Message:
+    """Parse a text into a message; the first problem is raised."""
+    parsed = parse_message(text, kind, **{"max_ttl_us": YEAR_US, **options})
+    if parsed.message is None:
+        raise parsed.problems[0]
+    return parsed.message
+
+
+def parse_child(text: str, **options: Any) -> ChildMessage:
+    message = parse(text, "child", **options)
     assert isinstance(message, ChildMessage)
     return message
 
 
-def parent(text: str, **options: Any) -> ParentMessage:
-    """A parent's message, read."""
-    message = parse_message(text, "parent", **{"max_ttl": YEAR, **options})
+def parse_parent(text: str, **options: Any) -> ParentMessage:
+    message = parse(text, "parent", **options)
     assert isinstance(message, ParentMessage)
     return message
 
 
 def refusal(text: str, kind: MessageKind = "child", **options: Any) -> EngramBusError:
-    """Why a text is not taken."""
+    """The first problem of a text."""
     with pytest.raises(EngramBusError) as caught:
-        parse_message(text, kind, **{"max_ttl": YEAR, **options})
+        parse(text, kind, **options)
     return caught.value
 
 
 def engram(claim: str = "The gateway reserves twice.", ref: str = REF) -> str:
-    """One engram as an item of ENGRAMS."""
+    """An item of ENGRAMS."""
     return f'  - kind: fact\n    claim: "{claim}"\n    pointers: ["{ref}"]\n'

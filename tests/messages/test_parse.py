@@ -14,24 +14,24 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.messages import (
     MAX_MESSAGE_BYTES,
-    Budgets,
+    ChildBudgets,
     MessageKind,
-    Output,
-    message_object,
+    message_sections,
     parse_message,
     print_message,
-    read_message,
 )
+from engrambus.knowledge.messages.values import Output
 from tests.messages.samples import (
     LEAST,
     PUBLISHED_CHILD,
     PUBLISHED_PARENT,
     REF,
     SHA,
-    YEAR,
-    child,
+    YEAR_US,
     engram,
-    parent,
+    parse,
+    parse_child,
+    parse_parent,
     refusal,
 )
 
@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 class TestPublished:
     def test_a_childs_message(self) -> None:
-        message = child(PUBLISHED_CHILD)
+        message = parse_child(PUBLISHED_CHILD)
         assert (message.role, message.task_status) == ("programmer", "in_progress")
         (engram,) = message.engrams
         assert (engram.kind, engram.confidence, engram.ttl, engram.scope) == ("risk", 0.72, "P7D", "project")
@@ -53,10 +53,10 @@ class TestPublished:
         assert message.output.next == "Await grant or alternative pointers."
 
     def test_a_parents_message(self) -> None:
-        message = parent(PUBLISHED_PARENT)
+        message = parse_parent(PUBLISHED_PARENT)
         assert message.role == "manager"
         assert len(message.shared_brief_micro) == 2
-        assert message.budgets == Budgets(max_engrams=10, max_repo_spans=3, max_sam_items=2, max_inline_tokens=800)
+        assert message.budgets == ChildBudgets(max_engrams=10, max_repo_spans=3, max_sam_items=2, max_inline_tokens=800)
         assert (message.grants[0].budget_token, message.grants[0].cap_tokens) == ("EpIBCigKBWNoaWxk", 500)
         assert message.target_pointer_pack[0].type == "artifact"
         assert message.instructions == ("Confirm atomicity + idempotency; emit 3-5 Engrams max; no inline code.",)
@@ -64,16 +64,16 @@ class TestPublished:
     def test_the_examples_of_the_documentation(self) -> None:
         page = (ROOT / "docs" / "messages.md").read_text("utf-8")
         first, second = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-        assert print_message(child(first)) == first
-        assert print_message(parent(second)) == second
+        assert print_message(parse_child(first)) == first
+        assert print_message(parse_parent(second)) == second
 
     @pytest.mark.parametrize(("text", "kind"), [(PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent")])
     def test_json_says_the_same(self, text: str, kind: MessageKind) -> None:
-        message = parse_message(text, kind, max_ttl=YEAR)
+        message = parse(text, kind)
         for indent in (None, 2):
-            sent = json.dumps(message_object(message), indent=indent)
-            assert parse_message(sent, kind, max_ttl=YEAR) == message
-            assert parse_message(f"```json\n{sent}\n```", kind, max_ttl=YEAR) == message
+            sent = json.dumps(message_sections(message), indent=indent)
+            assert parse(sent, kind) == message
+            assert parse(f"```json\n{sent}\n```", kind) == message
 
     def test_every_field_of_an_engram_is_kept(self) -> None:
         text = LEAST + (
@@ -81,8 +81,8 @@ class TestPublished:
             f"    pointers: [{{type: repo, ref: '{REF}', digest: 'sha256:{'0' * 64}'}}]\n    confidence: 0.00001\n"
             "    tags: [a, 'b c']\n    hash_keys: ['service:gateway']\n    embedding_ref: store/1\n"
         )
-        message = child(text)
-        assert child(print_message(message)) == message
+        message = parse_child(text)
+        assert parse_child(print_message(message)) == message
         assert message.engrams[0].tags == ("a", "b c")
         assert message.engrams[0].confidence == 0.00001
 
@@ -115,7 +115,7 @@ class TestForgiven:
         ],
     )
     def test_the_same_message_in_other_clothes(self, text: str) -> None:
-        assert child(text) == child(LEAST)
+        assert parse_child(text) == parse_child(LEAST)
 
     @pytest.mark.parametrize(
         "written",
@@ -131,13 +131,13 @@ class TestForgiven:
         ],
     )
     def test_a_pointer_in_other_clothes(self, written: str) -> None:
-        assert child(LEAST + written).pointer_pack == (POINTER,)
+        assert parse_child(LEAST + written).pointer_pack == (POINTER,)
 
     @pytest.mark.parametrize(
         "pointers", [f"[{REF}]", REF, f"\n    - {REF}", f"[{{ref: {REF}}}]", f"{{type: repo, ref: {REF}}}"]
     )
     def test_the_pointers_of_an_engram_in_other_clothes(self, pointers: str) -> None:
-        message = child(
+        message = parse_child(
             f"{LEAST}ENGRAMS:\n  - kind: fact\n    claim: >\n      It holds\n      water.\n    pointers: {pointers}\n"
         )
         assert message.engrams[0].pointers == (POINTER,)
@@ -145,7 +145,7 @@ class TestForgiven:
 
     def test_a_reference_full_of_marks_needs_no_quotes(self) -> None:
         node = f"test:tests/test_x.py::test_y[a-1]@sha256:{'0' * 64}"
-        assert child(f"{LEAST}POINTER_PACK:\n  - {node}\n").pointer_pack == (Pointer(type="test", ref=node),)
+        assert parse_child(f"{LEAST}POINTER_PACK:\n  - {node}\n").pointer_pack == (Pointer(type="test", ref=node),)
 
     @pytest.mark.parametrize(
         ("written", "read"),
@@ -157,13 +157,14 @@ class TestForgiven:
         ],
     )
     def test_lines_in_other_clothes(self, written: str, read: tuple[str, ...]) -> None:
-        assert parent(f"ROLE: manager\n{written}").instructions == read
+        assert parse_parent(f"ROLE: manager\n{written}").instructions == read
         assert (
-            parent(f"ROLE: manager\n{written.replace('INSTRUCTIONS', 'SHARED_BRIEF_MICRO')}").shared_brief_micro == read
+            parse_parent(f"ROLE: manager\n{written.replace('INSTRUCTIONS', 'SHARED_BRIEF_MICRO')}").shared_brief_micro
+            == read
         )
 
     def test_one_engram_and_one_request_without_a_list(self) -> None:
-        message = child(
+        message = parse_child(
             f"{LEAST}ENGRAMS: {{kind: fact, claim: It holds., pointers: {REF}}}\n"
             f"DEREF_REQUESTS: {{pointer: {REF}, reason: Why not}}"
         )
@@ -171,7 +172,7 @@ class TestForgiven:
         assert message.deref_requests[0].pointer == POINTER
 
     def test_the_role_of_the_sender(self) -> None:
-        assert child(LEAST, role="programmer").role == "programmer"
+        assert parse_child(LEAST, role="programmer").role == "programmer"
 
     def test_any_one_section_makes_a_parents_message(self) -> None:
         for section in (
@@ -180,7 +181,7 @@ class TestForgiven:
             f"TARGET_POINTER_PACK: {REF}",
             "INSTRUCTIONS: x",
         ):
-            parent(f"ROLE: manager\n{section}")
+            parse_parent(f"ROLE: manager\n{section}")
 
 
 class TestRefused:
@@ -326,8 +327,8 @@ class TestRefused:
 
     def test_the_projects_ceiling_holds_in_messages(self) -> None:
         text = f"{LEAST}ENGRAMS:\n{engram()}    ttl: P2D\n"
-        assert child(text).engrams[0].ttl == "P2D"
-        assert refusal(text, max_ttl=YEAR // 365).code == "TTL_TOO_LONG"
+        assert parse_child(text).engrams[0].ttl == "P2D"
+        assert refusal(text, max_ttl_us=YEAR_US // 365).code == "TTL_TOO_LONG"
 
     def test_another_role_than_the_senders(self) -> None:
         problem = refusal(LEAST, role="manager")
@@ -335,14 +336,14 @@ class TestRefused:
 
     def test_everything_wrong_is_found_at_once(self) -> None:
         text = f"{LEAST}NOTES: x\nENGRAMS:\n{engram('')}{engram()}{engram('x' * 501)}POINTER_PACK: [x]\n"
-        reading = read_message(text, "child", max_ttl=YEAR)
+        reading = parse_message(text, "child", max_ttl_us=YEAR_US)
         assert reading.message is None
         assert [problem.code for problem in reading.problems] == [
             "MESSAGE_SECTION_UNKNOWN", "CLAIM_EMPTY", "CLAIM_TOO_LONG", "POINTER_SYNTAX",
         ]  # fmt: skip
         assert len(reading.parts["engrams"]) == 1
         assert reading.parts["output"] == Output(summary="All is well.")
-        assert reading.sent["ENGRAMS"] == 3
+        assert reading.item_counts["ENGRAMS"] == 3
 
 
 class TestHostile:
@@ -402,8 +403,8 @@ class TestHostile:
 def check_total(text: str, kind: MessageKind) -> None:
     """A text is refused by name, or it is a message that survives being printed."""
     try:
-        message = parse_message(text, kind, max_ttl=YEAR)
+        message = parse(text, kind)
     except EngramBusError as problem:
         json.dumps(problem.problem()).encode()
         return
-    assert parse_message(print_message(message), kind, max_ttl=YEAR) == message
+    assert parse(print_message(message), kind) == message

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.knowledge.engrams import KINDS
-from engrambus.knowledge.messages import STATUSES, Budgets, MessageKind, message_object, parse_message, print_message
+from engrambus.knowledge.messages import (
+    STATUSES,
+    ChildBudgets,
+    MessageKind,
+    message_sections,
+    print_message,
+)
 from engrambus.policy import ROLES
-from tests.messages.samples import PUBLISHED_CHILD, PUBLISHED_PARENT, SHA, YEAR
+from tests.messages.samples import PUBLISHED_CHILD, PUBLISHED_PARENT, SHA, parse
 
 texts = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029")
@@ -62,7 +68,7 @@ grants = st.fixed_dictionaries(
     {"budget_token": texts, "pointer": pointers, "cap_tokens": st.integers(1, 2**53)},
 )
 budgets = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(Budgets.__struct_fields__, st.none() | st.integers(0, 2**53))
+    {}, optional=dict.fromkeys(ChildBudgets.__struct_fields__, st.none() | st.integers(0, 2**53))
 )
 parents = st.fixed_dictionaries(
     {"ROLE": st.sampled_from(ROLES), "INSTRUCTIONS": texts | some(texts, 1)},
@@ -77,13 +83,13 @@ parents = st.fixed_dictionaries(
 
 def check_identity(sent: dict[str, Any], kind: MessageKind) -> None:
     """JSON, printed YAML and printed JSON all read as one message, and printing has one form."""
-    message = parse_message(json.dumps(sent, ensure_ascii=len(sent) % 2 == 0), kind, max_ttl=YEAR)
+    message = parse(json.dumps(sent, ensure_ascii=len(sent) % 2 == 0), kind)
     printed = print_message(message)
-    assert parse_message(printed, kind, max_ttl=YEAR) == message
-    assert parse_message(f"```yaml\n{printed}```", kind, max_ttl=YEAR) == message
-    assert parse_message(json.dumps(message_object(message)), kind, max_ttl=YEAR) == message
-    assert parse_message(print_message(message), kind, max_ttl=YEAR) == message
-    assert print_message(parse_message(printed, kind, max_ttl=YEAR)) == printed
+    assert parse(printed, kind) == message
+    assert parse(f"```yaml\n{printed}```", kind) == message
+    assert parse(json.dumps(message_sections(message)), kind) == message
+    assert parse(print_message(message), kind) == message
+    assert print_message(parse(printed, kind)) == printed
 
 
 @given(children)
@@ -100,5 +106,5 @@ def test_the_published_form_is_what_is_printed() -> None:
     """Besides indentation and the case of the role, which the specification leaves open."""
     kinds: tuple[tuple[str, MessageKind], ...] = ((PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent"))
     for text, kind in kinds:
-        printed = print_message(parse_message(text, kind, max_ttl=YEAR))
+        printed = print_message(parse(text, kind))
         assert [line.strip() for line in printed.splitlines()][1:] == [line.strip() for line in text.splitlines()][1:]

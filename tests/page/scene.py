@@ -24,10 +24,11 @@ from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.gateway.declare import operation
 from engrambus.gateway.events import filter_for
 from engrambus.knowledge.engrams import posted_keys, prepare, put_all
-from engrambus.knowledge.messages import find_excess, measure
+from engrambus.knowledge.messages import check_budget, measure
 from engrambus.operations import OPERATIONS
-from engrambus.policy import check_may_deref, check_tokens, present_turn, shared_scopes
-from engrambus.policy.grants import check_deref, check_spend, verify
+from engrambus.policy import check_tokens, present_turn, shared_scopes
+from engrambus.policy.grants import check_deref, check_spend, verify_token
+from engrambus.policy.turns import check_may_deref
 from engrambus.settings import Settings
 from engrambus.testing import StoreConformance
 from tests.projects import Repository, commit_files, git, make_gateway
@@ -58,7 +59,7 @@ CLAIMS: tuple[tuple[str, str, str, Source], ...] = (
      present_turn),
     ("kai", "perf", "A query over HTTP adds less than a millisecond to the same query in process.",
      OperationEndpoint.__call__),
-    ("ida", "todo", "Count what a broadcast costs each child, not only its sender.", find_excess),
+    ("ida", "todo", "Count what a broadcast costs each child, not only its sender.", check_budget),
     ("tests", "test", "2,000 steps of the state machine gave the same answers on both back ends.", StoreConformance),
     ("lead", "policy", "The scopes org and global stay closed until an admin opens them.", shared_scopes),
     ("nora", "decision", "A grant holds for its child without the token; the token is only for passing on less.",
@@ -73,7 +74,7 @@ CLAIMS: tuple[tuple[str, str, str, Source], ...] = (
     ("kai", "risk", "A reader that accepts no data for ten seconds is cut off, as a laptop that slept may be.",
      StreamLimits),
     ("emil", "fact", "Spending debits every block of a grant; revoking one revokes all that were narrowed from it.",
-     verify),
+     verify_token),
     ("nora", "fact", "Tokens are counted on the message as it was sent, since that is what its reader pays.", measure),
     ("ida", "perf", "Thirty-two postings enter the index at a time, much faster than one by one.", posted_keys),
     ("lead", "constraint", "A refused call changes nothing: when a check raises, no fact is written.", put_all),

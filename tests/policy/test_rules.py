@@ -18,17 +18,16 @@ from engrambus.policy import (
     Caller,
     Policy,
     Run,
-    check_below,
     check_descends,
     check_may_write,
-    check_name,
     read_policy,
     space_of,
     visible_spaces,
 )
+from engrambus.policy.identity import check_below, check_name
 from engrambus.policy.project import _POLICY as POLICY_TEMPLATE
 
-RUN = Run(run_id="01KDVP9R000000000000000000", goal="g", number=7, opened_at=0)
+RUN = Run(run_id="01KDVP9R000000000000000000", goal="g", number=7, opened_us=0)
 LADDER = ["programmer", "manager", "director", "architect"]
 
 
@@ -197,9 +196,9 @@ def test_spaces() -> None:
     assert visible_spaces(ada, "global") == ()
 
 
-def test_scopes_that_are_off_cannot_be_written() -> None:
+def test_scopes_that_are_not_enabled_cannot_be_written() -> None:
     for scope in ("org", "global"):
-        with pytest.raises(ScopeForbidden, match="switched off"):
+        with pytest.raises(ScopeForbidden, match="not enabled"):
             check_may_write(DEFAULT_POLICY, caller("ada", "architect"), scope)
     for role in ROLES:
         check_may_write(DEFAULT_POLICY, caller("x", role), "run")

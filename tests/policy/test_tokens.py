@@ -14,32 +14,32 @@ from hypothesis import strategies as st
 
 from engrambus.core import SECOND_US
 from engrambus.errors import FormatUnknown, TokenExpired, TokenInvalid
-from engrambus.policy import Claims, TokenKey
+from engrambus.policy import TokenClaims, TokenKey
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 KEY = TokenKey(bytes(range(32)))
-CLAIMS = Claims(
+CLAIMS = TokenClaims(
     agent="ada",
     role="programmer",
     parent="mia",
     project=PROJECT,
     run="01KDVP9R000000000000000000",
-    expires_at=100 * SECOND_US,
+    expires_us=100 * SECOND_US,
 )
 TOKEN = KEY.sign(CLAIMS)
 
 
 def test_a_token_says_who_its_bearer_is() -> None:
-    assert KEY.check(TOKEN, project=PROJECT, now=0) == CLAIMS
+    assert KEY.check(TOKEN, project=PROJECT, now_us=0) == CLAIMS
     assert TOKEN.startswith("engrambus1.")
     assert KEY.sign(CLAIMS) == TOKEN
 
 
 def test_a_token_ends_exactly_at_its_time() -> None:
-    KEY.check(TOKEN, project=PROJECT, now=100 * SECOND_US - 1)
+    KEY.check(TOKEN, project=PROJECT, now_us=100 * SECOND_US - 1)
     for now in (100 * SECOND_US, 100 * SECOND_US + 1, 1 << 60):
         with pytest.raises(TokenExpired):
-            KEY.check(TOKEN, project=PROJECT, now=now)
+            KEY.check(TOKEN, project=PROJECT, now_us=now)
 
 
 def test_no_character_of_a_token_can_be_changed() -> None:
@@ -47,42 +47,42 @@ def test_no_character_of_a_token_can_be_changed() -> None:
         for other in set(string.ascii_letters + string.digits + "-_.= \x00é") - {character}:
             forged = TOKEN[:position] + other + TOKEN[position + 1 :]
             with pytest.raises(TokenInvalid):
-                KEY.check(forged, project=PROJECT, now=0)
+                KEY.check(forged, project=PROJECT, now_us=0)
 
 
 def test_no_character_of_a_token_can_be_left_out_or_added() -> None:
     for position in range(len(TOKEN)):
         with pytest.raises(TokenInvalid):
-            KEY.check(TOKEN[:position], project=PROJECT, now=0)
+            KEY.check(TOKEN[:position], project=PROJECT, now_us=0)
         with pytest.raises(TokenInvalid):
-            KEY.check(TOKEN[:position] + TOKEN[position + 1 :], project=PROJECT, now=0)
+            KEY.check(TOKEN[:position] + TOKEN[position + 1 :], project=PROJECT, now_us=0)
     for forged in (TOKEN + "=", TOKEN + "A", " " + TOKEN, TOKEN + "\n", TOKEN + ".", TOKEN * 2):
         with pytest.raises(TokenInvalid):
-            KEY.check(forged, project=PROJECT, now=0)
+            KEY.check(forged, project=PROJECT, now_us=0)
 
 
 def test_a_token_of_another_project_or_key_is_nobodys() -> None:
     with pytest.raises(TokenInvalid):
-        KEY.check(TOKEN, project="01KDVP9R000000000000000000", now=0)
+        KEY.check(TOKEN, project="01KDVP9R000000000000000000", now_us=0)
     with pytest.raises(TokenInvalid):
-        TokenKey(bytes(32)).check(TOKEN, project=PROJECT, now=0)
+        TokenKey(bytes(32)).check(TOKEN, project=PROJECT, now_us=0)
 
 
 def test_an_expired_token_of_another_key_is_invalid_and_not_expired() -> None:
     """Whether a token has expired is told only to those who had it signed."""
     with pytest.raises(TokenInvalid):
-        TokenKey(bytes(32)).check(TOKEN, project=PROJECT, now=1 << 60)
+        TokenKey(bytes(32)).check(TOKEN, project=PROJECT, now_us=1 << 60)
 
 
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda data: "engrambus1." + data.hex() + "." + data.hex()))
 def test_anything_else_is_invalid(text: str) -> None:
     with pytest.raises(TokenInvalid):
-        KEY.check(text, project=PROJECT, now=0)
+        KEY.check(text, project=PROJECT, now_us=0)
 
 
 def test_a_huge_token_is_not_even_looked_at() -> None:
     with pytest.raises(TokenInvalid):
-        KEY.check("engrambus1." + "A" * 10_000_000, project=PROJECT, now=0)
+        KEY.check("engrambus1." + "A" * 10_000_000, project=PROJECT, now_us=0)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
@@ -90,13 +90,13 @@ def test_the_key_is_for_its_owner_only(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / "state" / "engrambus" / PROJECT
     before = os.umask(umask)
     try:
-        key = TokenKey.at(folder)
+        key = TokenKey.load(folder)
     finally:
         os.umask(before)
     assert stat.S_IMODE((folder / "token.key").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert len((folder / "token.key").read_bytes()) == 32
-    assert TokenKey.at(folder).check(key.sign(CLAIMS), project=PROJECT, now=0) == CLAIMS
+    assert TokenKey.load(folder).check(key.sign(CLAIMS), project=PROJECT, now_us=0) == CLAIMS
 
 
 def test_many_may_make_the_key_at_once_and_all_get_the_same(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_many_may_make_the_key_at_once_and_all_get_the_same(tmp_path: Path) -> N
 
         def make(folder: Path = folder, ready: threading.Barrier = ready, tokens: list[str] = tokens) -> None:
             ready.wait()
-            tokens.append(TokenKey.at(folder).sign(CLAIMS))
+            tokens.append(TokenKey.load(folder).sign(CLAIMS))
 
         threads = [threading.Thread(target=make) for _ in range(8)]
         for thread in threads:
@@ -120,14 +120,14 @@ def test_many_may_make_the_key_at_once_and_all_get_the_same(tmp_path: Path) -> N
 
 
 def test_two_projects_have_two_keys(tmp_path: Path) -> None:
-    one, other = TokenKey.at(tmp_path / "one"), TokenKey.at(tmp_path / "other")
+    one, other = TokenKey.load(tmp_path / "one"), TokenKey.load(tmp_path / "other")
     with pytest.raises(TokenInvalid):
-        other.check(one.sign(CLAIMS), project=PROJECT, now=0)
+        other.check(one.sign(CLAIMS), project=PROJECT, now_us=0)
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
 def test_a_key_that_is_not_whole_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "token.key").write_bytes(content)
     with pytest.raises(FormatUnknown, match="32 bytes"):
-        TokenKey.at(tmp_path)
+        TokenKey.load(tmp_path)
     assert (tmp_path / "token.key").read_bytes() == content

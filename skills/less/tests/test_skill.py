@@ -20,7 +20,7 @@ from engrambus.core import estimate_tokens, parse_duration
 from engrambus.edges.mcp.tools import tool_operations
 from engrambus.errors import BY_CODE
 from engrambus.knowledge.engrams.schemas import validator
-from engrambus.knowledge.messages import accept_message
+from engrambus.knowledge.messages import check_budget, parse_message
 from engrambus.operations import OPERATIONS
 from engrambus.policy import DEFAULT_POLICY
 from engrambus.settings import Settings
@@ -66,8 +66,10 @@ def test_its_numbers_are_the_default_budgets() -> None:
 
 def test_the_form_it_shows_is_taken() -> None:
     form = BODY.partition("```yaml\n")[2].partition("```")[0]
-    taken = accept_message(form, "child", DEFAULT_POLICY.inline, max_ttl=parse_duration("P365D"))
-    assert taken.usage.engrams == 1
+    parsed = parse_message(form, "child", max_ttl_us=parse_duration("P365D"))
+    usage, problems = check_budget(parsed, DEFAULT_POLICY.inline)
+    assert problems == ()
+    assert usage.engrams == 1
 
 
 def test_manifest_and_schemas_are_what_the_operations_say() -> None:

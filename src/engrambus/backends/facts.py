@@ -30,11 +30,11 @@ from engrambus.policy import (
     DerefProved,
     DerefRequested,
     PolicyApplied,
-    RunEnded,
+    RunClosed,
     RunOpened,
     TurnClosed,
 )
-from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent
+from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
 if TYPE_CHECKING:
     from engrambus.space.tuples import Fact as WorkFact
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 Fact = (
     RunOpened
-    | RunEnded
+    | RunClosed
     | AgentAdded
     | PolicyApplied
     | EngramPut
@@ -65,8 +65,8 @@ Fact = (
     | DerefRequested
     | DerefAnswered
     | GrantIssued
-    | GrantSpent
-    | GrantRevoked
+    | BlockDebited
+    | BlockRevoked
     | MessageAccepted
     | MessageRejected
     | BroadcastSent

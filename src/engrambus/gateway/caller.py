@@ -58,7 +58,7 @@ def identify(view: View, credential: Credential, *, project: str, key: TokenKey)
 
 
 def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: TokenKey) -> Caller:
-    claims = key.check(token, project=project, now=view.as_of)
+    claims = key.check(token, project=project, now_us=view.as_of)
     run = view.run(claims.run)
     if chosen is not None and claims.role == ADMIN:
         run = _chosen_run(view, chosen)

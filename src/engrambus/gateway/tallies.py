@@ -1,7 +1,7 @@
-"""What is counted: which fact adds what to whose figures. A back end adds these up as facts are applied.
+"""Counters of the project's figures: which fact adds how much to whose counters.
 
-Figures are kept for each agent of a run and, in minutes, hours and days, for each role of a run. So no question about
-them reads the journal, and none costs more when there are more engrams.
+A back end adds these up while it applies facts (decision 20): for each agent of a run, and for each role of a run in
+minutes, hours and days. So reading figures never scans the journal, and costs the same however many engrams there are.
 """
 
 from __future__ import annotations
@@ -17,95 +17,95 @@ from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, Message
 from engrambus.policy import ContentDrawn, DerefProved, DerefRequested, Turn, TurnClosed, present_turn
 from engrambus.policy.grants import GrantIssued
 
-SPANS = {"PT1M": 60 * SECOND_US, "PT1H": 3600 * SECOND_US, "P1D": 86_400 * SECOND_US}
-"""The lengths of time figures are kept for, in microseconds; each starts at a multiple of itself since 1970."""
+BUCKET_US = {"PT1M": 60 * SECOND_US, "PT1H": 3600 * SECOND_US, "P1D": 86_400 * SECOND_US}
+"""Length of each kind of time bucket; a bucket starts at a multiple of its length since 1970."""
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted. Two of them can be added field by field."""
+    """A set of counters; two are added field by field."""
 
     turns: int = 0
-    """Turns in which the agent read or said something."""
+    """Turns with any activity of the agent."""
     messages: int = 0
-    """Reports that were accepted."""
+    """Accepted reports."""
     broadcasts: int = 0
     inline_tokens: int = 0
-    """What those reports and broadcasts cost, as they were sent."""
+    """Tokens of those reports and broadcasts, as they were sent."""
     rejections: int = 0
-    """Reports and broadcasts that were over their budget and sent back."""
+    """Reports and broadcasts that were sent back because they were over their budget."""
     resends: int = 0
-    """Reports and broadcasts accepted in place of one that was sent back."""
+    """Accepted reports and broadcasts that replace a rejected one."""
     derefs: int = 0
     deref_tokens: int = 0
-    """What those dereferences gave, as they were answered."""
+    """Tokens of the answers to those dereferences."""
     requests: int = 0
-    """Times more was asked for than a turn allows."""
+    """Requests to read more than a turn allows."""
     grants: int = 0
     """Grants issued."""
     engrams: int = 0
-    """Engrams put; saying one again puts none."""
+    """Put engrams; a repeated claim is not counted."""
     contradictions: int = 0
-    """Of those, risks that point at two sources."""
+    """Put engrams that are risks with two sources."""
     pointed_tokens: int = 0
-    """What stands behind the pointers that were handed on, once for each reader they were handed to."""
+    """Tokens of content behind the sent pointers, once for each reader."""
 
 
 FIELDS: tuple[str, ...] = Tally.__struct_fields__
 
 
 def total(tallies: Sequence[Tally]) -> Tally:
-    """All of them, added up."""
-    return Tally(**{name: sum(getattr(each, name) for each in tallies) for name in FIELDS})
+    """Return the sum of some tallies."""
+    return Tally(**{name: sum(getattr(tally, name) for tally in tallies) for name in FIELDS})
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """What one fact adds, and to whose figures."""
+    """The amounts that one fact adds, and the agent whose counters it adds them to."""
 
     run: str
     agent: str
     tally: Tally
     turn: int | None = None
-    """The turn the agent acted in: it is counted the first time it is named."""
+    """The agent's turn; a back end counts it when it sees the number for the first time."""
     kind: str | None = None
-    """The kind of the engram that was put."""
+    """Kind of the put engram."""
 
 
 class GrantsLeft(msgspec.Struct, frozen=True, kw_only=True):
-    """What may still be used of the grants made out to an agent."""
+    """The unused part of the grants issued to an agent."""
 
     grants: int = 0
     tokens: int = 0
 
 
 class TallyReads(Protocol):
-    """What figures ask of a back end."""
+    """Reads of the counters."""
 
     def tallies(self, run_id: str | None) -> dict[str, Tally]:
-        """What was counted for each agent of a run; without one, for each role of the whole project."""
+        """Return the counters of each agent of a run; without a run, of each role of the project."""
         ...
 
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
-        """How many engrams of each kind each agent of a run put; without one, each role of the whole project."""
+        """Return put engrams by kind, for each agent of a run; without a run, for each role of the project."""
         ...
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
-        """Start, role and what was counted in each bucket that starts at `since` or later, oldest first."""
+        """Return start, role and counters of each bucket that starts at `since` or later, oldest first."""
         ...
 
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
-        """What is left of the grants of a run, by the agent they were made out to; nothing left, no entry."""
+        """Return the unused part of a run's grants by agent; agents with nothing left are omitted."""
         ...
 
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
-        """How many live engrams of each kind lie in these spaces."""
+        """Return the number of live engrams of each kind in these spaces."""
         ...
 
 
 TurnOf = Callable[[str, str], Turn | None]
 
 
-def count_of(fact: object, at: int, turn_of: TurnOf) -> Count | None:
-    """What a fact adds; `turn_of` tells the last turn of an agent of a run before it."""
+def count_of(fact: object, now_us: int, turn_of: TurnOf) -> Count | None:
+    """Return what a fact adds; `turn_of` returns the last turn of an agent of a run before the fact."""
     match fact:
         case EngramPut():
             tally = Tally(
@@ -127,7 +127,7 @@ def count_of(fact: object, at: int, turn_of: TurnOf) -> Count | None:
                 resends=int(fact.resends is not None),
                 pointed_tokens=fact.pointed_tokens,
             )
-            turn = present_turn(turn_of(fact.run, fact.agent), at).number
+            turn = present_turn(turn_of(fact.run, fact.agent), now_us).number
             return Count(run=fact.run, agent=fact.agent, tally=tally, turn=turn)
         case MessageRejected():
             tally = Tally(rejections=1)
@@ -147,7 +147,7 @@ def count_of(fact: object, at: int, turn_of: TurnOf) -> Count | None:
     return Count(run=fact.run, agent=fact.agent, tally=tally)
 
 
-def buckets_of(at: int) -> Iterator[tuple[str, int]]:
-    """The bucket of each length that a moment falls in, and when it starts."""
-    for bucket, length in SPANS.items():
-        yield bucket, at - at % length
+def buckets_of(time_us: int) -> Iterator[tuple[str, int]]:
+    """Yield the kind and the start of each time bucket that contains a moment."""
+    for bucket, length_us in BUCKET_US.items():
+        yield bucket, time_us - time_us % length_us

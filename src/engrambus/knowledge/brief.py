@@ -14,7 +14,7 @@ import msgspec
 from engrambus.errors import FieldValue
 from engrambus.knowledge.engrams import Engram, EngramReads, EngramView
 from engrambus.policy import ROLES, Caller, DerefBudget, Turn, lineage_of, present_turn, tokens_left, visible_spaces
-from engrambus.policy.grants import GrantReads, Spent
+from engrambus.policy.grants import BlockSpending, GrantReads
 
 MAX_LINES = 30
 LINES_FOR_BUDGETS = 5
@@ -189,8 +189,8 @@ def _grant_lines(view: BriefView, caller: Caller) -> list[str]:
     """Return a line for each grant the caller can still use, newest first."""
     lines = []
     for grant in reversed(view.grants_for(caller.run.run_id, lineage_of(view, caller))):
-        spent = view.spent([grant.block_id]).get(grant.block_id, Spent())
-        usable = grant.expires_at > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
+        spent = view.spent([grant.block_id]).get(grant.block_id, BlockSpending())
+        usable = grant.expires_us > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
         if usable and not view.revoked([grant.block_id]):
             uses = grant.uses - spent.uses
             remaining = f"{grant.cap_tokens - spent.tokens} tokens, {uses} use{'s' * (uses != 1)}"

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import fits, print_time, take_within
-from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.brief import BriefMade, brief_diff, compose_brief, find_version, last_role_briefed, read_brief
+from engrambus.knowledge.messages import deref_budget
 from engrambus.policy import Role
 
 MAX_VERSIONS = 50
@@ -56,7 +56,11 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
         facts, current = read_brief(
-            view, role, caller=context.caller, budget=deref_budget(context, view), since=request.since
+            view,
+            role,
+            caller=context.caller,
+            budget=deref_budget(view, context.policy, context.caller),
+            since=request.since,
         )
         answer = BriefAnswer(version=current.version, role=role, lines=list(current.lines))
         return facts, _within(answer, request.max_tokens)

@@ -12,7 +12,6 @@ from msgspec import Meta, Struct
 from engrambus.core import parse_duration
 from engrambus.errors import CortexOff, EngramBusError
 from engrambus.evidence.pointers import Pointer, check_pointer
-from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
@@ -53,6 +52,7 @@ from engrambus.knowledge.cortex import (
     submit,
 )
 from engrambus.knowledge.engrams import Engram, VisibleStore
+from engrambus.knowledge.messages import deref_budget
 from engrambus.policy import check_may_promote, shared_scopes, visible_spaces
 
 HOW_TO_SWITCH_ON = "An admin switches it on in .catalog/policy.yaml and runs `engrambus policy apply`."
@@ -218,7 +218,7 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
                 window_us=window_us,
                 engrams=_visible_engrams(context, view, scope),
                 caller=context.caller,
-                budget=deref_budget(context, view),
+                budget=deref_budget(view, context.policy, context.caller),
             )
 
         # The answer holds content, so the journal does not remember it under the idempotency key.

@@ -1,4 +1,4 @@
-"""Letting a child read more than its turn allows: grants, and requests for them."""
+"""Grants: letting a child read more than its turn allows, and requests for that."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from engrambus.core import new_ulid, parse_duration, print_time, ulid_time
-from engrambus.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
+from engrambus.core import parse_duration, print_time, ulid_time
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.operations.pointers import PointerOrRef, as_pointer
-from engrambus.policy import ADMIN, DerefAnswered, DerefRequested, check_descends
-from engrambus.policy.grants import GrantIssued, GrantRevoked, KeptRequest, issue, read, read_pointer, read_prefix
+from engrambus.policy import DerefAnswered, DerefRequested, grants
+from engrambus.policy.grants import BlockRevoked, GrantIssued, GrantTerms
 
-DEFAULT_CAP = 400
-MAX_CAP = 100_000
+DEFAULT_CAP_TOKENS = 400
+MAX_CAP_TOKENS = 100_000
 DEFAULT_USES = 1
 DEFAULT_LIFETIME = "PT1H"
 
-Cap = Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in total")]
-Uses = Annotated[int, Meta(ge=1, le=1000, description="How often it may be used")]
+CapTokens = Annotated[int, Meta(ge=1, le=MAX_CAP_TOKENS, description="Tokens it may cost in total")]
+Uses = Annotated[int, Meta(ge=1, le=1000, description="Number of times it may be used")]
 Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why you need it")]
-Use = Annotated[str, Meta(max_length=500, description="What it is needed for")]
+Purpose = Annotated[str, Meta(max_length=500, description="What it is needed for")]
 
 
 class IssueGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a parent lets a child read."""
+    """A parent's permission for a child to read a pointer or a folder."""
 
     child_id: Annotated[str, Meta(description="The agent, a descendant of yours; it may pass on a smaller grant")]
     pointer: PointerOrRef
-    cap_tokens: Cap = DEFAULT_CAP
+    cap_tokens: CapTokens = DEFAULT_CAP_TOKENS
     uses: Uses = DEFAULT_USES
     expires_in: Annotated[str, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days")] = DEFAULT_LIFETIME
-    intended_use: Use = ""
+    intended_use: Purpose = ""
     inline_code_chars: Annotated[
         int, Meta(ge=0, le=100_000, description="Characters of code a message may carry with this grant")
     ] = 0
@@ -44,7 +43,7 @@ class IssueGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class GrantAnswer(Struct, frozen=True, kw_only=True):
     grant_id: str
     budget_token: str
-    """Empty when the same request was answered before: tokens are not kept, and the grant holds without."""
+    """Empty if the same request was answered before: tokens are not stored, and the grant works without one."""
     child_id: str
     expires_at: str
 
@@ -67,23 +66,36 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child agent read more than its turn allows."""
-    ref = _what(context, request.pointer)
-    token: dict[str, str] = {}
+    terms = GrantTerms(
+        ref=_resolve_target(context, request.pointer),
+        cap_tokens=request.cap_tokens,
+        uses=request.uses,
+        lifetime_us=parse_duration(request.expires_in, "expires_in"),
+        intended_use=request.intended_use,
+        inline_code_chars=request.inline_code_chars,
+    )
+    tokens: list[str] = []
 
-    def decide(view: View) -> tuple[list[Any], GrantIssued]:
-        _check_child(context, view, request.child_id)
-        grant, token["text"] = _made(context, view, request.child_id, ref, request)
+    def decide(view: View) -> tuple[list[GrantIssued], GrantIssued]:
+        grant, token = grants.issue_grant(
+            view,
+            caller=context.caller,
+            child=request.child_id,
+            terms=terms,
+            key=context.grant_key,
+            randomness=context.randomness,
+        )
+        tokens.append(token)
         return [grant], grant
 
-    grant = context.commit(decide, GrantIssued)
-    return _answer(grant, token.get("text", ""))
+    return _answer(context.commit(decide, GrantIssued), tokens)
 
 
 class GrantId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=26, description="The grant's id")]
 
 
-class Revoked(Struct, frozen=True, kw_only=True):
+class RevokeAnswer(Struct, frozen=True, kw_only=True):
     grant_id: str
     revoked: bool = True
 
@@ -103,34 +115,29 @@ class Revoked(Struct, frozen=True, kw_only=True):
     ),
     absent_from={"mcp": "a parent revokes at the gateway"},
 )
-def revoke_grant(context: Context, request: GrantId) -> Revoked:
+def revoke_grant(context: Context, request: GrantId) -> RevokeAnswer:
     """Revoke a grant, and every token derived from it."""
-    caller = context.caller
 
-    def decide(view: View) -> tuple[list[GrantRevoked], Revoked]:
-        grant = view.grant(caller.run.run_id, request.id)
-        if grant is None or (caller.role != ADMIN and grant.parent != caller.name):
-            raise GrantNotFound(field="id")
-        return [GrantRevoked(block_id=grant.block_id, run=grant.run, by=caller.full_name)], Revoked(
-            grant_id=grant.grant_id
-        )
+    def decide(view: View) -> tuple[list[BlockRevoked], RevokeAnswer]:
+        revoked = grants.revoke_grant(view, caller=context.caller, grant_id=request.id)
+        return [revoked], RevokeAnswer(grant_id=request.id)
 
-    return context.commit(decide, Revoked, in_run=False)
+    return context.commit(decide, RevokeAnswer, in_run=False)
 
 
 class RequestDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something an agent would like to read beyond its turn."""
+    """A request to read more than a turn allows."""
 
     pointer: PointerOrRef
     reason: Reason
-    intended_use: Use = ""
-    max_tokens: Cap = DEFAULT_CAP
+    intended_use: Purpose = ""
+    max_tokens: CapTokens = DEFAULT_CAP_TOKENS
 
 
 class RequestAnswer(Struct, frozen=True, kw_only=True):
     request_id: str
     asked: str
-    """Who will answer."""
+    """Name of the agent that has to answer, or admin."""
 
 
 @operation(
@@ -150,35 +157,21 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
 )
 def request_deref(context: Context, request: RequestDeref) -> RequestAnswer:
     """Ask your parent to let you read more."""
-    ref = _found(context, request.pointer)
+    ref = _resolve_pointer(context, request.pointer)
 
     def decide(view: View) -> tuple[list[DerefRequested], RequestAnswer]:
-        fact = requested(context, view, ref, request.reason, request.intended_use, request.max_tokens)
-        return [fact], RequestAnswer(request_id=fact.request_id, asked=fact.to)
+        requested = grants.request_deref(
+            view,
+            caller=context.caller,
+            ref=ref,
+            reason=request.reason,
+            intended_use=request.intended_use,
+            max_tokens=request.max_tokens,
+            randomness=context.randomness,
+        )
+        return [requested], RequestAnswer(request_id=requested.request_id, asked=requested.to)
 
     return context.commit(decide, RequestAnswer)
-
-
-def requested(
-    context: Context, view: View, ref: str, reason: str, intended_use: str, max_tokens: int
-) -> DerefRequested:
-    """The fact that the caller asks to read something."""
-    return DerefRequested(
-        request_id=new_ulid(view.as_of, context.randomness),
-        run=context.caller.run.run_id,
-        agent=context.caller.name,
-        to=parent_of(context, view),
-        ref=ref,
-        reason=reason,
-        intended_use=intended_use,
-        max_tokens=max_tokens,
-    )
-
-
-def parent_of(context: Context, view: View) -> str:
-    """The caller's parent; the admin for those without one."""
-    agent = view.agent(context.caller.run.run_id, context.caller.name)
-    return agent.parent if agent is not None and agent.parent is not None else ADMIN
 
 
 class ListRequests(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,7 +182,7 @@ class RequestRow(Struct, frozen=True, kw_only=True):
     request_id: str
     agent: str
     to: str
-    """Who is asked."""
+    """Name of the agent that has to answer, or admin."""
     asked_at: str
     ref: str
     reason: str
@@ -217,20 +210,18 @@ class RequestsAnswer(Struct, frozen=True, kw_only=True):
 )
 def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
     """List requests to read more that wait for your answer."""
-    caller = context.caller
     rows = [
         RequestRow(
-            request_id=kept.asked.request_id,
-            agent=kept.asked.agent,
-            to=kept.asked.to,
-            asked_at=print_time(ulid_time(kept.asked.request_id)),
-            ref=kept.asked.ref,
-            reason=kept.asked.reason,
-            intended_use=kept.asked.intended_use,
-            max_tokens=kept.asked.max_tokens,
+            request_id=requested.request_id,
+            agent=requested.agent,
+            to=requested.to,
+            asked_at=print_time(ulid_time(requested.request_id)),
+            ref=requested.ref,
+            reason=requested.reason,
+            intended_use=requested.intended_use,
+            max_tokens=requested.max_tokens,
         )
-        for kept in context.view.open_requests(caller.run.run_id)
-        if caller.role == ADMIN or kept.asked.to == caller.name
+        for requested in grants.requests_to(context.view, context.caller)
     ]
     return RequestsAnswer(requests=rows, as_of=print_time(context.as_of))
 
@@ -238,7 +229,9 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=26, description="The request's id")]
     cap_tokens: (
-        Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in total; by default what was asked for")]
+        Annotated[
+            int, Meta(ge=1, le=MAX_CAP_TOKENS, description="Tokens it may cost in total; by default what was asked for")
+        ]
         | None
     ) = None
     uses: Uses = DEFAULT_USES
@@ -262,29 +255,27 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 )
 def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
     """Approve a request to read more, and issue the grant."""
-    token: dict[str, str] = {}
+    lifetime_us = parse_duration(request.expires_in, "expires_in")
+    tokens: list[str] = []
 
     def decide(view: View) -> tuple[list[Any], GrantIssued]:
-        kept = _open_request(context, view, request.id)
-        asked = IssueGrant(
-            child_id=kept.asked.agent,
-            pointer=kept.asked.ref,
-            cap_tokens=request.cap_tokens or kept.asked.max_tokens,
+        (grant, token), answered = grants.approve_request(
+            view,
+            caller=context.caller,
+            request_id=request.id,
+            cap_tokens=request.cap_tokens,
             uses=request.uses,
-            expires_in=request.expires_in,
-            intended_use=kept.asked.intended_use or kept.asked.reason,
+            lifetime_us=lifetime_us,
+            key=context.grant_key,
+            randomness=context.randomness,
         )
-        grant, token["text"] = _made(context, view, asked.child_id, kept.asked.ref, asked)
-        answered = DerefAnswered(
-            request_id=request.id, run=grant.run, by=context.caller.full_name, grant_id=grant.grant_id
-        )
+        tokens.append(token)
         return [grant, answered], grant
 
-    grant = context.commit(decide, GrantIssued)
-    return _answer(grant, token.get("text", ""))
+    return _answer(context.commit(decide, GrantIssued), tokens)
 
 
-class Denied(Struct, frozen=True, kw_only=True):
+class DenyAnswer(Struct, frozen=True, kw_only=True):
     request_id: str
     granted: bool = False
 
@@ -308,93 +299,34 @@ class RequestId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ),
     absent_from={"mcp": "a request not granted is not granted"},
 )
-def deny_request(context: Context, request: RequestId) -> Denied:
+def deny_request(context: Context, request: RequestId) -> DenyAnswer:
     """Deny a request to read more."""
 
-    def decide(view: View) -> tuple[list[DerefAnswered], Denied]:
-        kept = _open_request(context, view, request.id)
-        return [DerefAnswered(request_id=request.id, run=kept.asked.run, by=context.caller.full_name)], Denied(
-            request_id=request.id
-        )
+    def decide(view: View) -> tuple[list[DerefAnswered], DenyAnswer]:
+        answered = grants.deny_request(view, caller=context.caller, request_id=request.id)
+        return [answered], DenyAnswer(request_id=request.id)
 
-    return context.commit(decide, Denied)
+    return context.commit(decide, DenyAnswer)
 
 
-def _open_request(context: Context, view: View, request_id: str) -> KeptRequest:
-    caller = context.caller
-    kept = view.request(caller.run.run_id, request_id)
-    if kept is None or kept.answered or (caller.role != ADMIN and kept.asked.to != caller.name):
-        raise RequestNotFound(field="id")
-    return kept
-
-
-def _what(context: Context, given: Pointer | str) -> str:
-    """The ref of what is granted, a pointer's span in it; a prefix as it is."""
-    ref = given if isinstance(given, str) else given.ref
-    return ref if _is_prefix(ref) else _found(context, given)
-
-
-def _found(context: Context, given: Pointer | str) -> str:
-    """The ref of a pointer that leads to something: nobody waits for leave to read what is not there."""
-    pointer, address = check_pointer(as_pointer(given))
-    return context.evidence.stamp(pointer, address).ref
-
-
-def _is_prefix(ref: str) -> bool:
-    return ref.rpartition("@")[0].endswith(("/*", ":*"))
-
-
-def _check_child(context: Context, view: View, child: str) -> None:
-    if child == context.caller.name:
-        raise RoleForbidden("Nobody grants to itself.", field="child_id")
-    if child == ADMIN:
-        raise AgentNotFound(field="child_id")
-    check_descends(view, context.caller, child, "child_id")
-
-
-def _made(context: Context, view: View, child: str, ref: str, asked: IssueGrant) -> tuple[GrantIssued, str]:
-    """A grant and its token."""
-    caller = context.caller
-    is_prefix = _is_prefix(ref)
-    target = read_prefix(ref, "pointer") if is_prefix else read_pointer(ref, "pointer")
-    grant_id = new_ulid(view.as_of, context.randomness)
-    expires_at = view.as_of + parse_duration(asked.expires_in, "expires_in")
-    where: dict[str, str] = {"prefix" if is_prefix else "pointer": target.text}
-    token = issue(
-        context.grant_key,
-        grant_id=grant_id,
-        project=caller.project,
-        run=caller.run.run_id,
-        parent=caller.name,
-        child=child,
-        cap_tokens=asked.cap_tokens,
-        uses=asked.uses,
-        expires_at=expires_at,
-        intended_use=asked.intended_use,
-        inline_code_chars=asked.inline_code_chars,
-        **where,
-    )
-    grant = GrantIssued(
-        grant_id=grant_id,
-        block_id=read(context.grant_key, token).blocks[0].block_id,
-        run=caller.run.run_id,
-        parent=caller.name,
-        child=child,
-        cap_tokens=asked.cap_tokens,
-        uses=asked.uses,
-        expires_at=expires_at,
-        intended_use=asked.intended_use,
-        by=caller.full_name,
-        inline_code_chars=asked.inline_code_chars,
-        **where,
-    )
-    return grant, token
-
-
-def _answer(grant: GrantIssued, token: str) -> GrantAnswer:
+def _answer(grant: GrantIssued, tokens: list[str]) -> GrantAnswer:
+    # A token is not part of the committed answer, which would write it into the journal. So there is none if the
+    # commit found the same request, by its idempotency key, already answered.
     return GrantAnswer(
         grant_id=grant.grant_id,
-        budget_token=token,
+        budget_token=tokens[-1] if tokens else "",
         child_id=grant.child,
-        expires_at=print_time(grant.expires_at),
+        expires_at=print_time(grant.expires_us),
     )
+
+
+def _resolve_target(context: Context, pointer: Pointer | str) -> str:
+    """Return the ref to grant: a prefix as it is, a pointer in canonical form."""
+    ref = pointer if isinstance(pointer, str) else pointer.ref
+    return ref if grants.is_prefix(ref) else _resolve_pointer(context, pointer)
+
+
+def _resolve_pointer(context: Context, pointer: Pointer | str) -> str:
+    """Return the canonical ref of a pointer; one that leads to no content is refused."""
+    checked, address = check_pointer(as_pointer(pointer))
+    return context.evidence.stamp(checked, address).ref

@@ -1,54 +1,40 @@
-"""Messages between parents and children, held to their inline budget."""
+"""Messages between parents and children: reports, broadcasts, final answers and the inbox."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from engrambus.core import new_ulid, parse_duration, print_time, take_within
+from engrambus.core import estimate_tokens, parse_duration, print_time, take_within
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
-from engrambus.evidence.pointers import Pointer, check_pointer
-from engrambus.gateway.budgets import MAX_TEXT, inline_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
-from engrambus.knowledge.engrams import PreparedEngram, prefix_field, put_all
+
+# decision 39: these packages load a module with its first use, so a hook that submits prose does not load the parser
+from engrambus.knowledge import engrams, messages
 from engrambus.knowledge.messages import (
+    MAX_MESSAGE_CHARS,
     BroadcastSent,
-    ChildMessage,
-    Message,
-    MessageAccepted,
     MessageKind,
     MessageRejected,
-    ParentMessage,
-    Reading,
-    Usage,
-    measure,
-    message_object,
-    print_message,
-    read_message,
-    resend_template,
+    MessageUsage,
+    inline_budget,
 )
-from engrambus.operations.engrams import prepare_engram
-from engrambus.operations.grants import DEFAULT_CAP, parent_of, requested
-from engrambus.operations.pastes import Pastes
-from engrambus.policy import ADMIN, InlineBudget, TurnClosed, present_turn
-from engrambus.policy.grants import VerifiedGrant, check_spend, debits, grant_use, verify
+from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants
 from engrambus.policy.secrets import check_no_secrets
 
 MAX_MAIL = 100
+MAX_CURSOR = 1 << 40
 
-
-Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message, as YAML or JSON")]
+Text = Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="The message, as YAML or JSON")]
 
 
 class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a child reports."""
+    """A child's report."""
 
-    text: Annotated[str, Meta(max_length=MAX_TEXT, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
+    text: Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
     budget_token: (
         Annotated[str, Meta(max_length=8192, description="Token of a grant that allows inline code")] | None
     ) = None
@@ -58,13 +44,13 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_id: str
     to: str
     engrams: list[str]
-    """The engrams it put or confirmed, in order."""
+    """Ids of the engrams that the message put or confirmed, in order."""
     requests: list[str]
-    """The requests it made, in order."""
+    """Ids of the requests that the message made, in order."""
     turn: int
-    """The turn that is open now."""
+    """Number of the turn that is open now."""
     resends: str | None = None
-    """The rejection it answers."""
+    """Id of the rejection that the message answers."""
 
 
 @operation(
@@ -85,81 +71,43 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
-    reading, pastes = read_text(context, request.text, "child"), Pastes(context.project_files)
-    budget, grant = _budget(context, request.budget_token)
-    usage, problems = pastes.judge(reading, budget)
-    if problems:
-        raise sent_back(context, reading, pastes, budget, usage, problems[0])
-    message = reading.message
-    if not isinstance(message, ChildMessage):
-        raise FieldValue("That is not a child's message.", field="text")
-    context.evidence.prefetch(
-        pair for checked in message.engrams for pair in zip(checked.pointers, checked.addresses, strict=True)
+    checked = _check_text(context, request.text, "child", request.budget_token)
+    message = checked.message
+    if not isinstance(message, messages.ChildMessage):
+        raise FieldValue("This is not a child's message.", field="text")
+    prepared = _prepare_engrams(context, message)
+    report = messages.PreparedReport(
+        message=message,
+        engrams=prepared,
+        usage=checked.usage,
+        grant=checked.grant,
+        pointed_tokens=messages.pointed_tokens(
+            context.evidence,
+            message.pointer_pack,
+            exclude={pointer.ref for engram in prepared for pointer in engram.pointers},
+        ),
     )
-    prepared = []
-    for position, checked in enumerate(message.engrams):
-        with prefix_field(f"ENGRAMS[{position}]"):
-            prepared.append(prepare_engram(context, checked))
-    weight = _weight(context, message.pointer_pack, {pointer.ref for each in prepared for pointer in each.pointers})
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
-        return _accept(context, view, message, prepared, usage, grant, weight)
+        facts, accepted = messages.accept_report(
+            view, report, caller=context.caller, policy=context.policy, randomness=context.randomness
+        )
+        return facts, MessageAnswer(
+            message_id=accepted.message.message_id,
+            to=accepted.message.to,
+            engrams=list(accepted.message.engrams),
+            requests=accepted.request_ids,
+            turn=accepted.next_turn,
+            resends=accepted.message.resends,
+        )
 
     answer = context.commit(decide, MessageAnswer)
-    context.deliver(*(each.checked.scope for each in prepared))
+    context.deliver(*(engram.checked.scope for engram in prepared))
     return answer
 
 
-def _accept(
-    context: Context,
-    view: View,
-    message: ChildMessage,
-    prepared: list[PreparedEngram],
-    usage: Usage,
-    grant: VerifiedGrant | None,
-    weight: int,
-) -> tuple[list[Any], MessageAnswer]:
-    caller = context.caller
-    put, engrams = put_all(
-        view, prepared, caller=caller, policy=context.policy, randomness=context.randomness, field="ENGRAMS"
-    )
-    facts: list[Any] = list(put)
-    asked = [
-        requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
-        for wish in message.deref_requests
-    ]
-    facts += asked
-    if grant is not None and usage.inline_code_chars:
-        ids = [block.block_id for block in grant.blocks]
-        check_spend(grant, view.spent(ids), 0, view.revoked(ids))
-        facts += debits(grant, 0, caller.full_name)
-    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-    accepted = MessageAccepted(
-        message_id=new_ulid(view.as_of, context.randomness),
-        run=caller.run.run_id,
-        agent=caller.name,
-        to=parent_of(context, view),
-        text=print_message(message),
-        tokens=usage.inline_tokens,
-        engrams=tuple(engrams),
-        resends=view.open_rejection(caller.run.run_id, caller.name, "child"),
-        pointed_tokens=weight,
-    )
-    facts.append(accepted)
-    facts.append(TurnClosed(run=caller.run.run_id, agent=caller.name, turn=turn.number, why="message"))
-    answer = MessageAnswer(
-        message_id=accepted.message_id,
-        to=accepted.to,
-        engrams=engrams,
-        requests=[fact.request_id for fact in asked],
-        turn=turn.number + 1,
-        resends=accepted.resends,
-    )
-    return facts, answer
-
-
 class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a parent tells its children."""
+    """A parent's message to its children."""
 
     text: Text
     to: Annotated[list[str], Meta(max_length=64, description="Send it to this child only; by default to all")] = []
@@ -169,7 +117,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     broadcast_id: str
     to: list[str]
     resends: str | None = None
-    """The rejection it answers."""
+    """Id of the rejection that the broadcast answers."""
 
 
 @operation(
@@ -191,44 +139,29 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Send your child agents what matters, what they may spend and what to do."""
-    caller = context.caller
-    reading, pastes = read_text(context, request.text, "parent"), Pastes(context.project_files)
-    budget, _ = _budget(context, None)
-    usage, problems = pastes.judge(reading, budget)
-    if problems:
-        raise sent_back(context, reading, pastes, budget, usage, problems[0])
-    message = reading.message
-    if not isinstance(message, ParentMessage):
-        raise FieldValue("That is not a parent's message.", field="text")
-    weight = _weight(context, message.target_pointer_pack)
+    checked = _check_text(context, request.text, "parent")
+    message = checked.message
+    if not isinstance(message, messages.ParentMessage):
+        raise FieldValue("This is not a parent's message.", field="text")
+    pointed_tokens = messages.pointed_tokens(context.evidence, message.target_pointer_pack)
 
     def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
-        children = [
-            agent.name
-            for agent in view.agents(caller.run.run_id)
-            if (agent.parent or ADMIN) == caller.name and (not request.to or agent.name in request.to)
-        ]
-        for name in request.to:
-            if name not in children:
-                raise FieldValue(f"'{name[:64]}' is not a child of yours.", field="to")
-        fact = BroadcastSent(
-            broadcast_id=new_ulid(view.as_of, context.randomness),
-            run=caller.run.run_id,
-            agent=caller.name,
-            to=tuple(children),
-            text=print_message(_kept(message)),
-            tokens=usage.inline_tokens,
-            budgets=message.budgets,
-            resends=view.open_rejection(caller.run.run_id, caller.name, "parent"),
-            pointed_tokens=weight * len(children),
+        sent = messages.send_broadcast(
+            view,
+            message,
+            caller=context.caller,
+            to=request.to,
+            usage=checked.usage,
+            pointed_tokens=pointed_tokens,
+            randomness=context.randomness,
         )
-        return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children, resends=fact.resends)
+        return [sent], BroadcastAnswer(broadcast_id=sent.broadcast_id, to=list(sent.to), resends=sent.resends)
 
     return context.commit(decide, BroadcastAnswer)
 
 
 class ValidateMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message to be judged and not sent."""
+    """A message to check without sending it."""
 
     text: Text
     kind: Annotated[MessageKind, Meta(description="Check it as a child's report, or as a parent's broadcast")] = "child"
@@ -236,10 +169,10 @@ class ValidateMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class ValidateAnswer(Struct, frozen=True, kw_only=True):
     ok: bool
-    usage: Usage
+    usage: MessageUsage
     budget: InlineBudget
     problems: list[dict[str, Any]]
-    """Everything wrong with it; the first is what sending it would be refused with."""
+    """All problems; the first is the one that sending the message would be refused with."""
 
 
 @operation(
@@ -259,17 +192,77 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
     """Check a message without sending it."""
-    budget = inline_budget(context, context.view)
+    budget = inline_budget(context.view, context.policy, context.caller)
+    problems: tuple[EngramBusError, ...]
     try:
-        usage, problems = Pastes(context.project_files).judge(read_text(context, request.text, request.kind), budget)
-    except SecretFound as found:
-        usage, problems = measure(request.text), (found,)
-    shown = [problem.problem() for problem in problems]
-    return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
+        parsed = _parse(context, request.text, request.kind)
+        counter = messages.CodeCounter(context.project_files, parsed.message)
+        usage, problems = messages.check_budget(parsed, budget, counter.count)
+    except SecretFound as problem:
+        usage, problems = messages.measure(request.text), (problem,)
+    return ValidateAnswer(
+        ok=not problems, usage=usage, budget=budget, problems=[problem.problem() for problem in problems]
+    )
+
+
+class TakeAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent's final answer."""
+
+    text: Annotated[
+        str, Meta(max_length=MAX_MESSAGE_CHARS, description="The answer: a message (YAML or JSON), or plain prose")
+    ]
+
+
+class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    tokens: int
+    """Tokens that its reader pays."""
+    turn: int
+    """Number of the turn that is open now."""
+    message_id: str | None = None
+    """Id of the message it was stored as; none for prose, which is not stored."""
+    engrams: list[str] = []
+    """Ids of the engrams that it put or confirmed, in order."""
+
+
+@operation(
+    "less.answer",
+    writes=True,
+    route=Route("POST", "/answer"),
+    command=Command(
+        "answer",
+        section="team",
+        example="engrambus answer answer.txt --as coder-1",
+        renderer="team:final_answer",
+        rank=36,
+        arguments=("text",),
+        override="team:answer_file",
+    ),
+    absent_from={"mcp": "hooks hand answers in; agents report with less.message"},
+    text_field="text",
+)
+def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
+    """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget."""
+    if messages.looks_like_report(request.text):
+        sent = send_message(context, SendMessage(text=request.text))
+        tokens = estimate_tokens(request.text)
+        return AnswerTaken(tokens=tokens, turn=sent.turn, message_id=sent.message_id, engrams=sent.engrams)
+    check_no_secrets({"text": request.text})
+    with context.store.read() as view:
+        budget = inline_budget(view, context.policy, context.caller)
+    counter = messages.CodeCounter(context.project_files)
+    usage, refusal = messages.check_prose_budget(request.text, budget, counter.count)
+    if refusal is not None:
+        raise _reject(context, _parse(context, request.text, "child"), budget, usage, refusal, counter)
+
+    def decide(view: View) -> tuple[list[TurnClosed], AnswerTaken]:
+        facts, turn = end_turn(view, context.caller.run.run_id, context.caller.name, "subagent_stop")
+        return facts, AnswerTaken(tokens=usage.inline_tokens, turn=turn)
+
+    return context.commit(decide, AnswerTaken)
 
 
 class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lies in the caller's inbox."""
+    """A page of the caller's inbox."""
 
     cursor: Annotated[int, Meta(ge=0, description="Continue where the previous answer ended")] = 0
     k: Annotated[int, Meta(ge=1, le=MAX_MAIL, description="Maximum number of results")] = 20
@@ -287,7 +280,7 @@ class MailRow(Struct, frozen=True, kw_only=True):
 class InboxAnswer(Struct, frozen=True, kw_only=True):
     mail: list[MailRow]
     cursor: int
-    """Ask again with it for what came later."""
+    """Pass it in the next request to get later mail."""
 
 
 @operation(
@@ -305,76 +298,106 @@ class InboxAnswer(Struct, frozen=True, kw_only=True):
 def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     """List what others sent you: reports, broadcasts, requests and grants."""
     caller = context.caller
-    found = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
+    mail = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
     rows = [
-        MailRow(kind=mail.kind, item=mail.item, sender=mail.sender, at=print_time(mail.at), text=mail.text)
-        for mail in found
+        MailRow(kind=item.kind, item=item.item, sender=item.sender, at=print_time(item.sent_us), text=item.text)
+        for item in mail
     ]
     if request.max_tokens is not None:
-        longest = InboxAnswer(mail=[], cursor=1 << 40)
-        rows = take_within(longest, rows, request.max_tokens, at_least=min(1, len(rows)))  # no page is empty
-    return InboxAnswer(mail=rows, cursor=found[len(rows) - 1].position if rows else request.cursor)
+        largest = InboxAnswer(mail=[], cursor=MAX_CURSOR)
+        # At least one item, even over the limit: an empty page would look like the end of the inbox.
+        rows = take_within(largest, rows, request.max_tokens, at_least=min(1, len(rows)))
+    return InboxAnswer(mail=rows, cursor=mail[len(rows) - 1].position if rows else request.cursor)
 
 
-def read_text(context: Context, text: str, kind: MessageKind) -> Reading:
-    """What could be read of a text that holds no secret."""
+class _CheckedText(NamedTuple):
+    """A text that was parsed and is within its budget."""
+
+    message: messages.Message | None
+    usage: MessageUsage
+    grant: grants.VerifiedGrant | None
+
+
+def _check_text(context: Context, text: str, kind: MessageKind, budget_token: str | None = None) -> _CheckedText:
+    """Parse a text and check it against the caller's budget; refuse it with the first problem."""
+    parsed = _parse(context, text, kind)
+    budget, grant = _budget(context, budget_token)
+    counter = messages.CodeCounter(context.project_files, parsed.message)
+    usage, problems = messages.check_budget(parsed, budget, counter.count)
+    if problems:
+        raise _reject(context, parsed, budget, usage, problems[0], counter)
+    return _CheckedText(parsed.message, usage, grant)
+
+
+def _parse(context: Context, text: str, kind: MessageKind) -> messages.ParsedMessage:
+    """Parse a text, and refuse it if it has a secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
-    reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
-    sections = message_object(_kept(reading.message)) if reading.message is not None else {}
-    check_no_secrets({**sections, "text": text})  # by its sections first, escapes undone
-    return reading
+    parsed = messages.parse_message(text, kind, max_ttl_us=parse_duration(context.policy.max_ttl), role=role)
+    sections: dict[str, Any] = {}
+    if parsed.message is not None:
+        sections = messages.message_sections(messages.without_budget_tokens(parsed.message))
+    # The sections come first: their escapes are undone, and a secret in them is reported with its field.
+    check_no_secrets({**sections, "text": text})
+    return parsed
 
 
-def _kept(message: Message) -> Message:
-    """What is kept of a message: a parent's budget tokens are for the children, not for the journal."""
-    return msgspec.structs.replace(message, grants=()) if isinstance(message, ParentMessage) else message
-
-
-def _weight(context: Context, pack: Sequence[Pointer], besides: Collection[str] = ()) -> int:
-    """What stands behind a pack of pointers, in tokens, each of them once."""
-    checked = (check_pointer(pointer) for pointer in pack)
-    fresh = {pointer.ref: (pointer, address) for pointer, address in checked if pointer.ref not in besides}
-    return sum(context.evidence.count_tokens(*each) for each in fresh.values())
-
-
-def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:
-    """What the caller's message may hold: the project's budget, lowered by its parents, and code by a grant."""
+def _budget(context: Context, budget_token: str | None) -> tuple[InlineBudget, grants.VerifiedGrant | None]:
+    """Return the limits of the caller's message, with the inline code that a grant allows."""
     with context.store.read() as view:
-        budget = inline_budget(context, view)
-        if token is None:
+        budget = inline_budget(view, context.policy, context.caller)
+        if budget_token is None:
             return budget, None
-        grant = verify(context.grant_key, token, **grant_use(view, context.caller, None))
-    code = max(budget.max_inline_code_chars, grant.inline_code_chars)
-    return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
+        grant = grants.verify_token(context.grant_key, budget_token, grants.grant_use(view, context.caller))
+    code_chars = max(budget.max_inline_code_chars, grant.inline_code_chars)
+    return structs.replace(budget, max_inline_code_chars=code_chars), grant
 
 
-def sent_back(
+def _prepare_engrams(context: Context, message: messages.ChildMessage) -> list[engrams.PreparedEngram]:
+    # decision 14: git is asked once for all files that the message points at
+    context.evidence.prefetch(
+        pair for checked in message.engrams for pair in zip(checked.pointers, checked.addresses, strict=True)
+    )
+    prepared = []
+    for position, checked in enumerate(message.engrams):
+        with engrams.prefix_field(f"ENGRAMS[{position}]"):
+            prepared.append(
+                engrams.prepare(
+                    checked,
+                    caller=context.caller,
+                    policy=context.policy,
+                    evidence=context.evidence,
+                    repositories=context.project_files.repositories,
+                )
+            )
+    return prepared
+
+
+def _reject(
     context: Context,
-    reading: Reading,
-    pastes: Pastes,
+    parsed: messages.ParsedMessage,
     budget: InlineBudget,
-    usage: Usage,
+    usage: MessageUsage,
     problem: EngramBusError,
+    counter: messages.CodeCounter,
 ) -> EngramBusError:
-    """The refusal; one for its size is counted, and carries a message to send instead."""
+    """Return the error to raise; one for the budget is recorded, and carries a message to send instead."""
     if not isinstance(problem, BudgetExceeded):
         return problem
-    caller = context.caller
-    pasted = pastes.recognise(reading.text)
-    problem.resend = resend_template(reading, budget, pasted, code_chars=pastes.code_chars)
+    problem.resend = messages.resend_template(
+        parsed, budget, counter.find_pastes(parsed.text), count_code=counter.count
+    )
     check_no_secrets(problem.resend)
-    exceeded = tuple(str(each["what"]) for each in problem.exceeded)
 
     def decide(view: View) -> tuple[list[MessageRejected], MessageRejected]:
-        fact = MessageRejected(
-            rejection_id=new_ulid(view.as_of, context.randomness),
-            run=caller.run.run_id,
-            agent=caller.name,
-            tokens=usage.inline_tokens,
-            exceeded=exceeded,
-            kind=reading.kind,
+        rejected = messages.reject_message(
+            view,
+            problem,
+            caller=context.caller,
+            kind=parsed.kind,
+            usage=usage,
+            randomness=context.randomness,
         )
-        return [fact], fact
+        return [rejected], rejected
 
     context.commit(decide, MessageRejected)
     return problem

@@ -1,4 +1,4 @@
-"""How the team does, in figures: for each agent, for each role and for all, now and over time. Never what was said."""
+"""Figures about the team: for each agent, each role and all together, now and over time. They contain no text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import RoleForbidden
-from engrambus.gateway.budgets import deref_budget, inline_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
 from engrambus.gateway.ports import Counts
-from engrambus.gateway.tallies import SPANS, GrantsLeft, Tally, total
+from engrambus.gateway.tallies import BUCKET_US, GrantsLeft, Tally, total
+from engrambus.knowledge.messages import deref_budget, inline_budget
 from engrambus.policy import ADMIN, Agent, present_turn, visible_spaces
 
 MAX_BUCKETS = 168
@@ -25,7 +25,7 @@ Reach = Literal["run", "project"]
 
 
 class Stats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which figures."""
+    """A selection of figures."""
 
     over: Annotated[
         Reach, Meta(description="Count your run, or the whole project (only for admins and tools they added)")
@@ -35,24 +35,24 @@ class Stats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Figures(Tally, frozen=True, kw_only=True):
-    """What was counted, and what follows from it."""
+    """Counts, and the ratios computed from them."""
 
     inline_tokens_per_turn: float
     derefs_per_turn: float
     resend_rate: float
-    """Resends per report or broadcast accepted."""
+    """Resends per accepted report or broadcast."""
     contradiction_rate: float
-    """Contradictions per engram put."""
+    """Contradictions per put engram."""
     tokens_not_copied: int
-    """What pasting the pointed contents for each reader would have moved, less what readers pulled instead."""
+    """Tokens of pointed content, once for each reader, minus the tokens that readers dereferenced."""
     grants_left: int
     grant_tokens_left: int
     kinds: dict[str, int]
-    """Engrams put by kind, the most frequent first."""
+    """Put engrams by kind, the most frequent first."""
 
 
 class TurnUsed(Struct, frozen=True, kw_only=True):
-    """What an agent has dereferenced in its present turn, and in its run."""
+    """An agent's dereferences in its present turn and in the run."""
 
     number: int
     repo: int
@@ -62,8 +62,8 @@ class TurnUsed(Struct, frozen=True, kw_only=True):
     run_tokens: int
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """What a turn, a run and a message allow an agent."""
+class AgentLimits(Struct, frozen=True, kw_only=True):
+    """An agent's limits for a turn, a run and a message."""
 
     repo: int
     artifact: int
@@ -80,8 +80,8 @@ class AgentFigures(Struct, frozen=True, kw_only=True):
     parent: str | None
     figures: Figures
     turn: TurnUsed
-    limits: Limits | None
-    """None for the admin, who has none."""
+    limits: AgentLimits | None
+    """None for the admin, who is not limited."""
 
 
 class RoleFigures(Struct, frozen=True, kw_only=True):
@@ -89,23 +89,23 @@ class RoleFigures(Struct, frozen=True, kw_only=True):
     figures: Figures
 
 
-class Point(Struct, frozen=True, kw_only=True):
-    """What was counted in one stretch of time."""
+class HistoryPoint(Struct, frozen=True, kw_only=True):
+    """The counts of one period."""
 
     start: str
     team: Tally
     roles: dict[str, Tally]
-    """Of those who did anything."""
+    """Roles without any activity are left out."""
 
 
 class History(Struct, frozen=True, kw_only=True):
     bucket: Bucket
-    points: list[Point]
-    """One for each bucket, oldest first, also where nothing happened; the last is the one we are in."""
+    points: list[HistoryPoint]
+    """One for each period, oldest first, also for periods without activity; the last one is the present period."""
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """The live engrams the caller may see."""
+class LiveEngrams(Struct, frozen=True, kw_only=True):
+    """The live engrams that the caller may see."""
 
     engrams: int
     kinds: dict[str, int]
@@ -120,11 +120,11 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
     team: Figures
     roles: list[RoleFigures]
     agents: list[AgentFigures]
-    """In the order they came; none over the whole project."""
+    """In the order they were added; empty for the whole project."""
     history: History
-    held: Held
+    held: LiveEngrams
     counts: Counts | None
-    """How much the whole project holds, for admins."""
+    """Size of the whole project, for admins."""
 
 
 @operation(
@@ -142,32 +142,33 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
 def stats(context: Context, request: Stats) -> StatsAnswer:
     """Show figures: tokens, dereferences, messages and engrams, now and over time."""
     caller, view = context.caller, context.view
-    if request.over == "project" and not _looks_after_all(context):
+    if request.over == "project" and not _may_see_project(context):
         raise RoleForbidden(
-            "The figures of the whole project are for admins.",
+            "Only an admin can see the figures of the whole project.",
             field="over",
             limit="run",
-            hint="An admin gives a scraper a token of its own: engrambus agent add scraper --role tool.",
+            hint="An admin creates a token for a scraper: engrambus agent add scraper --role tool.",
         )
-    agents = _agents(context) if request.over == "run" else []
-    roles = _roles_of(agents) if request.over == "run" else _roles_of_the_project(context)
-    held = view.live_kinds(visible_spaces(caller))
+    agents = _agent_figures(context) if request.over == "run" else []
+    roles = _role_figures(agents) if request.over == "run" else _project_figures(context)
+    live_kinds = view.live_kinds(visible_spaces(caller))
     return StatsAnswer(
         project=caller.project,
         run_id=caller.run.run_id,
         as_of=print_time(context.as_of),
         over=request.over,
-        team=_all([row.figures for row in roles]),
+        team=_sum_figures([row.figures for row in roles]),
         roles=roles,
         agents=agents,
         history=_history(context, request),
-        held=Held(engrams=sum(held.values()), kinds=_most_first(held)),
+        held=LiveEngrams(engrams=sum(live_kinds.values()), kinds=_most_frequent_first(live_kinds)),
         counts=view.counts() if caller.role == ADMIN else None,
     )
 
 
-def _looks_after_all(context: Context) -> bool:
-    """Whether the caller is the admin, or a tool the admin added: something that watches the project from outside."""
+def _may_see_project(context: Context) -> bool:
+    """True for the admin and for a tool that the admin added, such as a metrics scraper."""
+    # decision 20: so a scraper needs no admin's token
     caller = context.caller
     if caller.role == ADMIN:
         return True
@@ -175,57 +176,54 @@ def _looks_after_all(context: Context) -> bool:
     return agent is not None and agent.role == "tool" and agent.parent is None
 
 
-def _agents(context: Context) -> list[AgentFigures]:
-    view, run = context.view, context.caller.run.run_id
-    tallies, kinds, left = view.tallies(run), view.kinds_put(run), view.grants_left(run)
-    rows = []
-    everyone = view.agents(run)
+def _agent_figures(context: Context) -> list[AgentFigures]:
+    view, run_id = context.view, context.caller.run.run_id
+    tallies, kinds, grants_left = view.tallies(run_id), view.kinds_put(run_id), view.grants_left(run_id)
+    agents = view.agents(run_id)
     if ADMIN in tallies:
-        everyone = [Agent(run=run, name=ADMIN, role=ADMIN), *everyone]
-    for agent in everyone:
+        agents = [Agent(run=run_id, name=ADMIN, role=ADMIN), *agents]
+    rows = []
+    for agent in agents:
         name = agent.name
-        figures = _figures(tallies.get(name, Tally()), kinds.get(name, {}), left.get(name, GrantsLeft()))
-        turn = present_turn(view.turn(run, name), view.as_of)
+        turn = present_turn(view.turn(run_id, name), view.as_of)
         used = {field: getattr(turn, field) for field in TurnUsed.__struct_fields__}
         rows.append(
             AgentFigures(
                 agent_id=name,
                 role=agent.role,
                 parent=agent.parent,
-                figures=figures,
+                figures=_figures(tallies.get(name, Tally()), kinds.get(name, {}), grants_left.get(name, GrantsLeft())),
                 turn=TurnUsed(**used),
-                limits=_limits(context, agent) if agent.role != ADMIN else None,
+                limits=_agent_limits(context, agent) if agent.role != ADMIN else None,
             )
         )
     return rows
 
 
-def _limits(context: Context, agent: Agent) -> Limits:
-    """What an agent may spend, as it would be told itself."""
-    theirs = msgspec.structs.replace(
-        context, caller=msgspec.structs.replace(context.caller, name=agent.name, role=agent.role)
-    )
-    reading, saying = deref_budget(theirs, context.view), inline_budget(theirs, context.view)
-    return Limits(
-        repo=reading.repo,
-        artifact=reading.artifact,
-        sam=reading.sam,
-        tokens=reading.tokens,
-        run_tokens=reading.run_tokens,
-        inline_tokens=saying.max_inline_tokens,
-        engrams=saying.max_engrams,
+def _agent_limits(context: Context, agent: Agent) -> AgentLimits:
+    caller = msgspec.structs.replace(context.caller, name=agent.name, role=agent.role)
+    deref = deref_budget(context.view, context.policy, caller)
+    inline = inline_budget(context.view, context.policy, caller)
+    return AgentLimits(
+        repo=deref.repo,
+        artifact=deref.artifact,
+        sam=deref.sam,
+        tokens=deref.tokens,
+        run_tokens=deref.run_tokens,
+        inline_tokens=inline.max_inline_tokens,
+        engrams=inline.max_engrams,
     )
 
 
-def _roles_of(agents: Sequence[AgentFigures]) -> list[RoleFigures]:
-    """The agents' figures by role, in the order the roles came."""
+def _role_figures(agents: Sequence[AgentFigures]) -> list[RoleFigures]:
+    """Return the agents' figures added up by role, in the order in which the roles appear."""
     by_role: dict[str, list[Figures]] = {}
     for row in agents:
         by_role.setdefault(row.role, []).append(row.figures)
-    return [RoleFigures(role=role, figures=_all(figures)) for role, figures in by_role.items()]
+    return [RoleFigures(role=role, figures=_sum_figures(figures)) for role, figures in by_role.items()]
 
 
-def _roles_of_the_project(context: Context) -> list[RoleFigures]:
+def _project_figures(context: Context) -> list[RoleFigures]:
     tallies, kinds = context.view.tallies(None), context.view.kinds_put(None)
     return [
         RoleFigures(role=role, figures=_figures(tally, kinds.get(role, {}), GrantsLeft()))
@@ -233,18 +231,18 @@ def _roles_of_the_project(context: Context) -> list[RoleFigures]:
     ]
 
 
-def _all(figures: Sequence[Figures]) -> Figures:
+def _sum_figures(rows: Sequence[Figures]) -> Figures:
     kinds: dict[str, int] = {}
-    for each in figures:
-        for kind, count in each.kinds.items():
+    for row in rows:
+        for kind, count in row.kinds.items():
             kinds[kind] = kinds.get(kind, 0) + count
-    left = GrantsLeft(
-        grants=sum(each.grants_left for each in figures), tokens=sum(each.grant_tokens_left for each in figures)
+    grants_left = GrantsLeft(
+        grants=sum(row.grants_left for row in rows), tokens=sum(row.grant_tokens_left for row in rows)
     )
-    return _figures(total(figures), kinds, left)
+    return _figures(total(rows), kinds, grants_left)
 
 
-def _figures(tally: Tally, kinds: dict[str, int], left: GrantsLeft) -> Figures:
+def _figures(tally: Tally, kinds: dict[str, int], grants_left: GrantsLeft) -> Figures:
     return Figures(
         **msgspec.structs.asdict(tally),
         inline_tokens_per_turn=_ratio(tally.inline_tokens, tally.turns),
@@ -252,30 +250,30 @@ def _figures(tally: Tally, kinds: dict[str, int], left: GrantsLeft) -> Figures:
         resend_rate=_ratio(tally.resends, tally.messages + tally.broadcasts),
         contradiction_rate=_ratio(tally.contradictions, tally.engrams),
         tokens_not_copied=tally.pointed_tokens - tally.deref_tokens,
-        grants_left=left.grants,
-        grant_tokens_left=left.tokens,
-        kinds=_most_first(kinds),
+        grants_left=grants_left.grants,
+        grant_tokens_left=grants_left.tokens,
+        kinds=_most_frequent_first(kinds),
     )
 
 
 def _history(context: Context, request: Stats) -> History:
-    length, now = SPANS[request.bucket], context.as_of
-    starts = [now - now % length - length * back for back in reversed(range(request.last))]
-    run = context.caller.run.run_id if request.over == "run" else None
+    length_us, now_us = BUCKET_US[request.bucket], context.as_of
+    starts = [now_us - now_us % length_us - length_us * back for back in reversed(range(request.last))]
+    run_id = context.caller.run.run_id if request.over == "run" else None
     by_start: dict[int, dict[str, Tally]] = {start: {} for start in starts}
-    for start, role, tally in context.view.history(run, request.bucket, starts[0]) if starts else ():
+    for start, role, tally in context.view.history(run_id, request.bucket, starts[0]) if starts else ():
         by_start[start][role] = tally
     points = [
-        Point(start=print_time(start), team=total([*roles.values()]), roles=roles) for start, roles in by_start.items()
+        HistoryPoint(start=print_time(start), team=total([*roles.values()]), roles=roles)
+        for start, roles in by_start.items()
     ]
     return History(bucket=request.bucket, points=points)
 
 
-def _most_first(kinds: dict[str, int]) -> dict[str, int]:
+def _most_frequent_first(kinds: dict[str, int]) -> dict[str, int]:
     ranked: Iterable[tuple[str, int]] = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     return dict(ranked)
 
 
-def _ratio(part: int, whole: int) -> float:
-    """One through the other, to four places; nothing of nothing is 0."""
-    return round(part / whole, 4) if whole else 0.0
+def _ratio(part: int, base: int) -> float:
+    return round(part / base, 4) if base else 0.0

@@ -9,7 +9,7 @@ from engrambus.gateway.declare import Operations
 
 # fmt: off
 OPERATIONS = Operations(__package__, {
-    "answers": "take_answer",
+    "admin": "apply_policy verify",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
     "cortex": "keep_episode pin_episode inherit contribute",
@@ -18,14 +18,13 @@ OPERATIONS = Operations(__package__, {
     "gc": "collect_garbage",
     "grants": "issue_grant revoke_grant request_deref list_requests approve_request deny_request",
     "memory_read": "memory_read",
-    "messages": "send_message broadcast validate_message inbox",
-    "people": "open_run end_run list_runs add_agent agent_token list_agents",
+    "messages": "send_message broadcast validate_message take_answer inbox",
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
     "receipts": "receipt_get receipt_verify record_tests",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",
+    "runs": "open_run end_run list_runs add_agent agent_token list_agents",
     "stats": "stats",
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",
-    "upkeep": "apply_policy verify",
     "work_board": "work_board list_work",
 })

@@ -1,4 +1,4 @@
-"""Turns that a hook closes, and what the whole team has read."""
+"""Turns that a hook closes, and the budget of the whole team."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from engrambus.gateway.budgets import inline_budget
+from engrambus import policy
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
-from engrambus.policy import ADMIN, InlineBudget, TurnClosed, check_descends, present_turn
+from engrambus.knowledge.messages import inline_budget
+from engrambus.policy import InlineBudget, TurnClosed
 
 Boundary = Literal["prompt", "stop", "subagent_stop"]
 
 
 class CloseTurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose turn is over, and why."""
+    """An agent whose turn ended."""
 
     name: Annotated[str, Meta(description="The agent: you, or one of your descendants")]
     why: Annotated[Boundary, Meta(description="What ended the turn, as the coding agent reported it")] = "stop"
@@ -25,7 +26,7 @@ class CloseTurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class TurnAnswer(Struct, frozen=True, kw_only=True):
     agent_id: str
     turn: int
-    """The turn that is open now."""
+    """Number of the turn that is open now."""
 
 
 @operation(
@@ -50,19 +51,10 @@ def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
     """
 
     def decide(view: View) -> tuple[list[TurnClosed], TurnAnswer]:
-        agent = check_descends(view, context.caller, request.name, "name")
-        facts, number = closing(view, agent.run, agent.name, request.why)
-        return facts, TurnAnswer(agent_id=agent.name, turn=number)
+        facts, number = policy.close_turn(view, caller=context.caller, name=request.name, why=request.why)
+        return facts, TurnAnswer(agent_id=request.name, turn=number)
 
     return context.commit(decide, TurnAnswer)
-
-
-def closing(view: View, run: str, agent: str, why: str) -> tuple[list[TurnClosed], int]:
-    """What closes an agent's turn, and the turn that is open then; nothing does where nothing was read."""
-    turn = present_turn(view.turn(run, agent), view.as_of)
-    if not (turn.repo or turn.artifact or turn.sam or turn.tokens):
-        return [], turn.number
-    return [TurnClosed(run=run, agent=agent, turn=turn.number, why=why)], turn.number + 1
 
 
 class ReadTeamBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,12 +65,12 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
     run_id: str
     agents: int
     used: int
-    """Tokens of content all agents of the run have read so far."""
+    """Tokens of content that all agents of the run have read so far."""
     limit: int
-    """What they may read together before the run takes no new agents on."""
+    """Tokens that they may read together before the run accepts no new agents."""
     left: int
     inline: InlineBudget
-    """What a message of the caller may hold."""
+    """Limits of the caller's messages."""
 
 
 @operation(
@@ -95,9 +87,13 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
 )
 def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
     """Show what the run's agents have read together, and what is left before no agent can be added."""
-    run, view = context.caller.run.run_id, context.view
-    agents = view.agents(run)
-    turns = (view.turn(run, name) for name in (ADMIN, *(agent.name for agent in agents)))
-    used = sum(turn.run_tokens for turn in turns if turn is not None)
-    limit, inline = context.policy.deref.team_tokens, inline_budget(context, view)
-    return TeamBudget(run_id=run, agents=len(agents), used=used, limit=limit, left=max(0, limit - used), inline=inline)
+    run_id, view = context.caller.run.run_id, context.view
+    used, limit = policy.team_tokens_used(view, run_id), context.policy.deref.team_tokens
+    return TeamBudget(
+        run_id=run_id,
+        agents=len(view.agents(run_id)),
+        used=used,
+        limit=limit,
+        left=max(0, limit - used),
+        inline=inline_budget(view, context.policy, context.caller),
+    )

@@ -1,4 +1,4 @@
-"""What policy writes into the journal."""
+"""Journal facts about runs, agents, the policy, dereferences and turns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag
     goal: str
     by: str
     session: str | None = None
-    """The session of a client it was opened for."""
+    """The client session that the run was opened for."""
 
 
-class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run.ended", tag_field="fact"):
-    """A run is over."""
+class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run.ended", tag_field="fact"):
+    """A run ended: its agents can read but not write."""
 
     run: str
     by: str
@@ -42,7 +42,7 @@ class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.appli
 
 
 class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved", tag_field="fact", omit_defaults=True):
-    """An agent dereferenced a pointer: what it was given, proved by digest, and what it cost."""
+    """An agent dereferenced a pointer: the digest of the content, and its cost."""
 
     run: str
     agent: str
@@ -53,11 +53,11 @@ class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved",
     digest: str
     tokens: int
     granted: bool = False
-    """Whether a grant paid for it instead of the turn."""
+    """True if a grant paid instead of the turn."""
 
 
 class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn", tag_field="fact"):
-    """An agent was given content that no pointer was followed for: it costs its turn all the same."""
+    """An agent was given content without following a pointer; its turn pays for it."""
 
     run: str
     agent: str
@@ -66,7 +66,7 @@ class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn
 
 
 class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", tag_field="fact"):
-    """An agent's turn is over, and the next one open."""
+    """An agent's turn ended and the next one opened."""
 
     run: str
     agent: str
@@ -77,13 +77,13 @@ class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", t
 class DerefRequested(
     msgspec.Struct, frozen=True, kw_only=True, tag="deref.requested", tag_field="fact", omit_defaults=True
 ):
-    """An agent asks to read more than its turn allows."""
+    """An agent asked to read more than its turn allows."""
 
     request_id: str
     run: str
     agent: str
     to: str
-    """Who is asked: its parent, or the admin."""
+    """The agent's parent, or the admin."""
     ref: str
     reason: str
     intended_use: str = ""
@@ -93,10 +93,10 @@ class DerefRequested(
 class DerefAnswered(
     msgspec.Struct, frozen=True, kw_only=True, tag="deref.answered", tag_field="fact", omit_defaults=True
 ):
-    """A request to read more was granted or turned down."""
+    """A request to read more was approved or denied."""
 
     request_id: str
     run: str
     by: str
     grant_id: str | None = None
-    """The grant it was given; none when it was turned down."""
+    """The grant that approves the request; None if it was denied."""

@@ -1,7 +1,7 @@
-"""A project: an id, and the `.catalog` folder that holds everything it knows.
+"""A project: an id, and the `.catalog` folder with all its data.
 
-The journal says whose it is. `project.yaml` says so to those who have no journal yet: it is committed, so it comes and
-goes with the branches of a repository, and the project does not.
+The id is read from the journal. A fresh checkout, which has no journal yet, reads it from `project.yaml`, which is
+committed (decision 36: a project outlives the branch that its file is on).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PROJECT_FILE = "project.yaml"
 POLICY_FILE = "policy.yaml"
 JOURNAL = "memory.jsonl"
 
-_IGNORED = """\
-# Everything here is written by Engram Bus. Three files are for you to commit; the rest is this machine's.
+_GITIGNORE = """\
+# Everything here is written by Engram Bus. Commit the four files below; all others stay on this machine.
 *
 !.gitignore
 !project.yaml
@@ -44,110 +44,113 @@ _POLICY = """\
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a project lives."""
+    """The id and the folders of a project."""
 
     project_id: str
     root: Path
     """The folder people work in."""
     catalog: Path
-    """The folder Engram Bus keeps."""
+    """The folder that Engram Bus writes to."""
     git_folder: Path | None
-    """The repository's common folder, if there is one."""
+    """The repository's common git folder, if there is a repository."""
     repositories: dict[str, Path] = {}
-    """Other repositories that pointers may name."""
+    """Name → folder of further repositories that pointers may name."""
 
 
 def find_project(start: Path) -> Project:
-    """The project that a folder belongs to."""
-    home = _home(start)
-    if home is not None and _is_project(home.catalog):
-        return _read(home)
+    """Return the project that a folder belongs to."""
+    location = _locate(start)
+    if location is not None and _is_project(location.catalog):
+        return _read(location)
     raise ProjectNotFound(f"No Engram Bus project at {start} or above.", hint="Make one: engrambus init.")
 
 
 def create_project(start: Path, project_id: str) -> Project:
-    """Make a project where a folder's repository stands, or in the folder itself without git."""
-    home = _home(start) or _Home(start / CATALOG, None, start)
-    catalog = home.catalog
+    """Create a project at the root of a folder's repository, or in the folder itself if there is no repository."""
+    location = _locate(start) or _Location(start / CATALOG, None, start)
+    catalog = location.catalog
     if _is_project(catalog):
         raise ProjectExists(f"{catalog} is a project already.")
     catalog.mkdir(parents=True, exist_ok=True)
-    for name, text in ((".gitignore", _IGNORED), (POLICY_FILE, _POLICY)):
+    for name, text in ((".gitignore", _GITIGNORE), (POLICY_FILE, _POLICY)):
         if not (catalog / name).exists():
             (catalog / name).write_text(text, "utf-8")
+    # Renamed into place, so that a second process never reads half of the file.
     draft = catalog / f"{PROJECT_FILE}.{os.getpid()}.new"
     draft.write_text(f"project: {project_id}\n", "utf-8")
     draft.rename(catalog / PROJECT_FILE)
-    return _read(home)
+    return _read(location)
 
 
-class _Home(NamedTuple):
-    """Where what a folder belongs to lies."""
+class _Location(NamedTuple):
+    """The folders of the project that a folder belongs to, or would belong to."""
 
     catalog: Path
     git_folder: Path | None
     root: Path
 
 
-def _home(start: Path) -> _Home | None:
-    """The catalog folder for a place, and the git folder beside it. Without git, the nearest catalog above."""
+def _locate(start: Path) -> _Location | None:
+    """Find the repository around a folder, or else the nearest catalog above it."""
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / ".git").is_dir() and not (folder / ".git" / "commondir").exists():
-            return _Home(folder / CATALOG, folder / ".git", folder)  # the common case, without asking git
+            return _Location(folder / CATALOG, folder / ".git", folder)  # the common case, without starting git
         if (folder / ".git").exists() or (folder / "HEAD").is_file():
-            found = find_repository(folder)
-            if found is not None:
-                common, worktree = found
-                # A submodule keeps its catalog in the git folder, and people work where they stand.
-                return _Home((worktree or common) / CATALOG, common, worktree or folder)
+            repository = find_repository(folder)
+            if repository is not None:
+                common, worktree = repository
+                # Worktrees share one project. A submodule's catalog lies in its git folder, its root is `folder`.
+                return _Location((worktree or common) / CATALOG, common, worktree or folder)
     for folder in (start, *start.parents):
         if _is_project(folder / CATALOG):
-            return _Home(folder / CATALOG, None, folder)
+            return _Location(folder / CATALOG, None, folder)
     return None
 
 
-def keep_out_of_git(project: Project) -> None:
-    """Have git on this machine pass over all but the files for it, also on branches without our `.gitignore`."""
+def exclude_from_git(project: Project) -> None:
+    """Add the catalog to `.git/info/exclude`, for branches that do not have its `.gitignore`."""
+    # decision 36: otherwise `git add -A` on such a branch commits the journal, and the next checkout deletes it
     if project.git_folder is None or project.catalog.is_relative_to(project.git_folder):
         return
     exclude = project.git_folder / "info" / "exclude"
     line = f"/{CATALOG}/*"
-    with suppress(OSError):  # a repository that is read-only is left as it is
-        said = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
-        if line not in said.splitlines():
+    with suppress(OSError):  # a read-only repository stays as it is
+        text = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
+        if line not in text.splitlines():
             exclude.parent.mkdir(exist_ok=True)
             with exclude.open("a", encoding="utf-8") as file:
-                file.write(("" if not said or said.endswith("\n") else "\n") + line + "\n")
+                file.write(("" if not text or text.endswith("\n") else "\n") + line + "\n")
 
 
 def _is_project(catalog: Path) -> bool:
     return (catalog / PROJECT_FILE).is_file() or (catalog / JOURNAL).is_file()
 
 
-def _read(home: _Home) -> Project:
-    catalog, git_folder, root = home
+def _read(location: _Location) -> Project:
+    catalog, git_folder, root = location
     file, journal = catalog / PROJECT_FILE, catalog / JOURNAL
-    said = _read_file(file) if file.is_file() else {}
+    settings = _read_file(file) if file.is_file() else {}
     return Project(
-        project_id=read_header(journal).project if journal.is_file() else str(said["project"]),
+        project_id=read_header(journal).project if journal.is_file() else str(settings["project"]),
         root=root,
         catalog=catalog,
         git_folder=git_folder,
-        repositories={name: (root / place).resolve() for name, place in said.get("repositories", {}).items()},
+        repositories={name: (root / path).resolve() for name, path in settings.get("repositories", {}).items()},
     )
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
-        name, _, rest = text.strip().partition(": ")
-        said = {"project": rest} if name == "project" and is_ulid(rest) else read_yaml(text)
+        name, _, value = text.strip().partition(": ")
+        # A file of one line, as `init` writes it, is read without loading the YAML parser.
+        settings = {"project": value} if name == "project" and is_ulid(value) else read_yaml(text)
     except (UnicodeDecodeError, EngramBusError) as problem:
         raise FormatUnknown(f"{path} cannot be read: {problem}") from None
-    if not isinstance(said, dict) or not is_ulid(str(said.get("project"))):
+    if not isinstance(settings, dict) or not is_ulid(str(settings.get("project"))):
         raise FormatUnknown(f"{path} does not name a project.", field="project")
-    named = said.get("repositories") or {}
-    if not isinstance(named, dict) or not all(isinstance(place, str) for place in named.values()):
-        raise FormatUnknown("'repositories' maps names to folders.", field="repositories")
-    return {"project": said["project"], "repositories": named}
+    repositories = settings.get("repositories") or {}
+    if not isinstance(repositories, dict) or not all(isinstance(folder, str) for folder in repositories.values()):
+        raise FormatUnknown("'repositories' must map names to folders.", field="repositories")
+    return {"project": settings["project"], "repositories": repositories}

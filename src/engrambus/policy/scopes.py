@@ -1,7 +1,8 @@
-"""Scopes: how far an engram is seen, and the spaces an index keeps apart so that nobody reads past their own.
+"""Scopes: who can see an engram, and the spaces of the index that keep the scopes apart.
 
-A *space* is what one read of the index covers: `p` for the project, `r7` for the project's seventh run. Engrams for org
-and global leave the project through its *outbox*, which nobody reads, for stores of their own.
+A *space* is the part of the index that one read covers: `p` for the project, `r7` for the project's seventh run.
+Engrams of the scopes org and global are kept in the project's *outbox*, which no query reads, until they are delivered
+to the shared stores.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Literal
 
 from engrambus.errors import ScopeForbidden
 from engrambus.policy.identity import Caller, Run
-from engrambus.policy.rules import Policy
+from engrambus.policy.project_policy import Policy
 
 Scope = Literal["run", "project", "org", "global"]
 
@@ -20,17 +21,17 @@ SHARED_SCOPES = ("org", "global")
 
 
 def space_of(scope: str, run: Run) -> str:
-    """The space that a project keeps an engram of this scope in, put in this run."""
+    """Return the space of the project's index for an engram of this scope that was put in this run."""
     return f"r{run.number}" if scope == "run" else wider_space(scope)
 
 
 def wider_space(scope: str) -> str:
-    """The space of a scope that reaches beyond a run."""
+    """Return the space of a scope other than `run`."""
     return PROJECT_SPACE if scope == "project" else OUTBOX
 
 
 def visible_spaces(caller: Caller, scope: str | None = None) -> tuple[str, ...]:
-    """The spaces a caller may read, narrowest first; only one scope's when it is named."""
+    """Return the spaces a caller may read, narrowest first; with `scope`, only the space of that scope."""
     spaces = {"run": space_of("run", caller.run), "project": PROJECT_SPACE}
     if scope is not None:
         return (spaces[scope],) if scope in spaces else ()
@@ -38,15 +39,16 @@ def visible_spaces(caller: Caller, scope: str | None = None) -> tuple[str, ...]:
 
 
 def shared_scopes(policy: Policy, scope: str | None = None) -> tuple[str, ...]:
-    """The scopes beyond the project that an admin has switched on; only one when it is named."""
-    return tuple(each for each in SHARED_SCOPES if each in policy.scopes and scope in (None, each))
+    """Return the enabled scopes beyond the project; with `scope`, only that one if it is enabled."""
+    return tuple(shared for shared in SHARED_SCOPES if shared in policy.scopes and scope in (None, shared))
 
 
 def check_may_promote(policy: Policy, scope: str, field: str = "scope") -> None:
-    """Refuse a scope that is switched off."""
+    """Refuse a scope that is not enabled in this project."""
+    # decision 10: org and global cross projects, so they exist only where an admin enabled them
     if scope not in policy.scopes:
         raise ScopeForbidden(
-            f"The scope '{scope}' is switched off in this project.",
+            f"The scope '{scope}' is not enabled in this project.",
             field=field,
             limit=", ".join(policy.scopes),
             hint="An admin enables it in .catalog/policy.yaml and runs `engrambus policy apply`.",

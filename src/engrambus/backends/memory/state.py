@@ -34,7 +34,7 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.knowledge.messages import (
     BroadcastSent,
-    Budgets,
+    ChildBudgets,
     Mail,
     MessageAccepted,
     MessageKind,
@@ -54,7 +54,7 @@ from engrambus.policy import (
     Policy,
     PolicyApplied,
     Run,
-    RunEnded,
+    RunClosed,
     RunOpened,
     Turn,
     TurnClosed,
@@ -65,7 +65,7 @@ from engrambus.policy import (
     space_of,
     wider_space,
 )
-from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent, KeptRequest, Spent
+from engrambus.policy.grants import BlockDebited, BlockRevoked, BlockSpending, GrantIssued, StoredRequest
 
 
 class KnowledgeState:
@@ -84,12 +84,12 @@ class KnowledgeState:
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
         self.mail: list[tuple[str, str, Mail]] = []
-        self.requests: dict[str, KeptRequest] = {}
+        self.requests: dict[str, StoredRequest] = {}
         self.grants: dict[str, GrantIssued] = {}
-        self.spent: dict[str, Spent] = {}
+        self.spent: dict[str, BlockSpending] = {}
         self.revoked: set[str] = set()
         self.rejections: dict[tuple[str, str, str], str] = {}
-        self.budgets: dict[tuple[str, str], Budgets] = {}
+        self.budgets: dict[tuple[str, str], ChildBudgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
         self.cortex = CortexState()
@@ -103,7 +103,7 @@ class KnowledgeState:
         """Apply one fact."""
         for run, recipient, kind, item, sender, text in mail_of(fact):
             position = len(self.mail) + 1
-            mail = Mail(position=position, kind=kind, item=item, sender=sender, at=at_us, text=text)
+            mail = Mail(position=position, kind=kind, item=item, sender=sender, sent_us=at_us, text=text)
             self.mail.append((run, recipient, mail))
         count = count_of(fact, at_us, lambda run, agent: self.turns.get((run, agent)))
         if count is not None:
@@ -112,9 +112,9 @@ class KnowledgeState:
             case RunOpened():
                 number = len(self.runs) + 1
                 self.runs[fact.run] = Run(
-                    run_id=fact.run, goal=fact.goal, number=number, opened_at=at_us, session=fact.session
+                    run_id=fact.run, goal=fact.goal, number=number, opened_us=at_us, session=fact.session
                 )
-            case RunEnded():
+            case RunClosed():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
             case AgentAdded():
                 agent = Agent(run=fact.run, name=fact.name, role=fact.role, parent=fact.parent)
@@ -151,16 +151,18 @@ class KnowledgeState:
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case DerefRequested():
-                self.requests[fact.request_id] = KeptRequest(asked=fact, answered=False)
+                self.requests[fact.request_id] = StoredRequest(request=fact, answered=False)
             case DerefAnswered():
-                request = self.requests[fact.request_id].asked
-                self.requests[fact.request_id] = KeptRequest(asked=request, answered=True, grant_id=fact.grant_id)
+                request = self.requests[fact.request_id].request
+                self.requests[fact.request_id] = StoredRequest(request=request, answered=True, grant_id=fact.grant_id)
             case GrantIssued():
                 self.grants[fact.grant_id] = fact
-            case GrantSpent():
-                total_spent = self.spent.get(fact.block_id, Spent())
-                self.spent[fact.block_id] = Spent(tokens=total_spent.tokens + fact.tokens, uses=total_spent.uses + 1)
-            case GrantRevoked():
+            case BlockDebited():
+                total_spent = self.spent.get(fact.block_id, BlockSpending())
+                self.spent[fact.block_id] = BlockSpending(
+                    tokens=total_spent.tokens + fact.tokens, uses=total_spent.uses + 1
+                )
+            case BlockRevoked():
                 self.revoked.add(fact.block_id)
             case MessageRejected():
                 self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
@@ -168,7 +170,7 @@ class KnowledgeState:
                 self.rejections.pop((fact.run, fact.agent, "child"), None)
             case BroadcastSent():
                 self.rejections.pop((fact.run, fact.agent, "parent"), None)
-                for child in fact.to if fact.budgets != Budgets() else ():
+                for child in fact.to if fact.budgets != ChildBudgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(
@@ -317,19 +319,19 @@ class MemoryView(MemoryCortex):
     def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
         return [grant for grant in self._state.grants.values() if grant.run == run_id and grant.child in children]
 
-    def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
+    def spent(self, block_ids: Sequence[str]) -> dict[str, BlockSpending]:
         return {block_id: self._state.spent[block_id] for block_id in block_ids if block_id in self._state.spent}
 
     def revoked(self, block_ids: Sequence[str]) -> set[str]:
         return self._state.revoked.intersection(block_ids)
 
-    def request(self, run_id: str, request_id: str) -> KeptRequest | None:
+    def request(self, run_id: str, request_id: str) -> StoredRequest | None:
         request = self._state.requests.get(request_id)
-        return request if request is not None and request.asked.run == run_id else None
+        return request if request is not None and request.request.run == run_id else None
 
-    def open_requests(self, run_id: str) -> list[KeptRequest]:
+    def open_requests(self, run_id: str) -> list[StoredRequest]:
         requests = self._state.requests.values()
-        return [request for request in requests if request.asked.run == run_id and not request.answered]
+        return [request for request in requests if request.request.run == run_id and not request.answered]
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
         inbox = [
@@ -339,7 +341,7 @@ class MemoryView(MemoryCortex):
         ]
         return inbox[:limit]
 
-    def budgets(self, run_id: str, agent: str) -> Budgets | None:
+    def budgets(self, run_id: str, agent: str) -> ChildBudgets | None:
         return self._state.budgets.get((run_id, agent))
 
     def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
@@ -381,9 +383,9 @@ class MemoryView(MemoryCortex):
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
         by_child: dict[str, GrantsLeft] = {}
         for grant in self._state.grants.values():
-            spent = self._state.spent.get(grant.block_id, Spent())
+            spent = self._state.spent.get(grant.block_id, BlockSpending())
             uses, tokens = grant.uses - spent.uses, grant.cap_tokens - spent.tokens
-            void = grant.run != run_id or grant.expires_at <= self._as_of or grant.block_id in self._state.revoked
+            void = grant.run != run_id or grant.expires_us <= self._as_of or grant.block_id in self._state.revoked
             if not void and uses > 0 and tokens > 0:
                 so_far = by_child.get(grant.child, GrantsLeft())
                 by_child[grant.child] = GrantsLeft(grants=so_far.grants + 1, tokens=so_far.tokens + tokens)

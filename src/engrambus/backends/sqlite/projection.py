@@ -30,7 +30,7 @@ from engrambus.knowledge.engrams import (
     EngramReceived,
     EngramUnpinned,
 )
-from engrambus.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
+from engrambus.knowledge.messages import BroadcastSent, ChildBudgets, MessageAccepted, MessageRejected
 from engrambus.policy import (
     OUTBOX,
     PROJECT_SPACE,
@@ -41,7 +41,7 @@ from engrambus.policy import (
     DerefRequested,
     PolicyApplied,
     Run,
-    RunEnded,
+    RunClosed,
     RunOpened,
     Turn,
     TurnClosed,
@@ -51,7 +51,7 @@ from engrambus.policy import (
     space_of,
     wider_space,
 )
-from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent
+from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
 LAYOUT = 12
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
@@ -114,13 +114,13 @@ class KnowledgeProjection:
         self.flush()
         for run, recipient, kind, item, sender, text in mail_of(fact):
             self._execute("insert_mail", run, recipient, kind, item, sender, at_us, text)
-        if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
+        if isinstance(fact, RunOpened | RunClosed | AgentAdded | PolicyApplied):
             self.state.identity += 1
         match fact:
             case RunOpened():
                 self.state.runs += 1
                 self._execute("insert_run", self.state.runs, fact.run, fact.goal, at_us, fact.session)
-            case RunEnded():
+            case RunClosed():
                 self._execute("end_run", fact.run)
             case AgentAdded():
                 self._execute("insert_agent", fact.run, fact.name, fact.role, fact.parent)
@@ -156,13 +156,13 @@ class KnowledgeProjection:
             case DerefAnswered():
                 self._execute("answer_request", fact.grant_id, fact.request_id)
             case GrantIssued():
-                limits = (fact.cap_tokens, fact.uses, fact.expires_at)
+                limits = (fact.cap_tokens, fact.uses, fact.expires_us)
                 self._execute(
                     "insert_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact)
                 )
-            case GrantSpent():
+            case BlockDebited():
                 self._execute("spend_block", fact.block_id, fact.tokens)
-            case GrantRevoked():
+            case BlockRevoked():
                 self._execute("revoke_block", fact.block_id)
             case MessageRejected():
                 self._execute("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
@@ -170,7 +170,7 @@ class KnowledgeProjection:
                 self._execute("clear_rejection", fact.run, fact.agent, "child")
             case BroadcastSent():
                 self._execute("clear_rejection", fact.run, fact.agent, "parent")
-                for child in fact.to if fact.budgets != Budgets() else ():
+                for child in fact.to if fact.budgets != ChildBudgets() else ():
                     self._execute("set_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
                 self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
@@ -292,16 +292,16 @@ class KnowledgeProjection:
 
 def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:
     """Return the run that a row of the query `run` holds."""
-    run_id, goal, number, opened_at, ended, session = row
-    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended), session=session)
+    run_id, goal, number, opened_us, ended, session = row
+    return Run(run_id=run_id, goal=goal, number=number, opened_us=opened_us, ended=bool(ended), session=session)
 
 
 def turn_from_row(row: Any) -> Turn:
     """Return the turn that a row of the query `turn` holds."""
-    number, last_at, repo, artifact, sam, tokens, run_tokens = row
+    number, last_us, repo, artifact, sam, tokens, run_tokens = row
     return Turn(
         number=number,
-        last_at=last_at,
+        last_us=last_us,
         repo=repo,
         artifact=artifact,
         sam=sam,

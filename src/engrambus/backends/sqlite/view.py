@@ -24,9 +24,9 @@ from engrambus.gateway.ports import Counts, Remembered
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import EVERYTHING, Engram, StoredEngram, Traits, kind_key
-from engrambus.knowledge.messages import Budgets, Mail, MessageKind
+from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind
 from engrambus.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
-from engrambus.policy.grants import GrantIssued, KeptRequest, Spent
+from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 
 _NO_LIMIT = 1 << 62
 _decode_grant = msgspec.json.Decoder(GrantIssued).decode
@@ -155,8 +155,8 @@ class SqliteView(SqliteCortex):
             rows += self._connection.execute(self._sql["grants_for"], (run_id, child)).fetchall()
         return [_decode_grant(issued) for _, issued in sorted(rows)]
 
-    def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
-        return {block: Spent(tokens=row[0], uses=row[1]) for block, row in self._blocks(block_ids) if row[1]}
+    def spent(self, block_ids: Sequence[str]) -> dict[str, BlockSpending]:
+        return {block: BlockSpending(tokens=row[0], uses=row[1]) for block, row in self._blocks(block_ids) if row[1]}
 
     def revoked(self, block_ids: Sequence[str]) -> set[str]:
         return {block for block, row in self._blocks(block_ids) if row[2]}
@@ -165,22 +165,22 @@ class SqliteView(SqliteCortex):
         rows = ((block_id, self._row("block", block_id)) for block_id in block_ids)
         return [(block_id, row) for block_id, row in rows if row]
 
-    def request(self, run_id: str, request_id: str) -> KeptRequest | None:
+    def request(self, run_id: str, request_id: str) -> StoredRequest | None:
         return _if_row(_request_from_row, self._row("request", run_id, request_id))
 
-    def open_requests(self, run_id: str) -> list[KeptRequest]:
+    def open_requests(self, run_id: str) -> list[StoredRequest]:
         return [_request_from_row(row) for row in self._connection.execute(self._sql["open_requests"], (run_id,))]
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
         rows: Any = self._connection.execute(self._sql["mail"], (run_id, agent, after, limit))
         return [
-            Mail(position=position, kind=kind, item=item, sender=sender, at=at, text=text)
+            Mail(position=position, kind=kind, item=item, sender=sender, sent_us=at, text=text)
             for position, kind, item, sender, at, text in rows
         ]
 
-    def budgets(self, run_id: str, agent: str) -> Budgets | None:
+    def budgets(self, run_id: str, agent: str) -> ChildBudgets | None:
         row = self._row("budgets", run_id, agent)
-        return msgspec.json.decode(row[0], type=Budgets) if row else None
+        return msgspec.json.decode(row[0], type=ChildBudgets) if row else None
 
     def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
         row = self._row("open_rejection", run_id, agent, kind)
@@ -343,10 +343,10 @@ class SqliteView(SqliteCortex):
         return row
 
 
-def _request_from_row(row: Any) -> KeptRequest:
+def _request_from_row(row: Any) -> StoredRequest:
     request, answered, grant_id = row
-    return KeptRequest(
-        asked=msgspec.json.decode(request, type=DerefRequested), answered=bool(answered), grant_id=grant_id
+    return StoredRequest(
+        request=msgspec.json.decode(request, type=DerefRequested), answered=bool(answered), grant_id=grant_id
     )
 
 

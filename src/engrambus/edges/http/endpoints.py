@@ -82,7 +82,7 @@ class OperationEndpoint:
         """Return the token if this project signed it."""
         # The body of an unknown sender must not be read. Expiry is left to the gateway, which has the project's clock.
         token = bearer_token(scope)
-        claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
+        claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
         name_call(scope, self._operation.name, f"{claims.run}/{claims.agent}")
         return token
 

@@ -66,7 +66,7 @@ class EventsEndpoint(StreamEndpoint):
         name_call(scope, "events")
         # decision 16: besides the page itself, only this address accepts the page's session cookie.
         token = bearer_token(scope) if header(scope, b"authorization") else session_token(scope) or bearer_token(scope)
-        claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
+        claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
         name_call(scope, "events", f"{claims.run}/{claims.agent}")
         values = read_query(scope, _PARAMETERS, frozenset({"type"}))
         types, after = _parse_types(values.get("type", [])), _parse_after(scope, values.get("after"))

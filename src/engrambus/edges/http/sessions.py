@@ -19,7 +19,7 @@ from engrambus.edges.http.requests import header
 from engrambus.errors import CodeInvalid
 from engrambus.gateway import Operation, Route
 from engrambus.gateway.context import Context
-from engrambus.policy import ADMIN, Claims
+from engrambus.policy import ADMIN, TokenClaims
 
 CODE_SECONDS = 600
 SESSION_SECONDS = 12 * 3600
@@ -98,12 +98,12 @@ def session_operations(codes: SignInCodes) -> tuple[Operation[Any, Any], Operati
 
     def open_session(context: Context, request: OpenSession) -> SessionAnswer:
         codes.use(request.code)
-        expires_at = context.as_of + SESSION_SECONDS * SECOND_US
+        expires_us = context.as_of + SESSION_SECONDS * SECOND_US
         run_id = context.caller.run.run_id
-        claims = Claims(
-            agent=ADMIN, role=ADMIN, parent=None, project=context.caller.project, run=run_id, expires_at=expires_at
+        claims = TokenClaims(
+            agent=ADMIN, role=ADMIN, parent=None, project=context.caller.project, run=run_id, expires_us=expires_us
         )
-        return SessionAnswer(token=context.key.sign(claims), run_id=run_id, expires_at=print_time(expires_at))
+        return SessionAnswer(token=context.key.sign(claims), run_id=run_id, expires_at=print_time(expires_us))
 
     def new_code(context: Context, request: NewCode) -> CodeAnswer:
         return CodeAnswer(code=codes.new(), expires_in=CODE_SECONDS)

@@ -11,7 +11,7 @@ import msgspec
 from engrambus.errors import RunNotFound
 from engrambus.gateway import Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
-from engrambus.operations.people import RunRow
+from engrambus.operations.runs import RunRow
 
 MAX_PARAMS = 100
 

@@ -12,7 +12,7 @@ from engrambus.edges.sdk.bus import Bus
 from engrambus.errors import BudgetExceeded, EngramBusError, Trouble, Unauthorized
 from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.knowledge.engrams import Engram, count_sentences
-from engrambus.knowledge.messages import ParentMessage, find_code, print_message, read_message
+from engrambus.knowledge.messages import ParentMessage, find_code, parse_message, print_message
 
 BRIEF_TOKENS = 300
 """Limit of a brief that is attached to a broadcast."""
@@ -207,7 +207,7 @@ class Hooks:
 
 def _with_brief(bus: Bus, text: str) -> str:
     """Return a parent's message with the brief added, or unchanged if it has one, is invalid or would be too large."""
-    message = read_message(text, "parent", max_ttl=0).message
+    message = parse_message(text, "parent", max_ttl_us=0).message
     if not isinstance(message, ParentMessage) or message.shared_brief_micro:
         return text
     brief = bus.brief(max_tokens=BRIEF_TOKENS)

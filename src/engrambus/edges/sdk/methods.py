@@ -14,23 +14,22 @@ if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
-    from engrambus.operations.answers import AnswerTaken
+    from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
     from engrambus.operations.engrams import PutAnswer, PutEngram
     from engrambus.operations.gc import GarbageAnswer
-    from engrambus.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-    from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-    from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.grants import DenyAnswer, GrantAnswer, RequestAnswer, RequestsAnswer, RevokeAnswer
+    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
     from engrambus.operations.review import ContributionsAnswer
+    from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.stats import StatsAnswer
     from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
-    from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
     from engrambus.operations.work_board import BoardAnswer, WorkRunsAnswer
 
 
@@ -41,19 +40,25 @@ class Methods(ABC):
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         """Call the operation of that name."""
 
-    def take_answer(
+    def apply_policy(
         self,
-        text: str,
+        policy: dict[str, Any],
         *,
         idempotency_key: str | None = None,
-    ) -> AnswerTaken:
-        """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
+    ) -> PolicyAnswer:
+        """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions.
 
         Args:
-            text: The answer: a message (YAML or JSON), or plain prose
+            policy: The content of .catalog/policy.yaml
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
+        return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
+
+    def verify(
+        self,
+    ) -> VerifyAnswer:
+        """Check every checksum, and compare the index with a rebuild from the journal."""
+        return cast("VerifyAnswer", self._do("verify", {}))
 
     def brief(
         self,
@@ -459,7 +464,7 @@ class Methods(ABC):
             child_id: The agent, a descendant of yours; it may pass on a smaller grant
             pointer: A pointer, or its ref alone
             cap_tokens: Tokens it may cost in total
-            uses: How often it may be used
+            uses: Number of times it may be used
             expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
             intended_use: What it is needed for
             inline_code_chars: Characters of code a message may carry with this grant
@@ -472,14 +477,14 @@ class Methods(ABC):
         id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Revoked:
+    ) -> RevokeAnswer:
         """Revoke a grant, and every token derived from it.
 
         Args:
             id: The grant's id
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Revoked", self._do("revoke_grant", {"id": id}, idempotency_key))
+        return cast("RevokeAnswer", self._do("revoke_grant", {"id": id}, idempotency_key))
 
     def request_deref(
         self,
@@ -521,7 +526,7 @@ class Methods(ABC):
         Args:
             id: The request's id
             cap_tokens: Tokens it may cost in total; by default what was asked for
-            uses: How often it may be used
+            uses: Number of times it may be used
             expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -532,14 +537,14 @@ class Methods(ABC):
         id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Denied:
+    ) -> DenyAnswer:
         """Deny a request to read more.
 
         Args:
             id: The request's id
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
+        return cast("DenyAnswer", self._do("deny_request", {"id": id}, idempotency_key))
 
     def memory_read(
         self,
@@ -613,6 +618,20 @@ class Methods(ABC):
         """
         return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
 
+    def take_answer(
+        self,
+        text: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> AnswerTaken:
+        """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
+
+        Args:
+            text: The answer: a message (YAML or JSON), or plain prose
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
+
     def inbox(
         self,
         *,
@@ -628,80 +647,6 @@ class Methods(ABC):
             max_tokens: Maximum size of the answer, in tokens
         """
         return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
-
-    def open_run(
-        self,
-        goal: str,
-        *,
-        session: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> RunAnswer:
-        """Start a run, a piece of work with a goal, and make it the current one.
-
-        Args:
-            goal: What the run is for
-            session: Id of a coding agent's session; asking again returns the same run
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("RunAnswer", self._do("open_run", {"goal": goal, "session": session}, idempotency_key))
-
-    def end_run(
-        self,
-        run_id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> RunAnswer:
-        """End a run: its agents can still read, but no longer write.
-
-        Args:
-            run_id: The run's id
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("RunAnswer", self._do("end_run", {"run_id": run_id}, idempotency_key))
-
-    def list_runs(
-        self,
-    ) -> RunsAnswer:
-        """List the newest runs."""
-        return cast("RunsAnswer", self._do("list_runs", {}))
-
-    def add_agent(
-        self,
-        name: str,
-        *,
-        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] = "programmer",
-        parent: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> AgentAnswer:
-        """Add an agent to the run and print its token.
-
-        Args:
-            name: Its name, unique in the run
-            role: Its role, which must rank below its parent's
-            parent: Its parent, an agent of the same run; you by default
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
-
-    def agent_token(
-        self,
-        name: str,
-        *,
-        expires_in: str | None = None,
-    ) -> AgentAnswer:
-        """Print another token for an agent.
-
-        Args:
-            name: The agent's name
-            expires_in: Lifetime of the token: P7D is 7 days; by default what the policy says
-        """
-        return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}))
-
-    def list_agents(
-        self,
-    ) -> AgentsAnswer:
-        """List the agents of the run."""
-        return cast("AgentsAnswer", self._do("list_agents", {}))
 
     def deref_pointer(
         self,
@@ -889,6 +834,80 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("withdraw_contribution", {"id": id}, idempotency_key))
+
+    def open_run(
+        self,
+        goal: str,
+        *,
+        session: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunAnswer:
+        """Start a run, a piece of work with a goal, and make it the current one.
+
+        Args:
+            goal: The goal of the run
+            session: Id of a coding agent's session; asking again returns the same run
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RunAnswer", self._do("open_run", {"goal": goal, "session": session}, idempotency_key))
+
+    def end_run(
+        self,
+        run_id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RunAnswer:
+        """End a run: its agents can still read, but no longer write.
+
+        Args:
+            run_id: The run's id
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RunAnswer", self._do("end_run", {"run_id": run_id}, idempotency_key))
+
+    def list_runs(
+        self,
+    ) -> RunsAnswer:
+        """List the newest runs."""
+        return cast("RunsAnswer", self._do("list_runs", {}))
+
+    def add_agent(
+        self,
+        name: str,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] = "programmer",
+        parent: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AgentAnswer:
+        """Add an agent to the run and print its token.
+
+        Args:
+            name: Its name, unique in the run
+            role: Its role, which must rank below its parent's
+            parent: Its parent, an agent of the same run; you by default
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
+
+    def agent_token(
+        self,
+        name: str,
+        *,
+        expires_in: str | None = None,
+    ) -> AgentAnswer:
+        """Print another token for an agent.
+
+        Args:
+            name: The agent's name
+            expires_in: Lifetime of the token: P7D is 7 days; by default what the policy says
+        """
+        return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}))
+
+    def list_agents(
+        self,
+    ) -> AgentsAnswer:
+        """List the agents of the run."""
+        return cast("AgentsAnswer", self._do("list_agents", {}))
 
     def stats(
         self,
@@ -1100,26 +1119,6 @@ class Methods(ABC):
     ) -> TeamBudget:
         """Show what the run's agents have read together, and what is left before no agent can be added."""
         return cast("TeamBudget", self._do("team_budget", {}))
-
-    def apply_policy(
-        self,
-        policy: dict[str, Any],
-        *,
-        idempotency_key: str | None = None,
-    ) -> PolicyAnswer:
-        """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions.
-
-        Args:
-            policy: What .catalog/policy.yaml says
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
-
-    def verify(
-        self,
-    ) -> VerifyAnswer:
-        """Check every checksum, and compare the index with a rebuild from the journal."""
-        return cast("VerifyAnswer", self._do("verify", {}))
 
     def work_board(
         self,

@@ -1,72 +1,60 @@
-"""Messages between a parent and its children: their form, their budget, and what to send instead of a refused one."""
+"""Messages between a parent and its children: their form, their budget, and their delivery."""
 
 from typing import TYPE_CHECKING
 
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.messages.budget import (
-        CodeChars,
-        Excess,
-        Usage,
-        find_excess,
-        measure,
-        texts_of,
+    from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
+    from engrambus.knowledge.messages.code import CodeSpan, find_code
+    from engrambus.knowledge.messages.delivery import (
+        PreparedReport,
+        accept_report,
+        pointed_tokens,
+        reject_message,
+        send_broadcast,
+        without_budget_tokens,
     )
-    from engrambus.knowledge.messages.check import (
-        Accepted,
-        Verdict,
-        accept_message,
-        validate_message,
-    )
-    from engrambus.knowledge.messages.code import CodeSpan, code_chars, find_code
     from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
-    from engrambus.knowledge.messages.judging import judge, judge_prose
-    from engrambus.knowledge.messages.parse import Reading, parse_message, read_message
+    from engrambus.knowledge.messages.layout import message_sections, print_message
+    from engrambus.knowledge.messages.limits import deref_budget, inline_budget
+    from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
+    from engrambus.knowledge.messages.pastes import CodeCounter
     from engrambus.knowledge.messages.ports import Mail, MessageReads
-    from engrambus.knowledge.messages.printing import message_object, print_message
-    from engrambus.knowledge.messages.resend import Recognised, resend_template
-    from engrambus.knowledge.messages.source import MAX_MESSAGE_BYTES
+    from engrambus.knowledge.messages.resend import resend_template
+    from engrambus.knowledge.messages.source import MAX_MESSAGE_BYTES, MAX_MESSAGE_CHARS, looks_like_report
     from engrambus.knowledge.messages.values import (
-        CHILD_SECTIONS,
-        PARENT_SECTIONS,
         STATUSES,
-        Budgets,
+        ChildBudgets,
         ChildMessage,
-        DerefRequest,
-        GrantNote,
         Message,
         MessageKind,
-        Output,
         ParentMessage,
-        TaskStatus,
     )
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "budget": "CodeChars Excess Usage find_excess measure texts_of",
-        "check": "Accepted Verdict accept_message validate_message",
-        "code": "CodeSpan code_chars find_code",
+        "budget": "MessageUsage check_budget check_prose_budget measure",
+        "code": "CodeSpan find_code",
+        "delivery": "PreparedReport accept_report pointed_tokens reject_message send_broadcast without_budget_tokens",
         "facts": "BroadcastSent MessageAccepted MessageRejected",
-        "judging": "judge judge_prose",
-        "parse": "Reading parse_message read_message",
+        "layout": "message_sections print_message",
+        "limits": "deref_budget inline_budget",
+        "parse": "ParsedMessage parse_message",
+        "pastes": "CodeCounter",
         "ports": "Mail MessageReads",
-        "printing": "message_object print_message",
-        "resend": "Recognised resend_template",
-        "source": "MAX_MESSAGE_BYTES",
-        "values": (
-            "CHILD_SECTIONS PARENT_SECTIONS STATUSES Budgets ChildMessage DerefRequest GrantNote Message "
-            "MessageKind Output ParentMessage TaskStatus "
-        ),
+        "resend": "resend_template",
+        "source": "MAX_MESSAGE_BYTES MAX_MESSAGE_CHARS looks_like_report",
+        "values": "STATUSES ChildBudgets ChildMessage Message MessageKind ParentMessage",
     })
 
 __all__ = [
-    "CHILD_SECTIONS", "MAX_MESSAGE_BYTES", "PARENT_SECTIONS", "STATUSES", "Accepted", "BroadcastSent", "Budgets",
-    "ChildMessage", "CodeChars", "CodeSpan", "DerefRequest", "Excess", "GrantNote", "Mail", "Message",
-    "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "Output", "ParentMessage", "Reading",
-    "Recognised", "TaskStatus", "Usage", "Verdict", "accept_message", "code_chars", "find_code", "find_excess", "judge",
-    "judge_prose", "measure", "message_object", "parse_message", "print_message", "read_message", "resend_template",
-    "texts_of", "validate_message",
+    "MAX_MESSAGE_BYTES", "MAX_MESSAGE_CHARS", "STATUSES", "BroadcastSent", "ChildBudgets", "ChildMessage",
+    "CodeCounter", "CodeSpan", "Mail", "Message", "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected",
+    "MessageUsage", "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report", "check_budget",
+    "check_prose_budget", "deref_budget", "find_code", "inline_budget", "looks_like_report", "measure",
+    "message_sections", "parse_message", "pointed_tokens", "print_message", "reject_message", "resend_template",
+    "send_broadcast", "without_budget_tokens",
 ]

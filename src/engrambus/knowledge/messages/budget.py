@@ -1,110 +1,29 @@
-"""How much a message may hold, how much it does, and the refusal when that is too much.
+"""The inline budget of a message: measuring a text, comparing it with the budget, and the refusal.
 
-Tokens are counted on the text as it was sent, everything in it: that is what its reader pays. Code is counted in the
-texts a reader would see; what counts as code is for the function handed in to say.
+Tokens are counted on the text as it was sent, because its reader pays for all of it. Code is counted in the texts that
+the author was free to write; the caller passes in the function that counts it (see `pastes.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.errors import BudgetExceeded
-from engrambus.knowledge.messages.source import Sheet
+from engrambus.errors import BudgetExceeded, EngramBusError
+from engrambus.knowledge.messages.source import ProblemList
 from engrambus.knowledge.messages.values import ChildMessage, Message
 from engrambus.policy import InlineBudget
 
-CodeChars: TypeAlias = Callable[[str], int]
-"""How many characters of a text are code."""
+if TYPE_CHECKING:  # prose is checked without loading the parser: a hook waits for it (decision 39)
+    from engrambus.knowledge.messages.parse import ParsedMessage
 
+CountCode: TypeAlias = Callable[[str], int]
+"""Returns how many characters of a text are code."""
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message holds, counted as its budget is."""
-
-    inline_tokens: int
-    engrams: int = 0
-    engram_chars: int = 0
-    """Of the longest claim."""
-    inline_code_chars: int = 0
-    brief_lines: int = 0
-
-
-class Excess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing there is too much of."""
-
-    what: str
-    """A name in `Usage`."""
-    limit: int
-    used: int
-    field: str | None = None
-    """Where the most of it stands, when that is one place."""
-
-
-def measure(text: str, message: Message | None = None, code_chars: CodeChars | None = None) -> Usage:
-    """What a message holds; of a text that could not be read as one, its tokens."""
-    tokens = estimate_tokens(text.encode("utf-8", "replace"))
-    if message is None:
-        return Usage(inline_tokens=tokens)
-    code = sum(code_chars(said) for _, said in texts_of(message)) if code_chars is not None else 0
-    if isinstance(message, ChildMessage):
-        longest = max((len(engram.claim) for engram in message.engrams), default=0)
-        return Usage(inline_tokens=tokens, engrams=len(message.engrams), engram_chars=longest, inline_code_chars=code)
-    lines = sum(line.count("\n") + 1 for line in message.shared_brief_micro)
-    return Usage(inline_tokens=tokens, inline_code_chars=code, brief_lines=lines)
-
-
-def find_excess(
-    usage: Usage, budget: InlineBudget, message: Message | None = None, code_chars: CodeChars | None = None
-) -> tuple[Excess, ...]:
-    """Everything a message has too much of, in the order the budget names it."""
-    found = []
-    for what in usage.__struct_fields__:
-        used, limit = getattr(usage, what), getattr(budget, f"max_{what}")
-        if used > limit:
-            found.append(Excess(what=what, limit=limit, used=used, field=_place(what, message, code_chars)))
-    return tuple(found)
-
-
-def budget_refusal(excess: tuple[Excess, ...], lines: Mapping[str, int]) -> BudgetExceeded:
-    """The refusal that names everything in excess, the first in full."""
-    first = excess[0]
-    said = "; ".join(f"{_NAMES[each.what]} {each.used} of {each.limit}" for each in excess)
-    return BudgetExceeded(
-        f"The message is larger than its budget: {said}.",
-        field=first.field,
-        line=Sheet(lines).line(first.field) if first.field else None,
-        limit=first.limit,
-        used=first.used,
-        hint="Send engrams and pointers instead of text; the rest can be read through a pointer.",
-        exceeded=[_shown(each) for each in excess],
-    )
-
-
-def texts_of(message: Message) -> Iterator[tuple[str, str]]:
-    """Every text in a message that its author was free to write, with its field; a list of lines is one text."""
-    if isinstance(message, ChildMessage):
-        for position, engram in enumerate(message.engrams):
-            yield f"ENGRAMS[{position}].claim", engram.claim
-            for name in ("tags", "hash_keys"):
-                for place, word in enumerate(getattr(engram, name)):
-                    yield f"ENGRAMS[{position}].{name}[{place}]", word
-        for position, request in enumerate(message.deref_requests):
-            yield f"DEREF_REQUESTS[{position}].reason", request.reason
-            if request.intended_use is not None:
-                yield f"DEREF_REQUESTS[{position}].intended_use", request.intended_use
-        yield "OUTPUT.summary", message.output.summary
-        if message.output.next is not None:
-            yield "OUTPUT.next", message.output.next
-    else:
-        for name, said in (("SHARED_BRIEF_MICRO", message.shared_brief_micro), ("INSTRUCTIONS", message.instructions)):
-            if said:
-                yield name, "\n".join(said)
-
-
-_NAMES = {
+_LABELS = {
     "inline_tokens": "tokens",
     "engrams": "engrams",
     "engram_chars": "characters in a claim",
@@ -113,19 +32,127 @@ _NAMES = {
 }
 
 
-def _place(what: str, message: Message | None, code_chars: CodeChars | None) -> str | None:
-    if what == "engrams":
-        return "ENGRAMS"
-    if message is None or what == "inline_tokens":
-        return None
-    if what == "inline_code_chars":
-        return max(((code_chars or len)(said), field) for field, said in texts_of(message))[1]
+class MessageUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a message, in the quantities that its budget limits."""
+
+    inline_tokens: int
+    engrams: int = 0
+    engram_chars: int = 0
+    """Length of the longest claim."""
+    inline_code_chars: int = 0
+    brief_lines: int = 0
+
+
+class Excess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One quantity that is over its limit."""
+
+    quantity: str = msgspec.field(name="what")
+    """A field name of `MessageUsage`."""
+    limit: int
+    used: int
+    field: str | None = None
+    """The field of the message that contributes most, if it is a single one."""
+
+
+def check_budget(
+    parsed: ParsedMessage, budget: InlineBudget, count_code: CountCode | None = None
+) -> tuple[MessageUsage, tuple[EngramBusError, ...]]:
+    """Return the size of a parsed text and all its problems; an exceeded budget comes first.
+
+    A text over its budget gets that refusal even if it cannot be parsed: its author has to shorten it in any case.
+    """
+    usage = measure(parsed.text, parsed.message, count_code)
+    if parsed.message is None:
+        usage = msgspec.structs.replace(usage, engrams=parsed.item_counts.get("ENGRAMS", 0))
+    excess = find_excess(usage, budget, parsed.message, count_code)
+    refusals: tuple[BudgetExceeded, ...] = (_refusal(excess, parsed.lines),) if excess else ()
+    return usage, (*refusals, *parsed.problems)
+
+
+def check_prose_budget(
+    text: str, budget: InlineBudget, count_code: CountCode
+) -> tuple[MessageUsage, BudgetExceeded | None]:
+    """Return the size of an answer in plain prose, and the refusal if it is over the budget of a message."""
+    usage = MessageUsage(inline_tokens=measure(text).inline_tokens, inline_code_chars=count_code(text))
+    excess = find_excess(usage, budget)
+    return usage, _refusal(excess, {}) if excess else None
+
+
+def measure(text: str, message: Message | None = None, count_code: CountCode | None = None) -> MessageUsage:
+    """Return the size of a message; of a text that could not be parsed, only its tokens."""
+    tokens = estimate_tokens(text.encode("utf-8", "replace"))
+    if message is None:
+        return MessageUsage(inline_tokens=tokens)
+    code_chars = sum(count_code(free_text) for _, free_text in free_texts(message)) if count_code is not None else 0
     if isinstance(message, ChildMessage):
-        claims = [len(engram.claim) for engram in message.engrams]
-        return f"ENGRAMS[{claims.index(max(claims))}].claim"
+        return MessageUsage(
+            inline_tokens=tokens,
+            engrams=len(message.engrams),
+            engram_chars=max((len(engram.claim) for engram in message.engrams), default=0),
+            inline_code_chars=code_chars,
+        )
+    brief_lines = sum(line.count("\n") + 1 for line in message.shared_brief_micro)
+    return MessageUsage(inline_tokens=tokens, inline_code_chars=code_chars, brief_lines=brief_lines)
+
+
+def find_excess(
+    usage: MessageUsage, budget: InlineBudget, message: Message | None = None, count_code: CountCode | None = None
+) -> tuple[Excess, ...]:
+    """Return every quantity that is over its limit, in the order of the budget's fields."""
+    excess = []
+    for quantity in usage.__struct_fields__:
+        used, limit = getattr(usage, quantity), getattr(budget, f"max_{quantity}")
+        if used > limit:
+            field = _largest_field(quantity, message, count_code)
+            excess.append(Excess(quantity=quantity, limit=limit, used=used, field=field))
+    return tuple(excess)
+
+
+def free_texts(message: Message) -> Iterator[tuple[str, str]]:
+    """Yield field and text of everything the author was free to write; a list of lines is one text."""
+    if isinstance(message, ChildMessage):
+        for position, engram in enumerate(message.engrams):
+            yield f"ENGRAMS[{position}].claim", engram.claim
+            for name in ("tags", "hash_keys"):
+                for index, word in enumerate(getattr(engram, name)):
+                    yield f"ENGRAMS[{position}].{name}[{index}]", word
+        for position, request in enumerate(message.deref_requests):
+            yield f"DEREF_REQUESTS[{position}].reason", request.reason
+            if request.intended_use is not None:
+                yield f"DEREF_REQUESTS[{position}].intended_use", request.intended_use
+        yield "OUTPUT.summary", message.output.summary
+        if message.output.next is not None:
+            yield "OUTPUT.next", message.output.next
+    else:
+        for name, lines in (("SHARED_BRIEF_MICRO", message.shared_brief_micro), ("INSTRUCTIONS", message.instructions)):
+            if lines:
+                yield name, "\n".join(lines)
+
+
+def _refusal(excess: tuple[Excess, ...], lines: Mapping[str, int]) -> BudgetExceeded:
+    """Build the error that names every exceeded limit, with the first one's field, limit and use."""
+    first = excess[0]
+    amounts = "; ".join(f"{_LABELS[item.quantity]} {item.used} of {item.limit}" for item in excess)
+    exceeded: list[dict[str, Any]] = [msgspec.to_builtins(item) for item in excess]
+    return BudgetExceeded(
+        f"The message is larger than its budget: {amounts}.",
+        field=first.field,
+        line=ProblemList(lines).line(first.field) if first.field else None,
+        limit=first.limit,
+        used=first.used,
+        hint="Send engrams and pointers instead of text; a reader gets the rest through a pointer.",
+        exceeded=exceeded,
+    )
+
+
+def _largest_field(quantity: str, message: Message | None, count_code: CountCode | None) -> str | None:
+    if quantity == "engrams":
+        return "ENGRAMS"
+    if message is None or quantity == "inline_tokens":
+        return None
+    if quantity == "inline_code_chars":
+        return max(((count_code or len)(text), field) for field, text in free_texts(message))[1]
+    if isinstance(message, ChildMessage):
+        lengths = [len(engram.claim) for engram in message.engrams]
+        return f"ENGRAMS[{lengths.index(max(lengths))}].claim"
     return "SHARED_BRIEF_MICRO"
-
-
-def _shown(excess: Excess) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(excess)
-    return shown

@@ -1,8 +1,8 @@
-"""What one line looks like: a list of small counts, and the points each of them is worth.
+"""The score of a single line: lexical features, and the points that each of them is worth.
 
-The counts are plain lexical ones and every one is capped, so a line costs one pass of each pattern and nothing more.
-No pattern repeats a repetition. `docs/inline-code.md` is the definition; the points were fitted on the tuning half of
-the corpus in `tests/code` and rounded to integers.
+Every count has a cap and no pattern nests repetitions, so a line costs one linear pass for each pattern.
+`docs/inline-code.md` is the definition; the points were fitted on the tuning half of the corpus in `tests/code` and
+rounded to integers.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from functools import cache, lru_cache
 from typing import Final
 
-LONGEST: Final = 240
-"""A longer line is judged in pieces of at most this many characters."""
+MAX_LINE_CHARS: Final = 240
+"""A longer line is scored in pieces of at most this many characters."""
 
 _STRING = re.compile(r'"[^"]*"|(?<![\w\'])\'[^\']*\'(?!\w)')
 _NUMBERED = re.compile(r"[ \t]{0,8}\d{1,6}(?:[ \t]?[|:→│]|\t)(?=[ \t]|$)")
@@ -34,9 +34,9 @@ _STATEMENT = (
     "struct|enum|cimport|inline|type|defer|go|val|override|abstract|using|extends|elif"
 )
 _MODIFIER = "async|export|pub|public|private|static|default|abstract|inline|extern|cdef|cpdef"
-_DECLARED = "def|class|function|fn|func|struct|enum|interface|impl|trait|namespace|typedef|cdef|cpdef|type"
-_ALONE = "else|try|finally|do|begin|then|loop"
-_BROUGHT = "import|from|use|using|#include|require|package|cimport|source"
+_DECLARATIONS = "def|class|function|fn|func|struct|enum|interface|impl|trait|namespace|typedef|cdef|cpdef|type"
+_BARE_BLOCK = "else|try|finally|do|begin|then|loop"
+_IMPORTS = "import|from|use|using|#include|require|package|cimport|source"
 _SQL = (
     "SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|FROM|WHERE|GROUP BY|ORDER BY|JOIN|VALUES|PRIMARY KEY|"
     "NOT NULL|UNIQUE|REFERENCES|ON CONFLICT|RETURNING|TEXT|INTEGER|BIGINT|VARCHAR|LIMIT|INNER|LEFT"
@@ -51,7 +51,7 @@ COMMON = frozenset(
 )
 CODE_WORDS = frozenset(f"{_BLOCK}|{_STATEMENT}".split("|")) | {"in", "is", "not", "and", "or", "as", "self"}
 
-# All patterns below are texts: each is compiled for the first line on which it could find something.
+# decision 39: the patterns below are strings; each is compiled for the first line that it could match.
 # name → (pattern, cap). Counted on the line without its strings and its comment.
 COUNTED: Final[dict[str, tuple[str, int]]] = {
     "call": (r"[\w\])>]\((?!\)|s\)|es\)|ies\))", 3),
@@ -88,14 +88,14 @@ COUNTED: Final[dict[str, tuple[str, int]]] = {
 OPENING: Final[dict[str, str]] = {
     "directive": r"#[ \t]*(?:include|define|if|ifdef|ifndef|endif|else|elif|undef|pragma|error)\b",
     "declaration": (
-        rf"(?:(?:{_MODIFIER})\s)*(?:{_DECLARED})\s+[\w*&]+"
+        rf"(?:(?:{_MODIFIER})\s)*(?:{_DECLARATIONS})\s+[\w*&]+"
         r"\s*(?:[(<\[{:=]|[*&]|$|\w+[\[({])"
     ),
-    "block": rf"(?:}}\s*)?(?:{_BLOCK})\b[^.?!]*[:{{(]$|(?:{_ALONE}):?$",
+    "block": rf"(?:}}\s*)?(?:{_BLOCK})\b[^.?!]*[:{{(]$|(?:{_BARE_BLOCK}):?$",
     "statement": rf"(?:{_STATEMENT})\b(?=[ \t]*[\w\"'\[({{$*&!.<@-]*(?:[;,)]?$|[.([=:<>|]|[ \t][=|&?*]|[ \t]import\b))",
     "statement word": rf"(?:{_STATEMENT}|{_BLOCK})\b(?![-'’])",
     "import": (
-        rf"(?:{_BROUGHT})\s+[\w.\"'<{{*:@/-]+[^ ]*"
+        rf"(?:{_IMPORTS})\s+[\w.\"'<{{*:@/-]+[^ ]*"
         r"(?:;|$|\s+c?import\b)"
     ),
     "assignment": r"[\w.$\[\]\"'*&@-]+(?:: ?[^=]+)?\s*[-+*/|&^%:?.]?=(?![=>])\s*",
@@ -144,8 +144,9 @@ SHAPES: Final = (
 )  # fmt: skip
 FEATURES: Final = (*SHAPES, *COUNTED, *OPENING, *ENDING)
 
-# name → literals of which everything its pattern finds holds at least one, or held it before strings were taken out.
-# On a line without any of them it is not tried; a pattern that is not listed is tried on every line.
+# decision 14: name → literals without which its pattern matches nothing; it is tried only on lines with one of them.
+# Strings are replaced before matching, so the literals are looked for in the original line. A pattern that is not
+# listed is tried on every line.
 NEEDED: Final[dict[str, tuple[str, ...]]] = {
     name: tuple(literals.split())
     for name, literals in {
@@ -204,15 +205,15 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "ends sentence": ". ! ?",
     }.items()
 }
-# name → the words one of which a line that it matches begins with; a closing brace or a # may stand before it.
+# name → the words that a matching line can begin with, after an optional closing brace or #.
 BEGINNING: Final[dict[str, frozenset[str]]] = {
     name: frozenset(words.replace("#", "").split("|"))
     for name, words in {
-        "declaration": f"{_MODIFIER}|{_DECLARED}",
-        "block": f"{_BLOCK}|{_ALONE}",
+        "declaration": f"{_MODIFIER}|{_DECLARATIONS}",
+        "block": f"{_BLOCK}|{_BARE_BLOCK}",
         "statement": _STATEMENT,
         "statement word": f"{_STATEMENT}|{_BLOCK}",
-        "import": _BROUGHT,
+        "import": _IMPORTS,
         "query": "select|SELECT|insert|delete|alter|create",
     }.items()
 }
@@ -313,37 +314,37 @@ POINTS: Final[dict[str, int]] = {
 
 @lru_cache(maxsize=4096)
 def score(line: str) -> int:
-    """The points of one line: above nothing it leans to code, below to prose."""
+    """Return the points of a line: positive if it looks like code, negative if it looks like prose."""
     return sum(POINTS[name] * count for name, count in features(line).items())
 
 
-def unmarked(line: str) -> str:
-    """The line without the marks people put before pasted lines: a line number, a quotation mark."""
+def strip_prefix(line: str) -> str:
+    """Return the line without a line number or quotation marks that people put before pasted lines."""
     mark = _NUMBERED.match(line) or _QUOTE_MARK.match(line)
     return line[mark.end() :] if mark else line
 
 
 def features(line: str) -> dict[str, int]:
-    """Everything that is counted on one line. Counts of nothing are left out."""
-    line = unmarked(line.expandtabs(4))
+    """Return the features of a line with their counts; most that are zero are left out."""
+    line = strip_prefix(line.expandtabs(4))
     text = line.strip()
     if not text:
         return {}
-    found = {"bias": 1}
+    counts = {"bias": 1}
     indent = len(line) - len(line.lstrip())
     if indent >= 2:
-        found["indent 2"] = 1
+        counts["indent 2"] = 1
     if indent >= 4:
-        found["indent 4"] = 1
+        counts["indent 4"] = 1
     bare = _STRING.sub('""', text) if '"' in text or "'" in text else text
     opening = bare if text[0] not in "\"'" else text
-    found["strings"] = min(bare.count('""'), 3)
-    commented = not text.startswith("#") and ("#" in text or "/" in text or text.startswith("--"))
-    uncommented = _COMMENT.sub("", bare).rstrip() if commented else bare
+    counts["strings"] = min(bare.count('""'), 3)
+    may_have_comment = not text.startswith("#") and ("#" in text or "/" in text or text.startswith("--"))
+    uncommented = _COMMENT.sub("", bare).rstrip() if may_have_comment else bare
     if uncommented != bare and uncommented:
-        found["has comment"] = 1
+        counts["has comment"] = 1
         bare = uncommented
-    counted, openings, endings = _worth_trying(_held(text), first_word(opening))
+    counted, openings, endings = _possible_patterns(_literals_in(text), first_word(opening))
     for name, pattern, cap in counted:
         count = 0
         for _ in pattern.finditer(bare):
@@ -351,41 +352,41 @@ def features(line: str) -> dict[str, int]:
             if count == cap:
                 break
         if count:
-            found[name] = count
+            counts[name] = count
     for name, pattern in openings:
         if pattern.match(opening):
-            found[name] = 1
+            counts[name] = 1
     last = bare[-40:]
     for name, pattern in endings:
         if pattern.search(last):
-            found[name] = 1
-    _shape(bare, found)
-    return found
+            counts[name] = 1
+    _count_shapes(bare, counts)
+    return counts
 
 
-def _held(text: str) -> frozenset[str]:
+def _literals_in(text: str) -> frozenset[str]:
     return _CHARACTERS.intersection(text).union([literal for literal in _LONGER if literal in text])
 
 
 def first_word(opening: str) -> str:
-    """The word a line begins with, if it is one that a pattern asks for."""
+    """Return the word that a line begins with if some pattern depends on it, else an empty string."""
     word = _WORD.match(opening.lstrip("}#").lstrip())
     return word[0] if word and word[0] in _BEGINNINGS else ""
 
 
 @lru_cache(maxsize=1024)
-def _worth_trying(held: frozenset[str], first: str) -> tuple[list[_Counted], list[_Placed], list[_Placed]]:
-    """The patterns that can find anything in a line that holds just these literals and begins with this word."""
+def _possible_patterns(literals: frozenset[str], first: str) -> tuple[list[_Counted], list[_Placed], list[_Placed]]:
+    """Return the patterns that can match a line with exactly these literals and this first word."""
 
-    def possible(name: str) -> bool:
+    def is_possible(name: str) -> bool:
         if name in BEGINNING:
             return first in BEGINNING[name]
-        return name not in NEEDED or not held.isdisjoint(NEEDED[name])
+        return name not in NEEDED or not literals.isdisjoint(NEEDED[name])
 
     return (
-        [(name, _compiled(pattern), cap) for name, (pattern, cap) in COUNTED.items() if possible(name)],
-        [(name, _compiled(pattern)) for name, pattern in OPENING.items() if possible(name)],
-        [(name, _compiled(pattern)) for name, pattern in ENDING.items() if possible(name)],
+        [(name, _compiled(pattern), cap) for name, (pattern, cap) in COUNTED.items() if is_possible(name)],
+        [(name, _compiled(pattern)) for name, pattern in OPENING.items() if is_possible(name)],
+        [(name, _compiled(pattern)) for name, pattern in ENDING.items() if is_possible(name)],
     )
 
 
@@ -395,31 +396,31 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=8192)
-def _sort_of(word: str) -> tuple[bool, bool, bool]:
-    """Whether a word is plain, a word of programming languages, common."""
+def _classify_word(word: str) -> tuple[bool, bool, bool]:
+    """Return if a word is plain prose, a keyword of programming languages, and a common English word."""
     core = word.strip(",.;:!?\"'()*_’“”")
     is_code = core in CODE_WORDS
     return bool(_PLAIN.fullmatch(core)) and "(" not in word[1:] and not is_code, is_code, core.lower() in COMMON
 
 
-def _shape(bare: str, found: dict[str, int]) -> None:
+def _count_shapes(bare: str, counts: dict[str, int]) -> None:
     squeezed = len(bare) - bare.count(" ")
     marks = len(_MARKS.findall(bare))
     for share in (10, 20, 30):
         if marks * 100 >= squeezed * share:
-            found[f"dense {share}"] = 1
+            counts[f"dense {share}"] = 1
     if sum(map(bare.count, "([{")) != sum(map(bare.count, ")]}")):
-        found["unbalanced"] = 1
+        counts["unbalanced"] = 1
     words = bare.split()
     if not any(char.isalpha() for char in bare):
-        found["no words"] = 1
+        counts["no words"] = 1
     elif len(words) == 1:
-        found["one word"] = 1
+        counts["one word"] = 1
     elif len(words) == 2:
-        found["two words"] = 1
+        counts["two words"] = 1
     run = longest = plain = common = commas = 0
     for word in words:
-        is_plain, is_code, is_common = _sort_of(word)
+        is_plain, is_code, is_common = _classify_word(word)
         common += is_common
         if is_plain or (is_code and run):
             run += 1
@@ -428,13 +429,13 @@ def _shape(bare: str, found: dict[str, int]) -> None:
             commas += word.endswith(",")
         else:
             run = 0
-        if word[-1:] in ".;:":
-            run = 0 if word[-1:] != "." else run
-    found["plain"] = min(plain, 6)
+        if word[-1:] in ";:":
+            run = 0
+    counts["plain"] = min(plain, 6)
     for least in (3, 5, 8):
         if longest >= least:
-            found[f"plain run {least}"] = 1
-    found["common"] = min(common, 4)
-    found["commas"] = min(commas, 3)
+            counts[f"plain run {least}"] = 1
+    counts["common"] = min(common, 4)
+    counts["commas"] = min(commas, 3)
     if plain * 10 >= len(words) * 8 and len(words) >= 3:
-        found["mostly plain"] = 1
+        counts["mostly plain"] = 1

@@ -1,10 +1,10 @@
-"""What messages write into the journal."""
+"""Journal facts about messages."""
 
 from __future__ import annotations
 
 import msgspec
 
-from engrambus.knowledge.messages.values import Budgets, MessageKind
+from engrambus.knowledge.messages.values import ChildBudgets, MessageKind
 
 
 class MessageAccepted(
@@ -16,48 +16,49 @@ class MessageAccepted(
     run: str
     agent: str
     to: str
-    """Its parent, or the admin."""
+    """The sender's parent, or the admin."""
     text: str
-    """The message in the published form, printed anew."""
+    """The message printed in the published form, not as it was sent."""
     tokens: int
-    """What it cost as it was sent."""
+    """Token count of the text as it was sent."""
     engrams: tuple[str, ...] = ()
-    """The engrams it put or confirmed."""
+    """Ids of the engrams the message put or confirmed."""
     resends: str | None = None
-    """The rejection it answers."""
+    """Id of the rejection that this message answers."""
     pointed_tokens: int = 0
-    """What stands behind its pointer pack, beyond what its engrams point at; for the figures."""
+    """Tokens of content behind the pointer pack, without what the engrams point at; used for figures only."""
 
 
 class MessageRejected(
     msgspec.Struct, frozen=True, kw_only=True, tag="message.rejected", tag_field="fact", omit_defaults=True
 ):
-    """A message was over its budget and sent back. What it said is not kept."""
+    """A message over its budget was sent back. Its text is not stored."""
 
     rejection_id: str
     run: str
     agent: str
     tokens: int
     exceeded: tuple[str, ...]
+    """Names of the exceeded quantities, as in `MessageUsage`."""
     kind: MessageKind = "child"
-    """Whose form it had: a report, or a broadcast."""
+    """`child` for a report, `parent` for a broadcast."""
 
 
 class BroadcastSent(
     msgspec.Struct, frozen=True, kw_only=True, tag="broadcast.sent", tag_field="fact", omit_defaults=True
 ):
-    """A parent spoke to its children."""
+    """A parent sent a message to its children."""
 
     broadcast_id: str
     run: str
     agent: str
     to: tuple[str, ...]
     text: str
-    """The message in the published form, its budget tokens left out."""
+    """The message in the published form, without its budget tokens."""
     tokens: int
-    budgets: Budgets = Budgets()
-    """What the children may spend from now on; when nothing is said, what was said before holds."""
+    budgets: ChildBudgets = ChildBudgets()
+    """Limits for the children from now on; a broadcast that sets none leaves the previous ones in force."""
     resends: str | None = None
-    """The rejection it answers."""
+    """Id of the rejection that this broadcast answers."""
     pointed_tokens: int = 0
-    """What stands behind its pointer pack, once for each child it went to; for the figures."""
+    """Tokens of content behind the pointer pack, counted once for each receiving child; used for figures only."""

@@ -1,4 +1,4 @@
-"""Reading the fields of a message: strict about types, forgiving where there is only one way to read them."""
+"""Readers of single message fields: strict about types, lenient where there is only one possible meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def items(value: Any, field: str) -> list[tuple[str, Any]]:
-    """The items of a list with their names; one item may stand without a list, and nothing is an empty list."""
+    """Return the items of a list with their field names; a single value counts as a list of one, None as none."""
     if value is None:
         return []
     if isinstance(value, list):
@@ -24,50 +24,53 @@ def items(value: Any, field: str) -> list[tuple[str, Any]]:
 
 
 def mapping(value: Any, field: str, known: tuple[str, ...], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object with these fields and no others."""
+    """Return an object that has all `required` fields and none but the `known` ones."""
     if not isinstance(value, dict):
         raise FieldType(f"{field} is not of type object.", field=field, limit="object")
     for name in value:
         if name not in known:
-            shown = name[:80]
-            raise FieldUnknown(f"'{shown}' is not a field here.", field=f"{field}.{shown}", limit=", ".join(known))
+            short = name[:80]
+            raise FieldUnknown(
+                f"'{short}' is not a field of {field}.", field=f"{field}.{short}", limit=", ".join(known)
+            )
     for name in required:
         if value.get(name) is None:
             raise FieldMissing(f"{name} is missing.", field=f"{field}.{name}")
     return value
 
 
-def text(value: Any, field: str, *, longest: int | None = None) -> str:
-    """A text without the white space around it."""
+def text(value: Any, field: str, *, max_chars: int | None = None) -> str:
+    """Return a text without surrounding white space."""
     if not isinstance(value, str):
         raise FieldType(f"{field} is not of type string.", field=field, limit="string")
     cleaned: str = value.replace("\r\n", "\n")
-    found = _CONTROL.search(cleaned)
-    if found:
-        raise FieldValue(f"{field} holds the control character U+{ord(found.group()):04X}.", field=field)
+    control = _CONTROL.search(cleaned)
+    if control:
+        raise FieldValue(f"{field} has the control character U+{ord(control.group()):04X}.", field=field)
     cleaned = cleaned.strip()
     if not cleaned:
         raise FieldValue(f"{field} is empty.", field=field)
-    if longest is not None and len(cleaned) > longest:
-        raise FieldValue(f"{field} is too long.", field=field, limit=longest, used=len(cleaned))
+    if max_chars is not None and len(cleaned) > max_chars:
+        raise FieldValue(f"{field} is too long.", field=field, limit=max_chars, used=len(cleaned))
     return cleaned
 
 
 def line_text(value: Any, field: str) -> str:
-    """A text in a list of texts, where `- Goal: ship it` is one too though YAML reads a pair."""
+    """Return one text of a list of texts."""
+    # YAML reads `- Goal: ship it` as a mapping; in a list of texts its author can only have meant a text.
     if isinstance(value, dict) and len(value) == 1:
-        key, rest = next(iter(value.items()))
-        value = f"{key}: {rest}" if isinstance(rest, str) else value
+        key, inner = next(iter(value.items()))
+        value = f"{key}: {inner}" if isinstance(inner, str) else value
     return text(value, field)
 
 
 def optional_text(value: Any, field: str) -> str | None:
-    """A text, or nothing."""
+    """Return a text, or None if the field is not set."""
     return None if value is None else text(value, field)
 
 
 def count(value: Any, field: str, *, least: int = 0) -> int:
-    """A whole number that counts something."""
+    """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise FieldType(f"{field} is not of type integer.", field=field, limit="integer")
     if not least <= value <= MAX_INTEGER:
@@ -76,27 +79,27 @@ def count(value: Any, field: str, *, least: int = 0) -> int:
 
 
 def pointer(value: Any, field: str) -> Pointer:
-    """A pointer in canonical form, from an object or from its ref alone."""
-    said = mapping(pointer_object(value, field), field, _POINTER_FIELDS, ("ref",))
-    for name, part in said.items():
+    """Return a pointer in canonical form, from an object or from its ref alone."""
+    fields = mapping(pointer_object(value, field), field, _POINTER_FIELDS, ("ref",))
+    for name, part in fields.items():
         if part is not None and not isinstance(part, str):
             raise FieldType(f"{name} is not of type string.", field=f"{field}.{name}", limit="string")
-    checked, _ = check_pointer(Pointer(**said), field)
+    checked, _ = check_pointer(Pointer(**fields), field)
     return checked
 
 
 def pointer_object(value: Any, field: str) -> Any:
-    """The object a pointer's ref alone stands for; anything else as it is, its type filled in."""
+    """Return the object for a pointer given as its ref alone or without its type; any other value unchanged."""
     if isinstance(value, str):
         value = value.strip()
-        return {"type": _type(value, field), "ref": value}
+        return {"type": _pointer_type(value, field), "ref": value}
     if isinstance(value, dict) and "type" not in value and isinstance(value.get("ref"), str):
-        return {"type": _type(value["ref"], f"{field}.ref"), **value}
+        return {"type": _pointer_type(value["ref"], f"{field}.ref"), **value}
     return value
 
 
 def engram_object(value: Any) -> Any:
-    """An engram as its rules take it: pointers as objects, and the claim without white space around it."""
+    """Return an engram as its validation expects it: pointers as objects, the claim without outer white space."""
     if not isinstance(value, Mapping):
         return value
     draft = dict(value)
@@ -107,9 +110,9 @@ def engram_object(value: Any) -> Any:
     return draft
 
 
-def _type(ref: str, field: str) -> str:
+def _pointer_type(ref: str, field: str) -> str:
     scheme, colon, _ = ref.partition(":")
     if not colon or scheme not in TYPES:
-        parse_ref(ref, field)
+        parse_ref(ref, field)  # raises the error that explains the syntax best
         raise PointerSyntax(field=field)
     return scheme

@@ -1,4 +1,4 @@
-"""From text to message, or to every refusal there is to give, each with its field and its line."""
+"""Parses a text into a message, or into every problem that prevents it, each with its field and line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from engrambus.knowledge.messages.fields import (
     pointer,
     text,
 )
-from engrambus.knowledge.messages.source import Sheet, read_source
+from engrambus.knowledge.messages.source import ProblemList, read_source
 from engrambus.knowledge.messages.values import (
     CHILD_SECTIONS,
     PARENT_SECTIONS,
     STATUSES,
-    Budgets,
+    ChildBudgets,
     ChildMessage,
     DerefRequest,
     GrantNote,
@@ -44,11 +44,11 @@ from engrambus.knowledge.messages.values import (
 )
 from engrambus.policy import ROLES
 
-MAX_BUDGET_TOKEN = 4_096
+MAX_BUDGET_TOKEN_CHARS = 4_096
 
 _SECTIONS = {"child": CHILD_SECTIONS, "parent": PARENT_SECTIONS}
 _REQUIRED = {"child": ("ROLE", "TASK_STATUS", "OUTPUT"), "parent": ("ROLE",)}
-_OTHER_WORDS = {
+_STATUS_SYNONYMS = {
     "complete": "done",
     "completed": "done",
     "finished": "done",
@@ -60,84 +60,79 @@ _OTHER_WORDS = {
 }
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What could be read of a text, and everything wrong with it."""
+class ParsedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of parsing a text: the message, or the parts that could be read and all problems."""
 
     text: str
-    """As it was sent."""
+    """The text as it was sent."""
     kind: MessageKind
     message: Message | None
-    """Only when nothing is wrong."""
+    """None if there are problems."""
     parts: dict[str, Any]
-    """The fields that could be read, by the names of the message's own; of a list, the items that could."""
+    """Fields of the message that could be read, by name; of a list, the items that could be read."""
     problems: tuple[EngramBusError, ...]
-    sent: dict[str, int]
-    """How many items each section held, good and bad."""
+    item_counts: dict[str, int]
+    """Number of items in each section, valid and invalid ones."""
     lines: dict[str, int]
+    """Line of each field."""
 
 
-def parse_message(text: str, kind: MessageKind, *, max_ttl: int, role: str | None = None) -> Message:
-    """The message a text holds, or the first refusal.
+def parse_message(text: str, kind: MessageKind, *, max_ttl_us: int, role: str | None = None) -> ParsedMessage:
+    """Parse a text; problems are returned, not raised.
 
-    `max_ttl` is the project's ceiling for engrams in microseconds; with `role`, ROLE must be that one.
+    `max_ttl_us` is the project's longest lifetime of an engram. With `role`, ROLE must be that role.
     """
-    reading = read_message(text, kind, max_ttl=max_ttl, role=role)
-    if reading.message is None:
-        raise reading.problems[0]
-    return reading.message
-
-
-def read_message(text: str, kind: MessageKind, *, max_ttl: int, role: str | None = None) -> Reading:
-    """Everything that can be read of a text; never raises a refusal."""
     lines: dict[str, int] = {}
     parts: dict[str, Any] = {}
-    sent: dict[str, int] = {}
+    item_counts: dict[str, int] = {}
     message: Message | None = None
     try:
         value, lines = read_source(text)
-        sheet = Sheet(lines)
-        sections = _sections(value, kind, sheet)
-        lines = dict(sheet.lines)
-        sent = {name: len(items(said, name)) for name, said in sections.items()}
-        parts = _READERS[kind](sections, sheet, max_ttl)
-        _check_role(parts, role, sheet)
-        if not sheet.problems:
+        problem_list = ProblemList(lines)
+        sections = _sections(value, kind, problem_list)
+        lines = dict(problem_list.lines)
+        item_counts = {name: len(items(section, name)) for name, section in sections.items()}
+        parts = _PARSERS[kind](sections, problem_list, max_ttl_us)
+        _check_role(parts, role, problem_list)
+        if not problem_list.problems:
             message = ChildMessage(**parts) if kind == "child" else ParentMessage(**parts)
-        problems = tuple(sheet.problems)
+        problems = tuple(problem_list.problems)
     except EngramBusError as problem:
         problems = (problem,)
     if role is not None:
         parts["role"] = role
-    return Reading(text=text, kind=kind, message=message, parts=parts, problems=problems, sent=sent, lines=lines)
+    return ParsedMessage(
+        text=text, kind=kind, message=message, parts=parts, problems=problems, item_counts=item_counts, lines=lines
+    )
 
 
-def _sections(value: Any, kind: MessageKind, sheet: Sheet) -> dict[str, Any]:
-    """The sections by their published names; lines are noted under those names too."""
+def _sections(value: Any, kind: MessageKind, problems: ProblemList) -> dict[str, Any]:
+    """Return the sections by their published names, and record their lines under those names."""
     known = _SECTIONS[kind]
     if not isinstance(value, dict):
-        raise sheet.placed(MessageShape(hint=f"Write {known[0]}: and so on, each at the margin."))
+        raise problems.locate(MessageShape(hint=f"Write each section at the margin, beginning with {known[0]}:"))
     sections: dict[str, Any] = {}
-    renamed: dict[str, str] = {}
-    for written, said in value.items():
+    published_names: dict[str, str] = {}
+    for written, section in value.items():
         name = written.strip().upper().replace(" ", "_").replace("-", "_")
-        with sheet.noting():
+        with problems.collect():
             if name not in known:
-                raise _unknown(written[:80], name, kind)
+                raise _unknown_section(written[:80], name, kind)
             if name in sections:
-                raise DuplicateKey(f"The section {name} stands twice.", field=written)
-            sections[name] = said
-            renamed[written] = name
-    _rename(sheet, renamed)
+                raise DuplicateKey(f"The section {name} appears twice.", field=written)
+            sections[name] = section
+            published_names[written] = name
+    _copy_lines(problems, published_names)
     for name in _REQUIRED[kind]:
         if sections.get(name) is None:
-            with sheet.noting():
+            with problems.collect():
                 raise MessageSectionMissing(f"{name} is missing.", field=name)
     return sections
 
 
-def _unknown(written: str, name: str, kind: MessageKind) -> MessageSectionUnknown:
-    other = "parent" if kind == "child" else "child"
-    hint = f"{name} is a section of a {other}'s message." if name in _SECTIONS[other] else None
+def _unknown_section(written: str, name: str, kind: MessageKind) -> MessageSectionUnknown:
+    opposite = "parent" if kind == "child" else "child"
+    hint = f"{name} is a section of a {opposite}'s message." if name in _SECTIONS[opposite] else None
     return MessageSectionUnknown(
         f"'{written}' is not a section of a {kind}'s message.",
         field=written,
@@ -146,127 +141,138 @@ def _unknown(written: str, name: str, kind: MessageKind) -> MessageSectionUnknow
     )
 
 
-def _rename(sheet: Sheet, renamed: dict[str, str]) -> None:
-    """Note the lines of sections written `role:` under `ROLE` as well."""
-    if all(written == name for written, name in renamed.items()):
+def _copy_lines(problems: ProblemList, published_names: dict[str, str]) -> None:
+    """Make the lines of a section written as `role:` available under `ROLE` too."""
+    if all(written == name for written, name in published_names.items()):
         return
     lines: dict[str, int] = {}
-    for field, line in sheet.lines.items():
+    for field, line in problems.lines.items():
         lines[field] = line
-        ends = [at for at in (field.find("."), field.find("[")) if at >= 0]
-        head = field[: min(ends)] if ends else field
-        if head in renamed:
-            lines[renamed[head] + field[len(head) :]] = line
-    sheet.lines = lines
+        ends = [index for index in (field.find("."), field.find("[")) if index >= 0]
+        section = field[: min(ends)] if ends else field
+        if section in published_names:
+            lines[published_names[section] + field[len(section) :]] = line
+    problems.lines = lines
 
 
-def _child(sections: dict[str, Any], sheet: Sheet, max_ttl: int) -> dict[str, Any]:
-    parts = _with_role(sections, sheet)
+def _child_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: int) -> dict[str, Any]:
+    parts = _role_part(sections, problems)
     if sections.get("TASK_STATUS") is not None:
-        with sheet.noting():
+        with problems.collect():
             parts["task_status"] = _status(sections["TASK_STATUS"])
-    parts["engrams"] = _each(sections, "ENGRAMS", sheet, lambda item, field: _engram(item, field, sheet, max_ttl))
-    parts["pointer_pack"] = _each(sections, "POINTER_PACK", sheet, pointer)
-    parts["deref_requests"] = _each(sections, "DEREF_REQUESTS", sheet, _deref_request)
+    parts["engrams"] = _list_part(
+        sections, "ENGRAMS", problems, lambda item, field: _engram(item, field, problems, max_ttl_us)
+    )
+    parts["pointer_pack"] = _list_part(sections, "POINTER_PACK", problems, pointer)
+    parts["deref_requests"] = _list_part(sections, "DEREF_REQUESTS", problems, _deref_request)
     if sections.get("OUTPUT") is not None:
-        with sheet.noting():
+        with problems.collect():
             parts["output"] = _output(sections["OUTPUT"])
     return parts
 
 
-def _parent(sections: dict[str, Any], sheet: Sheet, max_ttl: int) -> dict[str, Any]:
-    parts = _with_role(sections, sheet)
+def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: int) -> dict[str, Any]:
+    parts = _role_part(sections, problems)
     for name in ("SHARED_BRIEF_MICRO", "INSTRUCTIONS"):
-        if isinstance(said := sections.get(name), str):
-            sections[name] = [line for line in said.split("\n") if line.strip()]
-    parts["shared_brief_micro"] = _each(sections, "SHARED_BRIEF_MICRO", sheet, line_text)
+        if isinstance(section := sections.get(name), str):
+            sections[name] = [line for line in section.split("\n") if line.strip()]
+    parts["shared_brief_micro"] = _list_part(sections, "SHARED_BRIEF_MICRO", problems, line_text)
     if sections.get("BUDGETS") is not None:
-        with sheet.noting():
+        with problems.collect():
             parts["budgets"] = _budgets(sections["BUDGETS"])
-    parts["grants"] = _each(sections, "GRANTS", sheet, _grant)
-    parts["target_pointer_pack"] = _each(sections, "TARGET_POINTER_PACK", sheet, pointer)
-    parts["instructions"] = _each(sections, "INSTRUCTIONS", sheet, line_text)
-    if not sheet.problems and not any(said for name, said in parts.items() if name != "role" and said != Budgets()):
-        with sheet.noting():
+    parts["grants"] = _list_part(sections, "GRANTS", problems, _grant)
+    parts["target_pointer_pack"] = _list_part(sections, "TARGET_POINTER_PACK", problems, pointer)
+    parts["instructions"] = _list_part(sections, "INSTRUCTIONS", problems, line_text)
+    has_content = any(part for name, part in parts.items() if name != "role" and part != ChildBudgets())
+    if not problems.problems and not has_content:
+        with problems.collect():
             raise MessageEmpty(hint=f"Besides ROLE, one of {', '.join(PARENT_SECTIONS[1:])}.")
     return parts
 
 
-_READERS: dict[str, Callable[[dict[str, Any], Sheet, int], dict[str, Any]]] = {"child": _child, "parent": _parent}
+_PARSERS: dict[str, Callable[[dict[str, Any], ProblemList, int], dict[str, Any]]] = {
+    "child": _child_parts,
+    "parent": _parent_parts,
+}
 
 
-def _each(sections: dict[str, Any], name: str, sheet: Sheet, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
-    kept = []
+def _list_part(
+    sections: dict[str, Any], name: str, problems: ProblemList, parse_item: Callable[[Any, str], Any]
+) -> tuple[Any, ...]:
+    parsed = []
     for field, item in items(sections.get(name), name):
-        if sheet.is_full:
+        if problems.is_full:
             break
-        with sheet.noting():
-            kept.append(read(item, field))
-    return tuple(kept)
+        with problems.collect():
+            parsed.append(parse_item(item, field))
+    return tuple(parsed)
 
 
-def _with_role(sections: dict[str, Any], sheet: Sheet) -> dict[str, Any]:
-    said = sections.get("ROLE")
-    if said is not None:
-        with sheet.noting():
-            role = said.strip().lower() if isinstance(said, str) else None
+def _role_part(sections: dict[str, Any], problems: ProblemList) -> dict[str, Any]:
+    value = sections.get("ROLE")
+    if value is not None:
+        with problems.collect():
+            role = value.strip().lower() if isinstance(value, str) else None
             if role not in ROLES:
                 raise MessageRole("There is no such role.", field="ROLE", limit=", ".join(ROLES))
             return {"role": role}
     return {}
 
 
-def _check_role(parts: dict[str, Any], role: str | None, sheet: Sheet) -> None:
+def _check_role(parts: dict[str, Any], role: str | None, problems: ProblemList) -> None:
     if role is not None and parts.get("role", role) != role:
-        with sheet.noting():
+        with problems.collect():
             raise MessageRole(field="ROLE", limit=role, used=parts["role"])
 
 
-def _status(said: Any) -> str:
-    word = said.strip().lower().replace(" ", "_").replace("-", "_") if isinstance(said, str) else ""
-    word = _OTHER_WORDS.get(word, word)
+def _status(value: Any) -> str:
+    word = value.strip().lower().replace(" ", "_").replace("-", "_") if isinstance(value, str) else ""
+    word = _STATUS_SYNONYMS.get(word, word)
     if word not in STATUSES:
         raise MessageStatus(
             f"TASK_STATUS is not one of {', '.join(STATUSES)}.",
             field="TASK_STATUS",
             limit=", ".join(STATUSES),
-            hint="Say the rest in OUTPUT.",
+            hint="Write details in OUTPUT.",
         )
     return word
 
 
-def _engram(item: Any, field: str, sheet: Sheet, max_ttl: int) -> CheckedEngram:
+def _engram(item: Any, field: str, problems: ProblemList, max_ttl_us: int) -> CheckedEngram:
     try:
-        return validate(engram_object(item), max_ttl_us=max_ttl)
+        return validate(engram_object(item), max_ttl_us=max_ttl_us)
     except EngramBusError as problem:
-        raise sheet.placed(problem, field) from None
+        raise problems.locate(problem, field) from None
 
 
 def _deref_request(item: Any, field: str) -> DerefRequest:
-    said = mapping(item, field, ("pointer", "reason", "intended_use"), ("pointer", "reason"))
+    fields = mapping(item, field, ("pointer", "reason", "intended_use"), ("pointer", "reason"))
     return DerefRequest(
-        pointer=pointer(said["pointer"], f"{field}.pointer"),
-        reason=text(said["reason"], f"{field}.reason"),
-        intended_use=optional_text(said.get("intended_use"), f"{field}.intended_use"),
+        pointer=pointer(fields["pointer"], f"{field}.pointer"),
+        reason=text(fields["reason"], f"{field}.reason"),
+        intended_use=optional_text(fields.get("intended_use"), f"{field}.intended_use"),
     )
 
 
-def _output(said: Any) -> Output:
-    if isinstance(said, str):
-        return Output(summary=text(said, "OUTPUT"))
-    said = mapping(said, "OUTPUT", ("summary", "next"), ("summary",))
-    return Output(summary=text(said["summary"], "OUTPUT.summary"), next=optional_text(said.get("next"), "OUTPUT.next"))
+def _output(value: Any) -> Output:
+    if isinstance(value, str):
+        return Output(summary=text(value, "OUTPUT"))
+    fields = mapping(value, "OUTPUT", ("summary", "next"), ("summary",))
+    return Output(
+        summary=text(fields["summary"], "OUTPUT.summary"), next=optional_text(fields.get("next"), "OUTPUT.next")
+    )
 
 
-def _budgets(said: Any) -> Budgets:
-    said = mapping(said, "BUDGETS", Budgets.__struct_fields__)
-    return Budgets(**{name: count(value, f"BUDGETS.{name}") for name, value in said.items() if value is not None})
+def _budgets(value: Any) -> ChildBudgets:
+    fields = mapping(value, "BUDGETS", ChildBudgets.__struct_fields__)
+    limits = {name: count(limit, f"BUDGETS.{name}") for name, limit in fields.items() if limit is not None}
+    return ChildBudgets(**limits)
 
 
 def _grant(item: Any, field: str) -> GrantNote:
-    said = mapping(item, field, GrantNote.__struct_fields__, GrantNote.__struct_fields__)
+    fields = mapping(item, field, GrantNote.__struct_fields__, GrantNote.__struct_fields__)
     return GrantNote(
-        budget_token=text(said["budget_token"], f"{field}.budget_token", longest=MAX_BUDGET_TOKEN),
-        pointer=pointer(said["pointer"], f"{field}.pointer"),
-        cap_tokens=count(said["cap_tokens"], f"{field}.cap_tokens", least=1),
+        budget_token=text(fields["budget_token"], f"{field}.budget_token", max_chars=MAX_BUDGET_TOKEN_CHARS),
+        pointer=pointer(fields["pointer"], f"{field}.pointer"),
+        cap_tokens=count(fields["cap_tokens"], f"{field}.cap_tokens", least=1),
     )

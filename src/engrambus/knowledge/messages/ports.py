@@ -1,4 +1,4 @@
-"""What messages ask of a back end."""
+"""The reads that message rules need from a store."""
 
 from __future__ import annotations
 
@@ -6,35 +6,39 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from engrambus.knowledge.engrams import EngramView
+from engrambus.knowledge.messages.limits import BudgetReads
+from engrambus.policy.grants import GrantView
+
 if TYPE_CHECKING:
-    from engrambus.knowledge.messages.values import Budgets, MessageKind
+    from engrambus.knowledge.messages.values import MessageKind
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that lies in somebody's inbox."""
+    """One item in an agent's inbox."""
 
     position: int
-    """Where it stands among all mail of the project."""
+    """Position among all mail of the project; the cursor of an inbox."""
     kind: str
-    """message, broadcast, request or answer"""
+    """`message`, `broadcast`, `request` or `answer`."""
     item: str
-    """Its id."""
+    """Id of the message, broadcast, request or grant."""
     sender: str
-    at: int
+    sent_us: int
     text: str
 
 
-class MessageReads(Protocol):
-    """Inboxes, budgets given by parents, and what was sent back."""
+class MessageReads(BudgetReads, Protocol):
+    """Reads of inboxes, of budgets set by parents, and of rejected messages."""
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
-        """What lies in an inbox after a position, oldest first."""
-        ...
-
-    def budgets(self, run_id: str, agent: str) -> Budgets | None:
-        """The budgets an agent's parent last gave it."""
+        """Return an agent's mail after a position, oldest first."""
         ...
 
     def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
-        """The last message of an agent in this form that was sent back and not sent again yet."""
+        """Return the id of the agent's last rejected message of this kind, if it was not resent yet."""
         ...
+
+
+class MessageView(MessageReads, EngramView, GrantView, Protocol):
+    """The store at one moment, as message rules read it."""

@@ -1,26 +1,24 @@
-"""A message to send instead of one that was refused: its form, filled with what could be kept.
+"""The template to send instead of a rejected message.
 
-What is kept is what was fine: engrams, pointers, requests, short texts without code, and a pointer for each piece of
-pasted text that was recognised. What the author has to write stands as `...` after a comment. Nothing is added that
-would take the message over its budget, so it can be read, and sent, as it is.
+It keeps what was acceptable: engrams, pointers, requests, short texts without code, and a pointer for each pasted part
+that was found in the repository. A text that the author has to write is `...`, after a comment that says so. The
+template is always within the budget, so it can be sent unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.evidence.pointers import Pointer
-from engrambus.knowledge.engrams import CheckedEngram
-from engrambus.knowledge.messages.budget import CodeChars, find_excess, measure
-from engrambus.knowledge.messages.parse import Reading
-from engrambus.knowledge.messages.printing import lay_out, message_object
+from engrambus.knowledge.messages.budget import CountCode, find_excess, measure
+from engrambus.knowledge.messages.layout import message_sections, to_yaml
+from engrambus.knowledge.messages.parse import ParsedMessage
 from engrambus.knowledge.messages.values import (
     STATUSES,
-    Budgets,
+    ChildBudgets,
     ChildMessage,
     Message,
     Output,
@@ -28,114 +26,111 @@ from engrambus.knowledge.messages.values import (
 )
 from engrambus.policy import InlineBudget
 
-Recognised: TypeAlias = tuple[int, int, Pointer]
-"""Where pasted text starts and ends in the message as sent, in characters, and what it was pasted from."""
+if TYPE_CHECKING:
+    from engrambus.evidence.anchoring import Recognised
 
-MAX_TEXT = 400
+MAX_TEXT_CHARS = 400
 MAX_ITEMS = 36
-"""Of one section: enough to fill a message."""
-FILL_IN = "..."
+"""Items tried for one section: more than a message within the default budget can carry."""
+PLACEHOLDER = "..."
 
 _CHILD_ORDER = ("engrams", "pointer_pack", "deref_requests")
 _PARENT_ORDER = ("grants", "instructions", "shared_brief_micro", "target_pointer_pack")
 
 
 def resend_template(
-    reading: Reading,
+    parsed: ParsedMessage,
     budget: InlineBudget,
-    recognised: Sequence[Recognised] = (),
+    pastes: Sequence[Recognised] = (),
     *,
-    kept: Sequence[CheckedEngram] | None = None,
-    code_chars: CodeChars | None = None,
+    count_code: CountCode | None = None,
 ) -> str:
-    """A message in the required form with what could be kept of a reading.
-
-    `kept` are the engrams to keep when not all that could be read may stay.
-    """
-    parts = dict(reading.parts)
-    if kept is not None:
-        parts["engrams"] = tuple(kept)
+    """Return a message in the required form with everything acceptable from a rejected text."""
+    parts = dict(parsed.parts)
     notes: dict[str, str] = {}
-    pack = "pointer_pack" if reading.kind == "child" else "target_pointer_pack"
-    pasted = [each for each in sorted(recognised, key=lambda each: each[:2]) if each[2] not in parts.get(pack, ())]
-    parts[pack] = (*dict.fromkeys(pointer for _, _, pointer in pasted), *parts.get(pack, ()))
+    pack = "pointer_pack" if parsed.kind == "child" else "target_pointer_pack"
+    pasted = [
+        paste for paste in sorted(pastes, key=lambda paste: paste[:2]) if paste.pointer not in parts.get(pack, ())
+    ]
+    parts[pack] = (*dict.fromkeys(paste.pointer for paste in pasted), *parts.get(pack, ()))
     if pasted:
-        where = ", ".join(dict.fromkeys(_lines(reading.text, start, end) for start, end, _ in pasted[:MAX_ITEMS]))
-        notes[pack.upper()] = f"These lead to what you pasted (line {where}), in this order; then your own."
-    fits = _Fits(budget, code_chars)
-    if reading.kind == "child":
+        lines = ", ".join(dict.fromkeys(_lines(parsed.text, paste.start, paste.end) for paste in pasted[:MAX_ITEMS]))
+        notes[pack.upper()] = f"Pointers to the text you pasted (line {lines}), in this order; then your own."
+    fits = _BudgetFit(budget, count_code)
+    if parsed.kind == "child":
         return _fill(_child_start(parts, notes, fits), _CHILD_ORDER, parts, notes, fits)
-    start = ParentMessage(role=parts.get("role", "manager"), budgets=parts.get("budgets", Budgets()))
+    start = ParentMessage(role=parts.get("role", "manager"), budgets=parts.get("budgets", ChildBudgets()))
     return _fill(start, _PARENT_ORDER, parts, notes, fits)
 
 
-class _Fits:
-    """Whether something may stand in the message, by the same rules it will be judged by."""
+class _BudgetFit:
+    """Tells what fits into a message, by the rules that the resent message will be checked with."""
 
-    def __init__(self, budget: InlineBudget, code_chars: CodeChars | None) -> None:
+    def __init__(self, budget: InlineBudget, count_code: CountCode | None) -> None:
         self._budget = budget
-        self._code_chars = code_chars
+        self._count_code = count_code
 
     def __call__(self, message: Message, notes: Mapping[str, str]) -> bool:
-        usage = measure(_text(message, notes), message, self._code_chars)
+        usage = measure(_text(message, notes), message, self._count_code)
         return not find_excess(usage, self._budget)
 
-    def alone(self, text: str) -> bool:
-        """Whether a text is short enough to be worth keeping, and free of code."""
-        if not text or len(text) > MAX_TEXT or 2 * estimate_tokens(text) > self._budget.max_inline_tokens:
+    def accepts_text(self, text: str) -> bool:
+        """True if a text is short enough to keep, and has no code."""
+        if not text or len(text) > MAX_TEXT_CHARS or 2 * estimate_tokens(text) > self._budget.max_inline_tokens:
             return False
-        return self._code_chars is None or not self._code_chars(text)
+        return self._count_code is None or not self._count_code(text)
 
 
-def _child_start(parts: dict[str, Any], notes: dict[str, str], fits: _Fits) -> ChildMessage:
+def _child_start(parts: dict[str, Any], notes: dict[str, str], fits: _BudgetFit) -> ChildMessage:
     sent: Output | None = parts.get("output")
     summary = sent.summary if sent is not None else ""
-    if not fits.alone(summary):
-        summary = FILL_IN
-        notes["OUTPUT"] = "Say in one or two sentences what came out of it, and what should happen next."
-    following = sent.next if sent is not None and sent.next and fits.alone(sent.next) else None
+    if not fits.accepts_text(summary):
+        summary = PLACEHOLDER
+        notes["OUTPUT"] = "Write the result in one or two sentences, and what should happen next."
+    next_step = sent.next if sent is not None and sent.next and fits.accepts_text(sent.next) else None
     if "task_status" not in parts:
         notes["TASK_STATUS"] = ", ".join(STATUSES)
     return ChildMessage(
         role=parts.get("role", "programmer"),
         task_status=parts.get("task_status", "in_progress"),
-        output=Output(summary=summary, next=following),
+        output=Output(summary=summary, next=next_step),
     )
 
 
-def _fill(start: Message, order: Iterable[str], parts: Mapping[str, Any], notes: Mapping[str, str], fits: _Fits) -> str:
-    """The fullest message that fits; when its notes do not, without them."""
+def _fill(
+    start: Message, order: Iterable[str], parts: Mapping[str, Any], notes: Mapping[str, str], fits: _BudgetFit
+) -> str:
+    """Return the text of the fullest message that fits, with its notes if they fit too."""
     message = start
-    left_out = 0
+    omitted = 0
     for name in order:
         sent = parts.get(name, ())
-        kept: tuple[Any, ...] = ()
+        included: tuple[Any, ...] = ()
         for item in sent[:MAX_ITEMS]:
-            fuller = msgspec.structs.replace(message, **{name: (*kept, item)})
+            fuller = msgspec.structs.replace(message, **{name: (*included, item)})
             if fits(fuller, notes):
-                message, kept = fuller, (*kept, item)
-        left_out += len(sent) - len(kept)
+                message, included = fuller, (*included, item)
+        omitted += len(sent) - len(included)
     if isinstance(message, ParentMessage) and not message.instructions:
-        asked = msgspec.structs.replace(message, instructions=(FILL_IN,))
-        noted = {**notes, "INSTRUCTIONS": "Say what is to be done, a line each."}
-        if fits(asked, noted):
-            message, notes = asked, noted
-    more = f"{left_out} more did not fit or may not be sent; put what matters in a later message."
-    for tried in ({**notes, "": more} if left_out else notes, notes, {}):
-        if fits(message, tried) and message != ParentMessage(role=message.role):
-            return _text(message, tried)
-    return _text(_bare(start), {})
+        with_instructions = msgspec.structs.replace(message, instructions=(PLACEHOLDER,))
+        with_note = {**notes, "INSTRUCTIONS": "Write what is to be done, one line for each instruction."}
+        if fits(with_instructions, with_note):
+            message, notes = with_instructions, with_note
+    omission = f"{omitted} more did not fit or may not be sent; put what matters in a later message."
+    for candidate in ({**notes, "": omission} if omitted else notes, notes, {}):
+        if fits(message, candidate) and message != ParentMessage(role=message.role):
+            return _text(message, candidate)
+    return _text(_minimal(start), {})
 
 
-def _bare(start: Message) -> Message:
-    """The least that is a message at all."""
+def _minimal(start: Message) -> Message:
     if isinstance(start, ChildMessage):
-        return msgspec.structs.replace(start, output=Output(summary=FILL_IN))
-    return ParentMessage(role=start.role, instructions=(FILL_IN,))
+        return msgspec.structs.replace(start, output=Output(summary=PLACEHOLDER))
+    return ParentMessage(role=start.role, instructions=(PLACEHOLDER,))
 
 
 def _text(message: Message, notes: Mapping[str, str]) -> str:
-    return lay_out(message_object(message, short=True), notes)
+    return to_yaml(message_sections(message, short=True), notes)
 
 
 def _lines(text: str, start: int, end: int) -> str:

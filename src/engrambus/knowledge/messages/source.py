@@ -1,4 +1,4 @@
-"""From the text an agent sent to a plain value and the line of each of its fields."""
+"""From the text an agent sent to a plain value, with the line number of each field."""
 
 from __future__ import annotations
 
@@ -9,49 +9,61 @@ from typing import Any
 
 from engrambus.core import read_json_with_lines, read_yaml_with_lines
 from engrambus.errors import BadText, BadYaml, BodyTooLarge, EngramBusError, MessageEmpty, MessageFence
+from engrambus.knowledge.messages.values import CHILD_SECTIONS
 
 MAX_MESSAGE_BYTES = 262_144
+MAX_MESSAGE_CHARS = 65_536
+"""Longest text that the operations accept as a message or as an answer."""
 MAX_MESSAGE_DEPTH = 16
 MAX_PROBLEMS = 20
+MIN_SECTIONS = 2
+"""A text with fewer section names is prose, not a message."""
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)[ \t]*([A-Za-z]*)[ \t]*\r?")
 _JSON = re.compile(r'\s*\{\s*["}]')
 _LANGUAGES = ("", "yaml", "yml", "json")
 
 
-class Sheet:
-    """A message being read: where its fields stand, and everything found wrong with them so far."""
+def looks_like_report(text: str) -> bool:
+    """True if a text was probably meant as a child's message: some of its lines begin with section names."""
+    words = {line.partition(":")[0].strip('{ "').upper() for line in text.replace(",", "\n").splitlines()}
+    return len(words.intersection(CHILD_SECTIONS)) >= MIN_SECTIONS
+
+
+class ProblemList:
+    """The problems collected while one message is parsed, each located by the line of its field."""
 
     def __init__(self, lines: Mapping[str, int]) -> None:
         self.lines = lines
         self.problems: list[EngramBusError] = []
 
     def line(self, field: str) -> int | None:
-        """The line a field stands on, or that of the nearest field around it."""
+        """Return the line of a field, or of the nearest field that contains it."""
         while field and field not in self.lines:
             field = field[: max(field.rfind("."), field.rfind("["), 0)]
         return self.lines.get(field)
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is wrong that reading on is no help to anybody."""
+        """True if parsing should stop because the limit of problems is reached."""
         return len(self.problems) >= MAX_PROBLEMS
 
     @contextmanager
-    def noting(self, under: str = "") -> Iterator[None]:
-        """Keep a refusal given inside, with its line; the names of its fields are relative to `under`."""
+    def collect(self) -> Iterator[None]:
+        """Record an error raised in the block, with its line, instead of letting it through."""
         try:
             yield
         except EngramBusError as problem:
             if not self.is_full:
-                self.problems.append(self.placed(problem, under))
+                self.problems.append(self.locate(problem))
 
-    def placed(self, problem: EngramBusError, under: str = "") -> EngramBusError:
-        """The refusal with its field written from the top of the message, and its line."""
-        if under:
+    def locate(self, problem: EngramBusError, parent: str = "") -> EngramBusError:
+        """Make the problem's field relative to the whole message instead of to `parent`, and add its line."""
+        if parent:
             inner = problem.field or ""
-            problem.field = f"{under}.{inner}" if inner and inner[0] != "[" else f"{under}{inner}"
+            problem.field = f"{parent}.{inner}" if inner and inner[0] != "[" else f"{parent}{inner}"
         line = self.line(problem.field or "")
+        # decision 6: agents write YAML by hand, and the line is what they need to correct it
         if line is not None and problem.line is None:
             problem.line = line
             problem.detail = f"{problem.detail.removesuffix('.')}, at line {line}."
@@ -60,31 +72,32 @@ class Sheet:
 
 
 def read_source(text: str) -> tuple[Any, dict[str, int]]:
-    """The value a text holds, YAML or JSON, plain or inside one fence; lines are counted on the text as sent."""
+    """Return the value of a YAML or JSON text, plain or inside one fence, and the line of each field as sent."""
     _check_size(text)
-    bare = _unfenced(text.removeprefix("\ufeff"))
-    if not bare or bare.isspace():
+    body = _remove_fence(text.removeprefix("\ufeff"))
+    if not body or body.isspace():
         raise MessageEmpty(line=1)
-    if _JSON.match(bare):
-        return read_json_with_lines(bare, max_bytes=MAX_MESSAGE_BYTES, max_depth=MAX_MESSAGE_DEPTH)
+    if _JSON.match(body):
+        return read_json_with_lines(body, max_bytes=MAX_MESSAGE_BYTES, max_depth=MAX_MESSAGE_DEPTH)
     try:
-        return read_yaml_with_lines(bare, max_bytes=MAX_MESSAGE_BYTES, max_depth=MAX_MESSAGE_DEPTH)
+        return read_yaml_with_lines(body, max_bytes=MAX_MESSAGE_BYTES, max_depth=MAX_MESSAGE_DEPTH)
     except BadYaml as problem:
-        problem.hint = problem.hint or "Indent with spaces; put texts that hold a colon or a quote in double quotes."
+        problem.hint = problem.hint or "Indent with spaces; put a text that has a colon or a quote in double quotes."
         raise
 
 
 def _check_size(text: str) -> None:
     try:
-        size = len(text) if len(text) > MAX_MESSAGE_BYTES else len(text.encode())
+        # A text is at least as many bytes as characters, so a huge one is refused without encoding it.
+        size_bytes = len(text) if len(text) > MAX_MESSAGE_BYTES else len(text.encode())
     except UnicodeEncodeError:
-        raise BadText("The text holds half of a surrogate pair.") from None
-    if size > MAX_MESSAGE_BYTES:
-        raise BodyTooLarge(limit=MAX_MESSAGE_BYTES, used=size)
+        raise BadText("The text has an unpaired surrogate.") from None
+    if size_bytes > MAX_MESSAGE_BYTES:
+        raise BodyTooLarge(limit=MAX_MESSAGE_BYTES, used=size_bytes)
 
 
-def _unfenced(text: str) -> str:
-    """The text with an empty line in place of each mark of its fence, so that every line keeps its number."""
+def _remove_fence(text: str) -> str:
+    """Replace the two fence lines around a message by empty lines, so that every other line keeps its number."""
     if "```" not in text and "~~~" not in text:
         return text
     lines = text.split("\n")
@@ -96,7 +109,9 @@ def _unfenced(text: str) -> str:
         return text
     mark, language = opening.groups()
     if language.lower() not in _LANGUAGES:
-        raise MessageFence(f"A message is not {language[:20]}, at line {first + 1}.", line=first + 1, hint="```yaml")
+        raise MessageFence(
+            f"A message is YAML or JSON, not {language[:20]}, at line {first + 1}.", line=first + 1, hint="```yaml"
+        )
     closing = _FENCE.fullmatch(lines[last])
     if first == last or closing is None or not closing[1].startswith(mark) or closing[2]:
         _refuse_fences(lines[first + 1 :], first + 1)
@@ -107,11 +122,11 @@ def _unfenced(text: str) -> str:
 
 
 def _refuse_fences(lines: list[str], skipped: int = 0) -> None:
-    """A fence at the margin is never part of a YAML or JSON message."""
+    # A fence at the margin is never part of a YAML or JSON message, so there is prose or a second block around it.
     for number, line in enumerate(lines, skipped + 1):
         if line.startswith(("```", "~~~")):
             raise MessageFence(
-                f"A fence stands at line {number}.",
+                f"There is a code fence at line {number}.",
                 line=number,
-                hint="Send the message alone, without words around it; at most one fence around the whole.",
+                hint="Send only the message, with no text around it and at most one fence around all of it.",
             )

@@ -1,4 +1,4 @@
-"""What a message is: named sections, from a child to its parent or from a parent to its children."""
+"""Message values: named sections, sent from a child to its parent or from a parent to its children."""
 
 from __future__ import annotations
 
@@ -18,38 +18,37 @@ PARENT_SECTIONS = ("ROLE", "SHARED_BRIEF_MICRO", "BUDGETS", "GRANTS", "TARGET_PO
 
 
 class DerefRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something a child would like to read, and why."""
+    """A pointer that a child asks to read, and the reason."""
 
     pointer: Pointer
     reason: str
     intended_use: str | None = None
-    """What it will do with what it reads."""
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came out of the work, in a sentence or two."""
+    """The result of the work, in a sentence or two."""
 
     summary: str
     next: str | None = None
-    """What should happen now."""
+    """The step that should follow."""
 
 
 class ChildMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """From a child to its parent."""
+    """A report from a child to its parent."""
 
     role: str
     """The sender's role."""
     task_status: TaskStatus
     engrams: tuple[CheckedEngram, ...] = ()
-    """What the child learnt; ready to be stamped."""
+    """Claims the child puts on the bus; validated, not stamped yet."""
     pointer_pack: tuple[Pointer, ...] = ()
-    """Where the parent may want to look."""
+    """Pointers the parent may want to read."""
     deref_requests: tuple[DerefRequest, ...] = ()
     output: Output
 
 
-class Budgets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a parent allows its children; what it leaves out stays as the project has it."""
+class ChildBudgets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits a parent sets for its children; a limit that is not set stays as the project has it."""
 
     max_engrams: int | None = None
     max_repo_spans: int | None = None
@@ -62,7 +61,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GrantNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant on its way to a child."""
+    """A budget token that a parent hands to a child."""
 
     budget_token: str
     pointer: Pointer
@@ -70,16 +69,16 @@ class GrantNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParentMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """From a parent to its children."""
+    """A broadcast from a parent to its children."""
 
     role: str
     """The sender's role."""
     shared_brief_micro: tuple[str, ...] = ()
-    """What matters now, a line each."""
-    budgets: Budgets = Budgets()
+    """Lines of the shared brief."""
+    budgets: ChildBudgets = ChildBudgets()
     grants: tuple[GrantNote, ...] = ()
     target_pointer_pack: tuple[Pointer, ...] = ()
-    """Where the children should look."""
+    """Pointers the children should read."""
     instructions: tuple[str, ...] = ()
 
 

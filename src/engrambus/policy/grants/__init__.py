@@ -1,41 +1,57 @@
-"""Grants: a parent lets a child read more than its turn allows, as a token that the child can pass on for less.
-
-Biscuit itself is loaded by the first grant, not by this door.
-"""
+"""Grants: a parent lets a child read more than its turn allows, with a token that the child can narrow and pass on."""
 
 from typing import TYPE_CHECKING
 
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.policy.grants.blocks import Limits, Origin
-    from engrambus.policy.grants.derefs import DerefCheck, DerefView, GrantUse, check_deref, deref, grant_use
-    from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
-    from engrambus.policy.grants.issuing import attenuate, issue
-    from engrambus.policy.grants.keys import MAX_DEPTH, MAX_TOKEN, GrantKey
-    from engrambus.policy.grants.ports import GrantReads, KeptRequest, Spent
-    from engrambus.policy.grants.spend import check_spend, debits
-    from engrambus.policy.grants.targets import PointerTarget, PrefixTarget, Target, read_pointer, read_prefix
-    from engrambus.policy.grants.verifying import Block, Grant, VerifiedGrant, allow, as_issued, read, verify
+    from engrambus.policy.grants.derefs import DerefCheck, DerefView, check_deref, deref
+    from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
+    from engrambus.policy.grants.keys import MAX_BLOCKS, MAX_BUDGET_TOKEN_CHARS, GrantKey
+    from engrambus.policy.grants.ports import BlockSpending, GrantReads, GrantView, StoredRequest
+    from engrambus.policy.grants.rules import (
+        GrantTerms,
+        approve_request,
+        check_balance,
+        check_spend,
+        debits,
+        deny_request,
+        issue_grant,
+        request_deref,
+        requests_to,
+        revoke_grant,
+    )
+    from engrambus.policy.grants.targets import is_prefix, read_pointer, read_prefix
+    from engrambus.policy.grants.tokens import (
+        GrantUse,
+        VerifiedGrant,
+        attenuate,
+        grant_use,
+        issue_token,
+        read_token,
+        verify_token,
+    )
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "blocks": "Limits Origin",
-        "derefs": "DerefCheck DerefView GrantUse check_deref deref grant_use",
-        "facts": "GrantIssued GrantRevoked GrantSpent",
-        "issuing": "attenuate issue",
-        "keys": "MAX_DEPTH MAX_TOKEN GrantKey",
-        "ports": "GrantReads KeptRequest Spent",
-        "spend": "check_spend debits",
-        "targets": "PointerTarget PrefixTarget Target read_pointer read_prefix",
-        "verifying": "Block Grant VerifiedGrant allow as_issued read verify",
+        "derefs": "DerefCheck DerefView check_deref deref",
+        "facts": "BlockDebited BlockRevoked GrantIssued",
+        "keys": "MAX_BLOCKS MAX_BUDGET_TOKEN_CHARS GrantKey",
+        "ports": "BlockSpending GrantReads GrantView StoredRequest",
+        "rules": (
+            "GrantTerms approve_request check_balance check_spend debits deny_request issue_grant request_deref "
+            "requests_to revoke_grant "
+        ),
+        "targets": "is_prefix read_pointer read_prefix",
+        "tokens": "GrantUse VerifiedGrant attenuate grant_use issue_token read_token verify_token",
     })
 
 __all__ = [
-    "MAX_DEPTH", "MAX_TOKEN", "Block", "DerefCheck", "DerefView", "Grant", "GrantIssued", "GrantKey", "GrantReads",
-    "GrantRevoked", "GrantSpent", "GrantUse", "KeptRequest", "Limits", "Origin", "PointerTarget", "PrefixTarget",
-    "Spent", "Target", "VerifiedGrant", "allow", "as_issued", "attenuate", "check_deref", "check_spend", "debits",
-    "deref", "grant_use", "issue", "read", "read_pointer", "read_prefix", "verify",
+    "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "DerefCheck", "DerefView",
+    "GrantIssued", "GrantKey", "GrantReads", "GrantTerms", "GrantUse", "GrantView", "StoredRequest", "VerifiedGrant",
+    "approve_request", "attenuate", "check_balance", "check_deref", "check_spend", "debits", "deny_request", "deref",
+    "grant_use", "is_prefix", "issue_grant", "issue_token", "read_pointer", "read_prefix", "read_token",
+    "request_deref", "requests_to", "revoke_grant", "verify_token",
 ]

@@ -1,6 +1,6 @@
 """How a grant is written into the blocks of a Biscuit, and read back.
 
-The gateway writes the first block; whoever holds the token may append more, each of which can only narrow:
+The gateway writes the first block. The holder of a token may append further blocks, each of which can only narrow it:
 
     grant("<grant id>", "<project>", "<run>", "<parent>", hex:<intended use>);     first block only
     uses(3);
@@ -11,9 +11,9 @@ The gateway writes the first block; whoever holds the token may append more, eac
     check if tokens($tokens), $tokens <= 500;
     check if code($chars), $chars <= 0;
 
-The statements stand in this order, a later block leaves out those it does not narrow, and a block with anything else in
-it is refused: what a stranger's Datalog costs to run, no limit of the engine holds down. Everything between quotes is
-free of quotes, because Biscuit prints strings as they are.
+The statements stand in this order, and a later block leaves out those it does not narrow. A block with any other
+content is refused (decision 11): no limit of the Datalog engine bounds the cost of a holder's program. No text in a
+block has a quote, because Biscuit prints strings unescaped.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ _LIMITS = re.compile(
 )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one block allows; what it does not mention, it leaves to the blocks before it."""
+class GrantLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one block; None leaves a limit to the blocks before it."""
 
     child: str | None = None
-    """The agent it is for; its descendants may use it too."""
+    """The agent the grant is for; its descendants may use it too."""
     target: Target | None = None
     cap_tokens: int | None = None
-    """How many tokens may be read by it, all uses together."""
+    """Tokens that may be read with it, all uses together."""
     uses: int | None = None
-    expires_at: int | None = None
-    """The first moment it is no longer good; microseconds of the project's clock."""
+    expires_us: int | None = None
+    """First moment at which it is no longer valid, by the project's clock."""
     inline_code_chars: int | None = None
-    """How many characters of code a message may carry by it."""
+    """Characters of code that a message may carry with it."""
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a grant comes from."""
+class GrantOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity and purpose of a grant, as its first block states them."""
 
     grant_id: str
     project: str
@@ -72,15 +72,15 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     intended_use: str
 
 
-def write_block(limits: Limits, origin: Origin | None = None) -> tuple[str, dict[str, Any]]:
-    """The Datalog of a block and its parameters."""
+def write_block(limits: GrantLimits, origin: GrantOrigin | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the Datalog of a block and its parameters."""
     source: list[str] = []
     values: dict[str, Any] = {}
 
-    def add(statement: str, **given: Any) -> None:
-        if None not in given.values():
+    def add(statement: str, **parameters: Any) -> None:
+        if None not in parameters.values():
             source.append(statement)
-            values.update(given)
+            values.update(parameters)
 
     if origin is not None:
         values["use"] = origin.intended_use.encode()
@@ -92,41 +92,41 @@ def write_block(limits: Limits, origin: Origin | None = None) -> tuple[str, dict
     if limits.target is not None:
         name = "pointer" if isinstance(limits.target, PointerTarget) else "prefix"
         add(f"check if {name}({{target}});", target=quoted(limits.target))
-    add("check if now($at), $at < {expires_at};", expires_at=limits.expires_at)
+    add("check if now($at), $at < {expires_at};", expires_at=limits.expires_us)
     add("check if tokens($tokens), $tokens <= {cap};", cap=limits.cap_tokens)
     add("check if code($chars), $chars <= {chars};", chars=limits.inline_code_chars)
     return "\n".join(source), values
 
 
-def read_first(source: str) -> tuple[Origin, Limits]:
-    """Where a grant comes from and what its first block allows, from that block's Datalog."""
-    found = _FIRST.fullmatch(source)
-    if found is None:
+def read_first(source: str) -> tuple[GrantOrigin, GrantLimits]:
+    """Return the origin and the limits in the Datalog of a first block, which must set every limit."""
+    match = _FIRST.fullmatch(source)
+    if match is None:
         raise GrantForged(field=FIELD)
-    grant_id, project, run, parent, use, uses, checked_project, checked_run, rest = found.groups()
-    limits = read_limits(uses + rest)
-    whole = (limits.child, limits.target, limits.cap_tokens, limits.expires_at, limits.inline_code_chars)
-    if (checked_project, checked_run) != (project, run) or None in whole:
+    grant_id, project, run, parent, use, uses, checked_project, checked_run, checks = match.groups()
+    limits = read_limits(uses + checks)
+    required = (limits.child, limits.target, limits.cap_tokens, limits.expires_us, limits.inline_code_chars)
+    if (checked_project, checked_run) != (project, run) or None in required:
         raise GrantForged(field=FIELD)
     try:
         intended_use = bytes.fromhex(use).decode()
     except UnicodeDecodeError:
         raise GrantForged(field=FIELD) from None
-    return Origin(grant_id=grant_id, project=project, run=run, parent=parent, intended_use=intended_use), limits
+    return GrantOrigin(grant_id=grant_id, project=project, run=run, parent=parent, intended_use=intended_use), limits
 
 
-def read_limits(source: str) -> Limits:
-    """What a block allows, from its Datalog."""
-    found = _LIMITS.fullmatch(source)
-    if found is None:
-        raise GrantForged("A block of the budget token says something no grant says.", field=FIELD)
-    uses, child, kind, target, expires_at, cap_tokens, chars = found.groups()
-    return Limits(
+def read_limits(source: str) -> GrantLimits:
+    """Return the limits in the Datalog of a block."""
+    match = _LIMITS.fullmatch(source)
+    if match is None:
+        raise GrantForged("A block of the budget token has a statement that no grant has.", field=FIELD)
+    uses, child, kind, target, expires_us, cap_tokens, chars = match.groups()
+    return GrantLimits(
         child=child,
         target=_read_target(kind, target) if kind else None,
         cap_tokens=_number(cap_tokens),
         uses=_number(uses),
-        expires_at=_number(expires_at),
+        expires_us=_number(expires_us),
         inline_code_chars=_number(chars),
     )
 
@@ -135,9 +135,9 @@ def _read_target(kind: str, text: str) -> Target:
     try:
         target: Target = read_pointer(text) if kind == "pointer" else read_prefix(text)
     except EngramBusError:
-        raise GrantForged("A block of the budget token names no pointer.", field=FIELD) from None
+        raise GrantForged("A block of the budget token names no valid pointer.", field=FIELD) from None
     if quoted(target) != text:
-        raise GrantForged("A block of the budget token names a pointer in a spelling of its own.", field=FIELD)
+        raise GrantForged("A block of the budget token names a pointer that is not in canonical form.", field=FIELD)
     return target
 
 

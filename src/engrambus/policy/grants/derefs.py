@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol, TypeAlias, TypedDict
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetTooSmall, DerefDenied, EngramBusError, GrantRefusal
-from engrambus.evidence.pointers import Address, DerefAnswer, Pointer, cut_to_fit, parse_ref
+from engrambus.evidence.pointers import DerefAnswer, Pointer, cut_to_fit
+from engrambus.policy.budgets import DerefBudget
 from engrambus.policy.facts import DerefProved
-from engrambus.policy.grants.facts import GrantSpent
+from engrambus.policy.grants.facts import BlockDebited
 from engrambus.policy.grants.keys import GrantKey
-from engrambus.policy.grants.ports import GrantReads
-from engrambus.policy.grants.spend import check_spend, debits
-from engrambus.policy.grants.verifying import VerifiedGrant, allow, as_issued, verify
-from engrambus.policy.identity import ADMIN, Caller, IdentityReads, lineage_of
-from engrambus.policy.turns import (
-    DerefBudget,
-    Turn,
-    TurnReads,
-    check_may_deref,
-    check_tokens,
-    present_turn,
-    tokens_left,
-)
+from engrambus.policy.grants.ports import GrantReads, GrantView
+from engrambus.policy.grants.rules import check_balance, debits
+from engrambus.policy.grants.tokens import VerifiedGrant, check_allows, grant_from_journal, grant_use, verify_token
+from engrambus.policy.identity import ADMIN, Caller
+from engrambus.policy.turns import Turn, TurnReads, check_may_deref, check_tokens, present_turn, tokens_left
 
 _encode = msgspec.json.Encoder().encode
 
 
-class DerefView(IdentityReads, TurnReads, GrantReads, Protocol):
-    """The reads of a store that the rules of a dereference need."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the read or commit in microseconds, by the project's clock."""
-        ...
+class DerefView(GrantView, TurnReads, Protocol):
+    """The store at one moment, as the rules about dereferences read it."""
 
 
-class GrantUse(TypedDict):
-    """The use a grant must allow; the keyword arguments of `verify` and `allow`."""
-
-    pointer: Address | None
-    lineage: Sequence[str]
-    project: str
-    run: str
-    now: int
-
-
-DerefFact: TypeAlias = DerefProved | GrantSpent
+DerefFact: TypeAlias = DerefProved | BlockDebited
 
 
 class DerefCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +40,6 @@ class DerefCheck(msgspec.Struct, frozen=True, kw_only=True):
     """True if a grant would pay for it instead of the turn."""
     refusal: EngramBusError | None
     """The error it would be refused with."""
-
-
-def grant_use(view: DerefView, caller: Caller, pointer: Pointer | None) -> GrantUse:
-    """Describe what the caller does now, to be held against a grant: a dereference, or without a pointer a message."""
-    return {
-        "pointer": parse_ref(pointer.ref) if pointer is not None else None,
-        "lineage": lineage_of(view, caller),
-        "project": caller.project,
-        "run": caller.run.run_id,
-        "now": view.as_of,
-    }
 
 
 def deref(
@@ -91,14 +57,16 @@ def deref(
     use = grant_use(view, caller, full.pointer)
     payment = _Payment(view, caller, budget)
     if budget_token is not None:
-        return payment.pay(full, max_tokens, tail, verify(grant_key, budget_token, **use))
+        return payment.pay(full, max_tokens, tail, verify_token(grant_key, budget_token, use))
     try:
         return payment.pay(full, max_tokens, tail, None)
     except DerefDenied:
         # decision 6: a grant also holds without its token; a child that was granted something may simply read it
-        for issued in view.grants_for(caller.run.run_id, use["lineage"]):
+        for issued in view.grants_for(caller.run.run_id, use.lineage):
             with suppress(GrantRefusal, DerefDenied):
-                return payment.pay(full, max_tokens, tail, allow(as_issued(issued, caller.project), **use))
+                return payment.pay(
+                    full, max_tokens, tail, check_allows(grant_from_journal(issued, caller.project), use)
+                )
         raise
 
 
@@ -118,8 +86,8 @@ def check_deref(
     refusal: EngramBusError | None = None
     try:
         if budget_token is not None:
-            grant = verify(grant_key, budget_token, **grant_use(view, caller, pointer))
-            _check_grant(view, grant, 1)
+            grant = verify_token(grant_key, budget_token, grant_use(view, caller, pointer))
+            check_balance(view, grant, 1)
         elif caller.role != ADMIN:
             try:
                 check_may_deref(turn, budget, pointer.type)
@@ -177,7 +145,7 @@ class _Payment:
 
     def _check(self, grant: VerifiedGrant | None, tokens: int) -> None:
         if grant is not None:
-            _check_grant(self._view, grant, tokens)
+            check_balance(self._view, grant, tokens)
         if self._caller.role != ADMIN:  # turns limit agents; a person at the machine reads without one
             check_tokens(self._turn, self._budget, tokens, granted=grant is not None)
 
@@ -187,18 +155,13 @@ class _Payment:
         return _grant_tokens_left(self._view, self._turn, self._budget, grant)
 
 
-def _check_grant(view: GrantReads, grant: VerifiedGrant, tokens: int) -> None:
-    ids = [block.block_id for block in grant.blocks]
-    check_spend(grant, view.spent(ids), tokens, view.revoked(ids))
-
-
 def _grant_on_record(view: DerefView, caller: Caller, pointer: Pointer) -> VerifiedGrant | None:
     """Return a grant issued to the caller or an ancestor that would pay for this without its token."""
     use = grant_use(view, caller, pointer)
-    for issued in view.grants_for(caller.run.run_id, use["lineage"]):
+    for issued in view.grants_for(caller.run.run_id, use.lineage):
         with suppress(GrantRefusal):
-            grant = allow(as_issued(issued, caller.project), **use)
-            _check_grant(view, grant, 1)
+            grant = check_allows(grant_from_journal(issued, caller.project), use)
+            check_balance(view, grant, 1)
             return grant
     return None
 

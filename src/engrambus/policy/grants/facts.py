@@ -1,4 +1,4 @@
-"""What grants write into the journal. The budget token itself never stands there."""
+"""Journal facts about grants. The budget token itself is never stored."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ class GrantIssued(msgspec.Struct, frozen=True, kw_only=True, tag="grant.issued",
 
     grant_id: str
     block_id: str
-    """The first block's id, which every token narrowed from this grant contains."""
+    """Id of the token's first block; every token narrowed from this grant contains that block."""
     run: str
     parent: str
     child: str
     cap_tokens: int
     uses: int
-    expires_at: int
+    expires_us: int = msgspec.field(name="expires_at")
     intended_use: str
     by: str
     pointer: str | None = None
-    """What may be read, when it is one pointer."""
+    """The readable pointer, if the grant is for a single one."""
     prefix: str | None = None
-    """What may be read, when it is everything beneath a folder."""
+    """The readable folder, if the grant is for everything below it."""
     inline_code_chars: int = 0
 
 
-class GrantSpent(msgspec.Struct, frozen=True, kw_only=True, tag="grant.spent", tag_field="fact"):
-    """One use was debited to one block; a use debits every block of the token it was made with."""
+class BlockDebited(msgspec.Struct, frozen=True, kw_only=True, tag="grant.spent", tag_field="fact"):
+    """One use was charged to one block; a use is charged to every block of its token."""
 
     grant_id: str
     block_id: str
@@ -35,8 +35,8 @@ class GrantSpent(msgspec.Struct, frozen=True, kw_only=True, tag="grant.spent", t
     by: str
 
 
-class GrantRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="grant.revoked", tag_field="fact"):
-    """A block, and with it every token that contains it, allows nothing any more."""
+class BlockRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="grant.revoked", tag_field="fact"):
+    """A block was revoked, and with it every token that contains it."""
 
     block_id: str
     run: str

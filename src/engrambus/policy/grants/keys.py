@@ -1,7 +1,7 @@
-"""The key that signs a project's grants, and the outside of a budget token.
+"""The key that signs a project's grants, and the container of a budget token.
 
 `grant1.<public key>.<biscuit>`, both parts base64url. The public key travels with the token so that its holder can
-narrow it without asking anybody; the gateway trusts only its own.
+narrow it without the gateway; the gateway trusts only its own key.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, Any
 from engrambus.core import LruCache
 from engrambus.errors import GrantForged, GrantTooDeep, GrantTooLong
 from engrambus.policy.grants.blocks import FIELD
-from engrambus.policy.keys import kept_secret
+from engrambus.policy.tokens import load_secret
 
-if TYPE_CHECKING:  # biscuit_auth is loaded by the first grant: most commands never see one
+if TYPE_CHECKING:  # decision 11: biscuit_auth is loaded by the first grant; most commands never see one
     from biscuit_auth import Biscuit, PrivateKey, PublicKey
 
-MAX_TOKEN = 8192
-MAX_DEPTH = 8
-MAX_KNOWN = 4096
-"""Blocks of tokens, all together, that are known again without checking their signatures."""
+MAX_BUDGET_TOKEN_CHARS = 8192
+MAX_BLOCKS = 8
+MAX_VERIFIED_BLOCKS = 4096
+"""Blocks, of all tokens together, whose verified signatures are remembered."""
 
 _SCHEME = "grant1"
 _TOKEN = re.compile(rf"{_SCHEME}\.([A-Za-z0-9_-]{{43}})\.([A-Za-z0-9_-]+={{0,2}})")
 
 
 class GrantKey:
-    """Signs grants and knows its own again."""
+    """Signs grants and recognises its own."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self.known: LruCache[bytes, Any] = LruCache(MAX_KNOWN)
-        """What tokens whose signatures were checked once say, by the digest of the token."""
+        self.verified: LruCache[bytes, Any] = LruCache(MAX_VERIFIED_BLOCKS)
+        """SHA-256 of a token whose signatures were verified → its `Grant` (decision 14)."""
 
     @classmethod
-    def at(cls, folder: Path) -> GrantKey:
-        """The key kept in a folder only its owner can read; made on first use."""
-        return cls(kept_secret(folder, "grant.key"))
+    def load(cls, folder: Path) -> GrantKey:
+        """Load the key from a folder that only its owner can read; create it on first use."""
+        return cls(load_secret(folder, "grant.key"))
 
     @cached_property
     def private(self) -> PrivateKey:
@@ -54,37 +54,37 @@ class GrantKey:
 
     @cached_property
     def public(self) -> PublicKey:
-        """The Ed25519 key that checks."""
+        """The Ed25519 key that verifies."""
         from biscuit_auth import KeyPair
 
         return KeyPair.from_private_key(self.private).public_key
 
     @cached_property
     def name(self) -> str:
-        """The public key as it stands in a token."""
+        """The public key as it is written in a token."""
         return base64.urlsafe_b64encode(bytes(self.public.to_bytes())).rstrip(b"=").decode("ascii")
 
 
 def join(name: str, biscuit: Biscuit) -> str:
-    """The text of a budget token."""
+    """Return the text of a budget token."""
     token = f"{_SCHEME}.{name}.{biscuit.to_base64()}"
-    if len(token) > MAX_TOKEN:
-        raise GrantTooLong(field=FIELD, limit=MAX_TOKEN, used=len(token))
+    if len(token) > MAX_BUDGET_TOKEN_CHARS:
+        raise GrantTooLong(field=FIELD, limit=MAX_BUDGET_TOKEN_CHARS, used=len(token))
     return token
 
 
 def split(token: str) -> tuple[str, str]:
-    """The name of the key and the Biscuit of a budget token, neither of them believed yet."""
-    if len(token) > MAX_TOKEN:
-        raise GrantTooLong(field=FIELD, limit=MAX_TOKEN, used=len(token))
-    found = _TOKEN.fullmatch(token)
-    if found is None:
+    """Return the key name and the Biscuit of a budget token, both unverified."""
+    if len(token) > MAX_BUDGET_TOKEN_CHARS:
+        raise GrantTooLong(field=FIELD, limit=MAX_BUDGET_TOKEN_CHARS, used=len(token))
+    match = _TOKEN.fullmatch(token)
+    if match is None:
         raise GrantForged("This is not a budget token.", field=FIELD)
-    return found[1], found[2]
+    return match[1], match[2]
 
 
-def named_key(name: str) -> PublicKey:
-    """The public key a token names."""
+def key_from_name(name: str) -> PublicKey:
+    """Return the public key that a token names."""
     import biscuit_auth
 
     library: Any = biscuit_auth
@@ -95,15 +95,15 @@ def named_key(name: str) -> PublicKey:
     return key
 
 
-def open_biscuit(text: str, key: PublicKey, max_depth: int) -> Biscuit:
-    """The Biscuit, every signature of it checked; how deep it is, is looked at first."""
+def open_biscuit(text: str, key: PublicKey, max_blocks: int) -> Biscuit:
+    """Return the Biscuit with every signature verified."""
     from biscuit_auth import BiscuitValidationError, UnverifiedBiscuit
 
     try:
         unverified = UnverifiedBiscuit.from_base64(text)
-        depth = unverified.block_count()
-        if depth > max_depth:
-            raise GrantTooDeep(field=FIELD, limit=max_depth, used=depth)
+        blocks = unverified.block_count()
+        if blocks > max_blocks:  # checked first, because each block costs a signature check
+            raise GrantTooDeep(field=FIELD, limit=max_blocks, used=blocks)
         return unverified.verify(key)
     except BiscuitValidationError:
         raise GrantForged(field=FIELD) from None

@@ -1,4 +1,4 @@
-"""What grants ask of a back end."""
+"""The reads that grant rules need from a store."""
 
 from __future__ import annotations
 
@@ -9,46 +9,52 @@ import msgspec
 
 from engrambus.policy.facts import DerefRequested
 from engrambus.policy.grants.facts import GrantIssued
+from engrambus.policy.identity import IdentityView
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was debited to a block so far."""
+class BlockSpending(msgspec.Struct, frozen=True, kw_only=True):
+    """Total of what was charged to a block."""
 
     tokens: int = 0
     uses: int = 0
 
 
-class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to read more, and what became of it."""
+class StoredRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to read more, and its answer."""
 
-    asked: DerefRequested
+    request: DerefRequested
     answered: bool
     grant_id: str | None = None
+    """The grant that approved it."""
 
 
 class GrantReads(Protocol):
-    """Grants, what was spent of them, and requests for them."""
+    """Reads of grants, of what was charged to them, and of requests for them."""
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
-        """The grant of that id in that run."""
+        """Return the grant with this id in the run."""
         ...
 
     def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
-        """Every grant of a run made out to one of these, oldest first."""
+        """Return all grants of a run that were issued to one of these agents, oldest first."""
         ...
 
-    def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
-        """What was debited to these blocks."""
+    def spent(self, block_ids: Sequence[str]) -> dict[str, BlockSpending]:
+        """Return what was charged to each of these blocks."""
         ...
 
     def revoked(self, block_ids: Sequence[str]) -> set[str]:
-        """Which of these blocks were revoked."""
+        """Return the ids of those blocks that were revoked."""
         ...
 
-    def request(self, run_id: str, request_id: str) -> KeptRequest | None:
-        """The request of that id in that run."""
+    def request(self, run_id: str, request_id: str) -> StoredRequest | None:
+        """Return the request with this id in the run."""
         ...
 
-    def open_requests(self, run_id: str) -> list[KeptRequest]:
-        """Every request of a run that nobody has answered yet, oldest first."""
+    def open_requests(self, run_id: str) -> list[StoredRequest]:
+        """Return all unanswered requests of a run, oldest first."""
         ...
+
+
+class GrantView(IdentityView, GrantReads, Protocol):
+    """The store at one moment, as the rules about grants read it."""

@@ -1,4 +1,4 @@
-"""What a grant lets be read: one pointer, or everything beneath a folder at a commit.
+"""The target of a grant: one pointer, or everything below a folder at a commit.
 
 | a grant for | covers, at the same commit and in the same repository |
 |---|---|
@@ -7,13 +7,13 @@
 | `artifact:SPEC.md@v1` | the document and any section of it |
 | `artifact:sha256:<hex>` | the stored body and any lines of it |
 | any other pointer | itself |
-| prefix `repo:src/auth/*@<sha>` | every file beneath the folder, and any lines of it; not `src/authority.py` |
+| prefix `repo:src/auth/*@<sha>` | every file below the folder, and any lines of it; not `src/authority.py` |
 | prefix `repo:*@<sha>` | every file of the tree |
-| prefix `diff:src/*@<base>..<head>` | how any file beneath the folder changed |
+| prefix `diff:src/*@<base>..<head>` | the changes of any file below the folder |
 
-Addresses are compared once parsed, never as text, so no spelling of a path reaches outside its folder: the grammar has
-refused `..`, empty segments and encoded slashes before. Artifacts have no prefix, because an artifact's name may be the
-last part of a path and so could lead anywhere.
+Addresses are compared after parsing, never as text, so no spelling of a path reaches outside its folder: the grammar
+refuses `..`, empty segments and encoded slashes. Artifacts have no prefix, because an artifact's name may be the last
+part of a path and could match a file anywhere.
 """
 
 from __future__ import annotations
@@ -38,22 +38,26 @@ _QUOTED = {ord('"'): "%22", ord("\\"): "%5C"}
 
 
 class PointerTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """One pointer."""
+    """A single pointer."""
 
     address: Address
 
-    def covers(self, asked: Address) -> bool:
-        """Whether this may be read by it."""
-        own = self.address
-        if own == asked:
+    def covers(self, address: Address) -> bool:
+        """True if the grant allows reading `address`."""
+        granted = self.address
+        if granted == address:
             return True
-        match own, asked:
-            case RepoAddress(), RepoAddress() if asked.lines is not None:
-                return _inside(asked.lines, own.lines) and own.path == asked.path and _tree(own) == _tree(asked)
+        match granted, address:
+            case RepoAddress(), RepoAddress() if address.lines is not None:
+                return (
+                    _is_inside(address.lines, granted.lines)
+                    and granted.path == address.path
+                    and _tree(granted) == _tree(address)
+                )
             case ArtifactAddress(section=None), ArtifactAddress():
-                return own.name == asked.name and own.version == asked.version
-            case BodyAddress(), BodyAddress() if asked.lines is not None:
-                return _inside(asked.lines, own.lines) and own.digest == asked.digest
+                return granted.name == address.name and granted.version == address.version
+            case BodyAddress(), BodyAddress() if address.lines is not None:
+                return _is_inside(address.lines, granted.lines) and granted.digest == address.digest
         return False
 
     @property
@@ -63,16 +67,17 @@ class PointerTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything beneath a folder."""
+    """Everything below a folder."""
 
     folder: RepoAddress | DiffAddress
-    """The folder as if it were a file; its path is empty for the whole tree."""
+    """The address of the folder as if it were a file; the path is empty for the whole tree."""
 
-    def covers(self, asked: Address) -> bool:
-        """Whether this may be read by it."""
-        if not isinstance(asked, RepoAddress | DiffAddress) or _tree(asked) != _tree(self.folder):
+    def covers(self, address: Address) -> bool:
+        """True if the grant allows reading `address`."""
+        if not isinstance(address, RepoAddress | DiffAddress) or _tree(address) != _tree(self.folder):
             return False
-        return not self.folder.path or asked.path.startswith(f"{self.folder.path}/")
+        # With the slash: `src/auth/*` must not cover `src/authority.py`.
+        return not self.folder.path or address.path.startswith(f"{self.folder.path}/")
 
     @property
     def text(self) -> str:
@@ -81,15 +86,20 @@ class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
         return f"{head}{'/*' if self.folder.path else '*'}@{pin}"
 
 
-def _inside(asked: tuple[int, int], own: tuple[int, int] | None) -> bool:
-    return own is None or own[0] <= asked[0] <= asked[1] <= own[1]
+def _is_inside(lines: tuple[int, int], granted: tuple[int, int] | None) -> bool:
+    return granted is None or granted[0] <= lines[0] <= lines[1] <= granted[1]
 
 
 Target: TypeAlias = PointerTarget | PrefixTarget
 
 
+def is_prefix(ref: str) -> bool:
+    """True if a ref has the form of a prefix, such as `repo:src/auth/*@<sha>`."""
+    return ref.rpartition("@")[0].endswith(("/*", ":*"))
+
+
 def read_pointer(ref: str, field: str = "pointer") -> PointerTarget:
-    """The target that a ref names, taken literally: a `*` in it is a character of a name."""
+    """Return the target for the ref of a pointer; a `*` in it is part of a name."""
     target = PointerTarget(address=parse_ref(ref, field))
     text = _bounded(quoted(target), field)
     if text != ref and parse_ref(text, field) != target.address:
@@ -98,11 +108,11 @@ def read_pointer(ref: str, field: str = "pointer") -> PointerTarget:
 
 
 def read_prefix(text: str, field: str = "prefix") -> PrefixTarget:
-    """The target that a prefix such as `repo:src/auth/*@<sha>` names."""
+    """Return the target for a prefix such as `repo:src/auth/*@<sha>`."""
     head, _, pin = text.rpartition("@")
     scheme, _, path = head.partition(":")
     if path == "*" or path.endswith("/*"):
-        # A name stands in for the star, so that the grammar judges everything around it.
+        # A file name replaces the star, so that the grammar checks everything around it.
         address = parse_ref(f"{scheme}:{path[:-1]}x@{pin}", field)
         if isinstance(address, RepoAddress | DiffAddress):
             folder = msgspec.structs.replace(address, path=address.path.rpartition("/")[0])
@@ -117,7 +127,7 @@ def read_prefix(text: str, field: str = "prefix") -> PrefixTarget:
 
 
 def quoted(target: Target) -> str:
-    """The same address in a spelling without quotes and backslashes, as a block carries it."""
+    """Return the target's text with quotes and backslashes percent-encoded, as a block contains it."""
     return target.text.translate(_QUOTED)
 
 

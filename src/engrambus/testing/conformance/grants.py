@@ -9,7 +9,7 @@ import msgspec
 
 from engrambus.core import SECOND_US
 from engrambus.gateway import Credential
-from engrambus.policy.grants import MAX_DEPTH, attenuate
+from engrambus.policy.grants import MAX_BLOCKS, attenuate
 from engrambus.testing.client import expect_refusal
 from engrambus.testing.conformance.messages import CODE, Team, sent_back
 from engrambus.testing.fakes import SHA, repo_ref
@@ -106,7 +106,7 @@ class GrantConformance:
         other = Credential(local_admin=True, run=team.hand.open_run())
         namesake = team.hand.add_agent("paul", "programmer", other)
         deep = token
-        for _ in range(MAX_DEPTH - 1):
+        for _ in range(MAX_BLOCKS - 1):
             deep = attenuate(deep, cap_tokens=200)
         before = harness.journal_bytes()
         for who, shown, asked, code in (
@@ -118,7 +118,7 @@ class GrantConformance:
             (team.paul, attenuate(token, cap_tokens=20), ref, "GRANT_OVER_CAP"),
             (team.paul, attenuate(token, child="pia"), ref, "GRANT_WRONG_CHILD"),
             (team.paul, attenuate(token, pointer=repo_ref("src/a.py", 3, 4)), ref, "GRANT_WRONG_POINTER"),
-            (team.paul, attenuate(token, expires_at=harness.clock.now()), ref, "GRANT_EXPIRED"),
+            (team.paul, attenuate(token, expires_us=harness.clock.now()), ref, "GRANT_EXPIRED"),
             (team.paul, token[:-8] + "AAAAAAAA", ref, "GRANT_FORGED"),
             (team.paul, "no token", ref, "GRANT_FORGED"),
             (team.paul, "x" * 8000, ref, "GRANT_FORGED"),

@@ -171,15 +171,15 @@ def _admin_token(gateway: Gateway) -> str:
     """Sign a short-lived admin token: a process that can read the project's key is the admin."""
     from engrambus.core import SECOND_US
     from engrambus.errors import RunNotFound
-    from engrambus.policy import ADMIN, Claims
+    from engrambus.policy import ADMIN, TokenClaims
 
     with gateway.store.read() as view:
         run = view.current_run()
         if run is None:
             raise RunNotFound(hint="Open one: engrambus run new GOAL.")
-        expires_at = view.as_of + TOKEN_SECONDS * SECOND_US
-    claims = Claims(
-        agent=ADMIN, role=ADMIN, parent=None, project=gateway.store.project, run=run.run_id, expires_at=expires_at
+        expires_us = view.as_of + TOKEN_SECONDS * SECOND_US
+    claims = TokenClaims(
+        agent=ADMIN, role=ADMIN, parent=None, project=gateway.store.project, run=run.run_id, expires_us=expires_us
     )
     return gateway.key.sign(claims)
 

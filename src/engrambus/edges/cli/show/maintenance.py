@@ -13,9 +13,9 @@ from engrambus.gateway.tallies import Tally
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import Counts
+    from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.stats import Figures, StatsAnswer
-    from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 _WHY = {
     "artifact": "artifacts past their days",

@@ -11,10 +11,9 @@ from engrambus.edges.cli.screen import dim, safe, safe_line, table
 from engrambus.edges.cli.show.evidence import show_problems
 
 if TYPE_CHECKING:
-    from engrambus.operations.answers import AnswerTaken
-    from engrambus.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-    from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-    from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.grants import DenyAnswer, GrantAnswer, RequestAnswer, RequestsAnswer, RevokeAnswer
+    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
 
 
@@ -53,7 +52,7 @@ def grant(answer: GrantAnswer) -> Iterator[str]:
     yield safe(answer.budget_token)
 
 
-def revocation(answer: Revoked) -> Iterator[str]:
+def revocation(answer: RevokeAnswer) -> Iterator[str]:
     yield f"{safe(answer.grant_id)} is revoked."
 
 
@@ -69,7 +68,7 @@ def request_list(answer: RequestsAnswer) -> Iterator[str]:
         yield f"    {safe_line(row.reason)}"
 
 
-def denial(answer: Denied) -> Iterator[str]:
+def denial(answer: DenyAnswer) -> Iterator[str]:
     yield f"{safe(answer.request_id)} is turned down."
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import Address, parse_ref
-from engrambus.policy.grants import GrantKey, VerifiedGrant, issue, verify
+from engrambus.policy.grants import GrantKey, GrantUse, VerifiedGrant, issue_token, verify_token
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 OTHER_SHA = SHA[::-1]
@@ -28,9 +28,10 @@ LINEAGES = {
 """Every agent and its ancestors: dev and tester are lead's children, helper is dev's."""
 
 
-def make(**changes: Any) -> str:
+def make_token(**changes: Any) -> str:
     """A grant from lead to dev: 500 tokens, three uses, one hour, the first 220 lines of a file."""
-    asked: dict[str, Any] = {
+    key = changes.pop("key", KEY)
+    defaults: dict[str, Any] = {
         "grant_id": GRANT,
         "project": PROJECT,
         "run": RUN,
@@ -39,34 +40,36 @@ def make(**changes: Any) -> str:
         "pointer": None if "prefix" in changes else LINES,
         "cap_tokens": 500,
         "uses": 3,
-        "expires_at": NOON + HOUR,
+        "expires_us": NOON + HOUR,
         "intended_use": "Confirm that reservations are atomic.",
     }
-    return issue(changes.pop("key", KEY), **(asked | changes))
+    return issue_token(key, **(defaults | changes))
 
 
-def ask(token: str, **changes: Any) -> VerifiedGrant:
-    """What the gateway says when dev shows the token to read lines 10 to 20, at noon, for 100 tokens."""
-    asked: dict[str, Any] = {
-        "pointer": at(f"repo:src/ledger/reservation.py#L10-L20@{SHA}"),
+def verify(token: str, **changes: Any) -> VerifiedGrant:
+    """Verify the token for dev, who reads lines 10 to 20 at noon for 100 tokens."""
+    key = changes.pop("key", KEY)
+    options = {"max_blocks": changes.pop("max_blocks")} if "max_blocks" in changes else {}
+    defaults: dict[str, Any] = {
+        "pointer": address(f"repo:src/ledger/reservation.py#L10-L20@{SHA}"),
         "lineage": LINEAGES["dev"],
         "project": PROJECT,
         "run": RUN,
-        "now": NOON,
+        "now_us": NOON,
         "tokens": 100,
     }
-    return verify(changes.pop("key", KEY), token, **(asked | changes))
+    return verify_token(key, token, GrantUse(**(defaults | changes)), **options)
 
 
-def refusal(token: str, **changes: Any) -> str | None:
-    """The code the same question is refused with; none when it is allowed."""
+def refusal_code(token: str, **changes: Any) -> str | None:
+    """The code that `verify` fails with, or None if it succeeds."""
     try:
-        ask(token, **changes)
-    except EngramBusError as refused:
-        return refused.code
+        verify(token, **changes)
+    except EngramBusError as error:
+        return error.code
     return None
 
 
-def at(ref: str) -> Address:
-    """The address a ref names."""
+def address(ref: str) -> Address:
+    """The parsed address of a ref."""
     return parse_ref(ref)

@@ -1,27 +1,27 @@
-"""Looking after a project: its policy and its soundness."""
+"""Administration of a project: its policy, and the integrity of its files."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
+from engrambus import policy
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, operation
 from engrambus.gateway.ports import Finding, View
-from engrambus.policy import PolicyApplied, read_policy
+from engrambus.policy import PolicyApplied
 
-_ON_THE_MACHINE = {"http": "an admin does this at the machine", "mcp": "an admin does this at the machine"}
+_LOCAL_ONLY = {"http": "for the admin at the machine", "mcp": "for the admin at the machine"}
 
 
 class ApplyPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    policy: Annotated[dict[str, Any], Meta(description="What .catalog/policy.yaml says")]
+    policy: Annotated[dict[str, Any], Meta(description="The content of .catalog/policy.yaml")]
 
 
 class PolicyAnswer(Struct, frozen=True, kw_only=True):
     policy: dict[str, Any]
-    """Every setting that differs from the default."""
+    """The settings that differ from the defaults."""
 
 
 @operation(
@@ -36,14 +36,14 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True):
         rank=60,
         override="maintenance:policy_apply",
     ),
-    absent_from=_ON_THE_MACHINE,
+    absent_from=_LOCAL_ONLY,
 )
 def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
     """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions."""
-    policy = msgspec.to_builtins(read_policy(request.policy))
+    applied = policy.apply_policy(request.policy, caller=context.caller)
 
     def decide(view: View) -> tuple[list[PolicyApplied], PolicyAnswer]:
-        return [PolicyApplied(policy=policy, by=context.caller.full_name)], PolicyAnswer(policy=policy)
+        return [applied], PolicyAnswer(policy=applied.policy)
 
     return context.commit(decide, PolicyAnswer, in_run=False)
 
@@ -55,7 +55,7 @@ class Verify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class VerifyAnswer(Struct, frozen=True, kw_only=True):
     sound: bool
     commits: int
-    """Of both journals: what is known, and what is done."""
+    """Lines of both journals: memory.jsonl and tuples.jsonl."""
     findings: list[Finding]
 
 
@@ -70,7 +70,7 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
         rank=30,
         override="maintenance:verify",
     ),
-    absent_from=_ON_THE_MACHINE,
+    absent_from=_LOCAL_ONLY,
 )
 def verify(context: Context, request: Verify) -> VerifyAnswer:
     """Check every checksum, and compare the index with a rebuild from the journal."""

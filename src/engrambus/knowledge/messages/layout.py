@@ -1,4 +1,4 @@
-"""From message to text, in the form that is published."""
+"""Prints a message as YAML text in the published form."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from engrambus.knowledge.engrams import DEFAULTS, CheckedEngram
 from engrambus.knowledge.messages.values import ChildMessage, Message
 
 _NOT_PRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_POINTER = frozenset(Pointer.__struct_fields__)
-_written = json.JSONEncoder(ensure_ascii=False).encode
-_WORDS = ("ROLE", "TASK_STATUS", "kind")
+_POINTER_FIELDS = frozenset(Pointer.__struct_fields__)
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
+_UNQUOTED = ("ROLE", "TASK_STATUS", "kind")
 """Fields with a fixed set of values, written without quotes."""
+_ON_ONE_LINE = ("tags", "hash_keys")
 
 
 def print_message(message: Message) -> str:
-    """The message as text; reading it gives the same message."""
-    return lay_out(message_object(message))
+    """Return the message as text; parsing it gives an equal message."""
+    return to_yaml(message_sections(message))
 
 
-def message_object(message: Message, *, short: bool = False) -> dict[str, Any]:
-    """The message as an object of JSON, in the published order; `short` leaves out what every engram of a kind has."""
+def message_sections(message: Message, *, short: bool = False) -> dict[str, Any]:
+    """Return the message as plain JSON values, in the published order.
+
+    With `short`, fields of an engram that have the default of its kind are left out.
+    """
     if isinstance(message, ChildMessage):
         sections: dict[str, Any] = {
             "ROLE": message.role,
             "TASK_STATUS": message.task_status,
-            "ENGRAMS": [_engram(engram, short) for engram in message.engrams],
+            "ENGRAMS": [_engram_fields(engram, short) for engram in message.engrams],
             "POINTER_PACK": _plain(message.pointer_pack),
             "DEREF_REQUESTS": _plain(message.deref_requests),
             "OUTPUT": _plain(message.output),
@@ -45,33 +49,33 @@ def message_object(message: Message, *, short: bool = False) -> dict[str, Any]:
             "TARGET_POINTER_PACK": _plain(message.target_pointer_pack),
             "INSTRUCTIONS": list(message.instructions),
         }
-    return {name: said for name, said in sections.items() if said}
+    return {name: section for name, section in sections.items() if section}
 
 
-def lay_out(sections: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
-    """Sections as YAML text, each after its note; a note is a comment of one or more lines."""
+def to_yaml(sections: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
+    """Return sections as YAML text, each after its note as a comment; the note of "" comes last."""
     lines: list[str] = []
-    for name, said in sections.items():
+    for name, section in sections.items():
         lines += [f"# {line}" for line in (notes or {}).get(name, "").splitlines()]
-        lines += _entry(name, said, 0)
+        lines += _entry(name, section, 0)
     lines += [f"# {line}" for line in (notes or {}).get("", "").splitlines()]
     return "\n".join(lines) + "\n"
 
 
-def _engram(engram: CheckedEngram, short: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {"id": engram.id} if engram.id is not None else {}
-    said |= {"kind": engram.kind, "claim": engram.claim}
+def _engram_fields(engram: CheckedEngram, short: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {"id": engram.id} if engram.id is not None else {}
+    fields |= {"kind": engram.kind, "claim": engram.claim}
     for name in ("confidence", "ttl", "scope"):
         value = getattr(engram, name)
         if not short or value != getattr(DEFAULTS[engram.kind], name):
-            said[name] = value
-    said["pointers"] = _plain(engram.pointers)
-    for name in ("tags", "hash_keys"):
+            fields[name] = value
+    fields["pointers"] = _plain(engram.pointers)
+    for name in _ON_ONE_LINE:
         if getattr(engram, name):
-            said[name] = list(getattr(engram, name))
+            fields[name] = list(getattr(engram, name))
     if engram.embedding_ref is not None:
-        said["embedding_ref"] = engram.embedding_ref
-    return said
+        fields["embedding_ref"] = engram.embedding_ref
+    return fields
 
 
 def _plain(value: Any) -> Any:
@@ -79,18 +83,18 @@ def _plain(value: Any) -> Any:
     return list(plain) if isinstance(plain, tuple) else plain
 
 
-def _entry(name: str, said: Any, depth: int) -> Iterator[str]:
+def _entry(name: str, value: Any, depth: int) -> Iterator[str]:
     margin = "  " * depth
-    if isinstance(said, dict) and not _is_pointer(said):
+    if isinstance(value, dict) and not _is_pointer(value):
         yield f"{margin}{name}:"
-        for key, value in said.items():
-            yield from _entry(key, value, depth + 1)
-    elif isinstance(said, list) and name not in ("tags", "hash_keys"):
+        for key, inner in value.items():
+            yield from _entry(key, inner, depth + 1)
+    elif isinstance(value, list) and name not in _ON_ONE_LINE:
         yield f"{margin}{name}:"
-        for item in said:
+        for item in value:
             yield from _item(item, depth + 1)
     else:
-        yield f"{margin}{name}: {said if name in _WORDS else _inline(said)}"
+        yield f"{margin}{name}: {value if name in _UNQUOTED else _inline(value)}"
 
 
 def _item(item: Any, depth: int) -> Iterator[str]:
@@ -105,8 +109,8 @@ def _item(item: Any, depth: int) -> Iterator[str]:
             mark = ""
 
 
-def _is_pointer(said: dict[str, Any]) -> bool:
-    return said.keys() <= _POINTER
+def _is_pointer(value: dict[str, Any]) -> bool:
+    return value.keys() <= _POINTER_FIELDS
 
 
 def _inline(value: Any) -> str:
@@ -120,4 +124,5 @@ def _inline(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", _written(text))
+    # JSON strings are YAML strings, except for these characters, which YAML does not allow unescaped.
+    return _NOT_PRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", _json_text(text))

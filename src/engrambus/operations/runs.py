@@ -1,4 +1,4 @@
-"""Runs and agents."""
+"""Runs and their agents."""
 
 from __future__ import annotations
 
@@ -6,29 +6,19 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from engrambus.core import new_ulid, parse_duration, print_time
-from engrambus.errors import AgentExists, AgentNotFound, RunNotFound
+from engrambus import policy
+from engrambus.core import parse_duration, print_time
+from engrambus.errors import AgentNotFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
-from engrambus.policy import (
-    ADMIN,
-    Agent,
-    AgentAdded,
-    Claims,
-    Role,
-    RunEnded,
-    RunOpened,
-    check_below,
-    check_descends,
-    check_name,
-)
+from engrambus.policy import ADMIN, Agent, AgentAdded, Role, RunClosed, RunOpened, TokenClaims
 
-_NO_TOOL = {"mcp": "runs and agents are for whoever orchestrates"}
+_NO_TOOL = {"mcp": "runs and agents are managed by the orchestrator"}
 
 MAX_RUNS = 50
 
-Goal = Annotated[str, Meta(min_length=1, max_length=500, description="What the run is for")]
+Goal = Annotated[str, Meta(min_length=1, max_length=500, description="The goal of the run")]
 
 
 class OpenRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,13 +58,14 @@ def open_run(context: Context, request: OpenRun) -> RunAnswer:
     """Start a run, a piece of work with a goal, and make it the current one."""
 
     def decide(view: View) -> tuple[list[RunOpened], RunAnswer]:
-        before = view.run_of_session(request.session) if request.session else None
-        if before is not None and not before.ended:
-            return [], RunAnswer(run_id=before.run_id)
-        run_id = new_ulid(view.as_of, context.randomness)
-        by = context.caller.full_name
-        opened = RunOpened(run=run_id, goal=request.goal, by=by, session=request.session)
-        return [opened], RunAnswer(run_id=run_id)
+        facts, run_id = policy.open_run(
+            view,
+            caller=context.caller,
+            goal=request.goal,
+            session=request.session,
+            randomness=context.randomness,
+        )
+        return facts, RunAnswer(run_id=run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
 
@@ -101,12 +92,9 @@ class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def end_run(context: Context, request: EndRun) -> RunAnswer:
     """End a run: its agents can still read, but no longer write."""
 
-    def decide(view: View) -> tuple[list[RunEnded], RunAnswer]:
-        run = view.run(request.run_id)
-        if run is None:
-            raise RunNotFound(field="run_id")
-        facts = [] if run.ended else [RunEnded(run=run.run_id, by=context.caller.full_name)]
-        return facts, RunAnswer(run_id=run.run_id)
+    def decide(view: View) -> tuple[list[RunClosed], RunAnswer]:
+        facts = policy.end_run(view, caller=context.caller, run_id=request.run_id)
+        return facts, RunAnswer(run_id=request.run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
 
@@ -121,7 +109,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     opened_at: str
     ended: bool
     current: bool
-    """Whether those who name no run work in it."""
+    """True if callers that name no run work in this one."""
 
 
 class RunsAnswer(Struct, frozen=True, kw_only=True):
@@ -150,7 +138,7 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
             RunRow(
                 run_id=run.run_id,
                 goal=run.goal,
-                opened_at=print_time(run.opened_at),
+                opened_at=print_time(run.opened_us),
                 ended=run.ended,
                 current=run == current,
             )
@@ -190,20 +178,13 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
     """Add an agent to the run and print its token."""
-    caller = context.caller
-    name = check_name(request.name)
 
     def decide(view: View) -> tuple[list[AgentAdded], Agent]:
-        parent_name = request.parent or (None if caller.role == ADMIN else caller.name)
-        parent = check_descends(view, caller, parent_name, "parent") if parent_name else None
-        check_below(request.role, parent.role if parent else ADMIN)
-        if view.agent(caller.run.run_id, name) is not None:
-            raise AgentExists(f"'{name}' is already in this run.", field="name", hint=f"engrambus agent token {name}")
-        agent = Agent(run=caller.run.run_id, name=name, role=request.role, parent=parent_name)
-        fact = AgentAdded(run=agent.run, name=agent.name, role=agent.role, parent=agent.parent, by=caller.full_name)
-        return [fact], agent
+        return policy.add_agent(
+            view, caller=context.caller, name=request.name, role=request.role, parent=request.parent
+        )
 
-    return _with_token(context, context.commit(decide, Agent), None)
+    return _answer_with_token(context, context.commit(decide, Agent), None)
 
 
 class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -231,8 +212,8 @@ def agent_token(context: Context, request: AgentToken) -> AgentAnswer:
     """Print another token for an agent."""
     if request.name == ADMIN:
         raise AgentNotFound(field="name")
-    agent = check_descends(context.view, context.caller, request.name, "name")
-    return _with_token(context, agent, request.expires_in)
+    agent = policy.check_descends(context.view, context.caller, request.name, "name")
+    return _answer_with_token(context, agent, request.expires_in)
 
 
 class ListAgents(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -272,21 +253,20 @@ def list_agents(context: Context, request: ListAgents) -> AgentsAnswer:
     return AgentsAnswer(run_id=run.run_id, goal=run.goal, agents=rows)
 
 
-def _with_token(context: Context, agent: Agent, expires_in: str | None) -> AgentAnswer:
-    lifetime = parse_duration(expires_in or context.policy.token_ttl, "expires_in")
-    expires_at = context.as_of + lifetime
-    claims = Claims(
+def _answer_with_token(context: Context, agent: Agent, expires_in: str | None) -> AgentAnswer:
+    expires_us = context.as_of + parse_duration(expires_in or context.policy.token_ttl, "expires_in")
+    claims = TokenClaims(
         agent=agent.name,
         role=agent.role,
         parent=agent.parent,
         project=context.caller.project,
         run=agent.run,
-        expires_at=expires_at,
+        expires_us=expires_us,
     )
     return AgentAnswer(
         agent_id=agent.name,
         run_id=agent.run,
         role=agent.role,
         token=context.key.sign(claims),
-        expires_at=print_time(expires_at),
+        expires_at=print_time(expires_us),
     )

@@ -1,0 +1,75 @@
+"""Budgets: how much a message may contain, and how much an agent may dereference in a turn and in a run."""
+
+from __future__ import annotations
+
+import msgspec
+
+_NAMES_IN_MESSAGES = {
+    "repo": "max_repo_spans",
+    "artifact": "max_artifact_sections",
+    "sam": "max_sam_items",
+    "tokens": "max_deref_tokens",
+}
+"""Field of `DerefBudget` → name of the same limit in the BUDGETS section of a parent's message."""
+
+
+class InlineBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits for the text of one message: every reader pays for all of its tokens."""
+
+    max_inline_tokens: int = 800
+    max_engrams: int = 12
+    max_engram_chars: int = 500
+    """Length of a single claim."""
+    max_inline_code_chars: int = 0
+    max_brief_lines: int = 30
+
+    def lowered_by(self, limits: object) -> InlineBudget:
+        """Return this budget lowered to the attributes of `limits` with the same names; nothing is ever raised."""
+        lower = {
+            name: min(getattr(self, name), limit)
+            for name in self.__struct_fields__
+            if (limit := getattr(limits, name, None)) is not None
+        }
+        return msgspec.structs.replace(self, **lower)
+
+
+class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Limits for one turn of an agent, and for its run as a number of turns."""
+
+    repo: int = 3
+    artifact: int = 2
+    sam: int = 2
+    tokens: int = 1200
+    run_turns: int = 20
+    """Number of turns whose tokens one agent may read in a run."""
+    team_turns: int = 200
+    """Number of turns whose tokens all agents of a run may read before the run accepts no new agents."""
+
+    @property
+    def team_tokens(self) -> int:
+        """Tokens that all agents of a run may read before the run accepts no new agents."""
+        return self.tokens * self.team_turns
+
+    @property
+    def run_tokens(self) -> int:
+        """Tokens that one agent may read in a run."""
+        return self.tokens * self.run_turns
+
+    def lowered_by(self, limits: object) -> DerefBudget:
+        """Return this budget lowered by the limits of a parent's message; the ceiling of the run stays."""
+        lower = {
+            name: min(getattr(self, name), limit)
+            for name, name_in_message in _NAMES_IN_MESSAGES.items()
+            if (limit := getattr(limits, name_in_message, None)) is not None
+        }
+        unchanged = {name: getattr(self, name) for name in DerefBudget.__struct_fields__}
+        return _LoweredDerefBudget(**unchanged | lower, ceiling_tokens=self.run_tokens)
+
+
+class _LoweredDerefBudget(DerefBudget, frozen=True, kw_only=True):
+    # A parent lowers what a turn allows; `tokens * run_turns` would then lower the project's ceiling for the run too.
+    ceiling_tokens: int
+
+    @property
+    def run_tokens(self) -> int:
+        return self.ceiling_tokens

@@ -1,0 +1,217 @@
+"""The rules of grants: issuing and revoking them, requests for them, and what they still pay for.
+
+Each rule takes a view of the store under the write lock and returns facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from engrambus.core import Randomness, new_ulid
+from engrambus.errors import (
+    AgentNotFound,
+    FieldValue,
+    GrantNotFound,
+    GrantOverCap,
+    GrantRevoked,
+    GrantSpent,
+    RequestNotFound,
+    RoleForbidden,
+)
+from engrambus.policy.facts import DerefAnswered, DerefRequested
+from engrambus.policy.grants.blocks import FIELD
+from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
+from engrambus.policy.grants.keys import GrantKey
+from engrambus.policy.grants.ports import BlockSpending, GrantReads, GrantView, StoredRequest
+from engrambus.policy.grants.targets import is_prefix, read_pointer, read_prefix
+from engrambus.policy.grants.tokens import VerifiedGrant, issue_token, read_token
+from engrambus.policy.identity import ADMIN, Caller, check_descends, parent_of
+
+IssuedGrant: TypeAlias = tuple[GrantIssued, str]
+"""The fact of a grant, and its budget token."""
+
+_NOTHING_SPENT = BlockSpending()
+
+
+class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a new grant."""
+
+    ref: str
+    """The ref of a pointer, or a prefix such as `repo:src/*@<sha>`."""
+    cap_tokens: int
+    uses: int
+    lifetime_us: int
+    intended_use: str = ""
+    inline_code_chars: int = 0
+
+
+def issue_grant(
+    view: GrantView, *, caller: Caller, child: str, terms: GrantTerms, key: GrantKey, randomness: Randomness
+) -> IssuedGrant:
+    """Issue a grant from the caller to one of its descendants."""
+    if child == caller.name:
+        raise RoleForbidden("An agent cannot issue a grant to itself.", field="child_id")
+    if child == ADMIN:
+        raise AgentNotFound(field="child_id")
+    check_descends(view, caller, child, "child_id")
+    return _new_grant(view, caller, child, terms, key, randomness)
+
+
+def revoke_grant(view: GrantView, *, caller: Caller, grant_id: str) -> BlockRevoked:
+    """Revoke a grant that the caller issued, and every token narrowed from it; the admin revokes any grant."""
+    grant = view.grant(caller.run.run_id, grant_id)
+    if grant is None or (caller.role != ADMIN and grant.parent != caller.name):
+        raise GrantNotFound(field="id")
+    return BlockRevoked(block_id=grant.block_id, run=grant.run, by=caller.full_name)
+
+
+def request_deref(
+    view: GrantView,
+    *,
+    caller: Caller,
+    ref: str,
+    reason: str,
+    intended_use: str,
+    max_tokens: int,
+    randomness: Randomness,
+) -> DerefRequested:
+    """Ask the caller's parent for permission to read more than a turn allows."""
+    return DerefRequested(
+        request_id=new_ulid(view.as_of, randomness),
+        run=caller.run.run_id,
+        agent=caller.name,
+        to=parent_of(view, caller),
+        ref=ref,
+        reason=reason,
+        intended_use=intended_use,
+        max_tokens=max_tokens,
+    )
+
+
+def requests_to(view: GrantReads, caller: Caller) -> list[DerefRequested]:
+    """Return the open requests that the caller may answer; the admin may answer all of a run."""
+    return [
+        stored.request
+        for stored in view.open_requests(caller.run.run_id)
+        if caller.role == ADMIN or stored.request.to == caller.name
+    ]
+
+
+def approve_request(
+    view: GrantView,
+    *,
+    caller: Caller,
+    request_id: str,
+    cap_tokens: int | None,
+    uses: int,
+    lifetime_us: int,
+    key: GrantKey,
+    randomness: Randomness,
+) -> tuple[IssuedGrant, DerefAnswered]:
+    """Approve an open request with a grant for its pointer; `cap_tokens` is the requested amount by default."""
+    request = _open_request(view, caller, request_id).request
+    terms = GrantTerms(
+        ref=request.ref,
+        cap_tokens=cap_tokens or request.max_tokens,
+        uses=uses,
+        lifetime_us=lifetime_us,
+        intended_use=request.intended_use or request.reason,
+    )
+    grant, token = _new_grant(view, caller, request.agent, terms, key, randomness)
+    answered = DerefAnswered(request_id=request_id, run=grant.run, by=caller.full_name, grant_id=grant.grant_id)
+    return (grant, token), answered
+
+
+def deny_request(view: GrantReads, *, caller: Caller, request_id: str) -> DerefAnswered:
+    """Deny an open request."""
+    request = _open_request(view, caller, request_id).request
+    return DerefAnswered(request_id=request_id, run=request.run, by=caller.full_name)
+
+
+def check_balance(view: GrantReads, grant: VerifiedGrant, tokens: int) -> None:
+    """Refuse one more use of a grant that the store does not cover: overspent, used up or revoked."""
+    block_ids = [block.block_id for block in grant.blocks]
+    check_spend(grant, view.spent(block_ids), tokens, view.revoked(block_ids))
+
+
+def check_spend(
+    grant: VerifiedGrant, spent: Mapping[str, BlockSpending], tokens: int, revoked: Collection[str] = frozenset()
+) -> None:
+    """Refuse one more use that would overspend any block of the grant, or if one of them is revoked.
+
+    Call it under the write lock, and commit the `debits` of the use together with what it pays for.
+    """
+    if tokens < 0:
+        raise FieldValue("An amount cannot be negative.", field="tokens", limit=0, used=tokens)
+    # decision 11: a revoked block refuses every token that contains it, which is the whole subtree
+    if any(block.block_id in revoked for block in grant.blocks):
+        raise GrantRevoked(field=FIELD)
+    for block in grant.blocks:
+        so_far = spent.get(block.block_id, _NOTHING_SPENT)
+        if block.uses is not None and so_far.uses >= block.uses:
+            raise GrantSpent(field=FIELD, limit=block.uses, used=so_far.uses)
+        if block.cap_tokens is not None and so_far.tokens + tokens > block.cap_tokens:
+            raise GrantOverCap(
+                f"The grant has {max(0, block.cap_tokens - so_far.tokens)} of its {block.cap_tokens} tokens left.",
+                field=FIELD,
+                limit=block.cap_tokens,
+                used=so_far.tokens + tokens,
+            )
+
+
+def debits(grant: VerifiedGrant, tokens: int, by: str) -> tuple[BlockDebited, ...]:
+    """Return the facts that charge one use to every block of the grant's token."""
+    # Every block pays, so a child that narrows its grant for a hundred children never gets more read than it was given.
+    grant_id = grant.origin.grant_id
+    return tuple(
+        BlockDebited(grant_id=grant_id, block_id=block.block_id, tokens=tokens, by=by) for block in grant.blocks
+    )
+
+
+def _new_grant(
+    view: GrantView, caller: Caller, child: str, terms: GrantTerms, key: GrantKey, randomness: Randomness
+) -> IssuedGrant:
+    as_prefix = is_prefix(terms.ref)
+    target = read_prefix(terms.ref, "pointer") if as_prefix else read_pointer(terms.ref, "pointer")
+    target_field: dict[str, str] = {"prefix" if as_prefix else "pointer": target.text}
+    grant_id = new_ulid(view.as_of, randomness)
+    expires_us = view.as_of + terms.lifetime_us
+    token = issue_token(
+        key,
+        grant_id=grant_id,
+        project=caller.project,
+        run=caller.run.run_id,
+        parent=caller.name,
+        child=child,
+        cap_tokens=terms.cap_tokens,
+        uses=terms.uses,
+        expires_us=expires_us,
+        intended_use=terms.intended_use,
+        inline_code_chars=terms.inline_code_chars,
+        **target_field,
+    )
+    grant = GrantIssued(
+        grant_id=grant_id,
+        block_id=read_token(key, token).blocks[0].block_id,
+        run=caller.run.run_id,
+        parent=caller.name,
+        child=child,
+        cap_tokens=terms.cap_tokens,
+        uses=terms.uses,
+        expires_us=expires_us,
+        intended_use=terms.intended_use,
+        by=caller.full_name,
+        inline_code_chars=terms.inline_code_chars,
+        **target_field,
+    )
+    return grant, token
+
+
+def _open_request(view: GrantReads, caller: Caller, request_id: str) -> StoredRequest:
+    stored = view.request(caller.run.run_id, request_id)
+    if stored is None or stored.answered or (caller.role != ADMIN and stored.request.to != caller.name):
+        raise RequestNotFound(field="id")
+    return stored

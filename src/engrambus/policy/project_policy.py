@@ -1,0 +1,127 @@
+"""The project's policy: what an admin allows. Written in `.catalog/policy.yaml`, in force once it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from engrambus.core import parse_duration
+from engrambus.errors import EngramBusError, PolicyInvalid
+from engrambus.policy.budgets import DerefBudget, InlineBudget
+from engrambus.policy.facts import PolicyApplied
+from engrambus.policy.guardrails import Guardrails, check_guardrails
+from engrambus.policy.identity import ROLES, Caller
+
+SCOPES = ("run", "project", "org", "global")
+_DEFAULT_SCOPES = ("run", "project")
+_DEFAULT_FLOORS = {"run": 0.0, "project": 0.5, "org": 0.7, "global": 0.8}
+
+
+class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Permission for pointers to web pages, and the hosts they may name."""
+
+    enabled: bool = False
+    hosts: tuple[str, ...] = ()
+
+
+class CortexPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Settings of the shared cortex."""
+
+    inherit: bool = True
+    """Agents may inherit the team's memory."""
+    ingest: bool = True
+    """Accepted contributions become memory; contributions are stored in either case."""
+    dedupe_window: str = "P1D"
+    """Time in which the same words from the same session count as a repetition."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The permissions and limits of a project."""
+
+    scopes: tuple[str, ...] = _DEFAULT_SCOPES
+    """Enabled scopes; org and global only if they are listed."""
+    write_scopes: dict[str, tuple[str, ...]] = {}
+    """Role → scopes it may write; a role that is not listed may write run and project."""
+    max_ttl: str = "P365D"
+    """Longest lifetime of an engram."""
+    token_ttl: str = "P30D"  # noqa: S105  # a duration
+    """Default lifetime of an agent's token."""
+    promotion_floor: dict[str, float] = {}
+    """Scope → confidence an engram needs for it; by default 0.5 for project, 0.7 for org, 0.8 for global."""
+    urls: UrlPolicy = UrlPolicy()
+    inline: InlineBudget = InlineBudget()
+    """Limits of a message."""
+    engrams_per_minute: int = 60
+    """Engrams that one agent may put in a minute."""
+    deref: DerefBudget = DerefBudget()
+    """Limits for dereferencing in one turn."""
+    cortex: CortexPolicy = CortexPolicy()
+    memory_folders: tuple[str, ...] = ()
+    """Absolute paths of folders outside the project from which memory stores may be read."""
+    guardrails: Guardrails = Guardrails()
+    """Limits of a step's use of the machine, and retention of its results."""
+
+    def floor(self, scope: str) -> float:
+        """Return the confidence that an engram needs to be promoted into a scope."""
+        return self.promotion_floor.get(scope, _DEFAULT_FLOORS[scope])
+
+    def may_write(self, role: str, scope: str) -> bool:
+        """True if a role may put engrams into a scope."""
+        return scope in self.scopes and scope in self.write_scopes.get(role, _DEFAULT_SCOPES)
+
+
+DEFAULT_POLICY = Policy()
+
+
+def apply_policy(value: Any, *, caller: Caller) -> PolicyApplied:
+    """Put the policy that a file contains into force; the fact lists only settings that differ from the defaults."""
+    return PolicyApplied(policy=msgspec.to_builtins(read_policy(value)), by=caller.full_name)
+
+
+def read_policy(value: Any) -> Policy:
+    """Return the policy that a file contains, or refuse it with the field that is wrong."""
+    try:
+        policy = msgspec.convert(value if value is not None else {}, Policy)
+    except msgspec.ValidationError as problem:
+        raise PolicyInvalid(f"The policy is not valid: {problem}.", field="policy.yaml") from None
+    _check_names("scopes", policy.scopes, SCOPES)
+    _check_names("write_scopes", tuple(policy.write_scopes), ROLES)
+    _check_names("promotion_floor", tuple(policy.promotion_floor), SCOPES)
+    for role, scopes in policy.write_scopes.items():
+        _check_names(f"write_scopes.{role}", scopes, SCOPES)
+    _check_amounts(policy)
+    for folder in policy.memory_folders:
+        if not folder.startswith("/"):
+            raise PolicyInvalid("A memory folder must be an absolute path.", field="memory_folders", used=folder)
+    check_guardrails(policy.guardrails)
+    for field, duration in (
+        ("max_ttl", policy.max_ttl),
+        ("token_ttl", policy.token_ttl),
+        ("cortex.dedupe_window", policy.cortex.dedupe_window),
+    ):
+        try:
+            parse_duration(duration, field)
+        except EngramBusError as problem:
+            raise PolicyInvalid(problem.detail, field=field) from None
+    return policy
+
+
+def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise PolicyInvalid(f"'{name}' is not one of {', '.join(known)}.", field=field)
+
+
+def _check_amounts(policy: Policy) -> None:
+    for scope, floor in policy.promotion_floor.items():
+        if not 0.0 <= floor <= 1.0:
+            raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
+    if policy.engrams_per_minute < 1:
+        raise PolicyInvalid("engrams_per_minute must be at least 1.", field="engrams_per_minute", limit=1)
+    for name in ("deref", "inline"):
+        budget = getattr(policy, name)
+        for field in budget.__struct_fields__:
+            if getattr(budget, field) < 0:
+                raise PolicyInvalid("A budget cannot be negative.", field=f"{name}.{field}", limit=0)
