@@ -1,4 +1,4 @@
-"""The catalog of names beside a dict, `immutables.Map` and pyrsistent: looking up, adding, and what a name weighs."""
+"""The catalog compared with a dict, `immutables.Map` and pyrsistent: lookups, additions, diffs and memory."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ from bench.measure import Row, at_least, microseconds, per_second
 from engrambus.space.catalog import Catalog, CatalogEntry, Trie
 
 SIZES = (1_000, 100_000, 1_000_000)
-ASKED = 100_000
-ADDED = 2_000
+LOOKUPS = 100_000
+ADDITIONS = 2_000
 CHANGES = 10
 ROUNDS = 5
 WEIGHED = 100_000
-BAR_ADD = 20.0
-"""Microseconds."""
+MAX_ADD_US = 20.0
 
 _STACKS = ("python", "go", "rust", "dotnet", "typescript", "java", "kotlin", "ruby")
 _ACTIONS = ("dev", "lint", "test", "deploy", "review", "scan", "build", "release")
 
 
 def make_names(count: int) -> list[str]:
-    """That many names as people would give them."""
+    """Return that many names, built like real ones."""
     return [f"agent.{_ACTIONS[number % 8]}.{_STACKS[number // 8 % 8]}.team{number // 64}" for number in range(count)]
 
 
 def make_entry(name: str) -> CatalogEntry:
-    """A yool of that name."""
+    """Return an entry with that name."""
     return CatalogEntry(name=name, version=1, authority=("user", "ci"), lane="build")
 
 
 def catalog_rows(largest: int = SIZES[-1]) -> list[Row]:
-    """Every row up to a size; the bars stand at a million names."""
+    """Return the rows of every size up to `largest`; only a million names have required values."""
     rows: list[Row] = []
     for size in SIZES:
         if size <= largest:
@@ -52,25 +51,25 @@ def catalog_rows(largest: int = SIZES[-1]) -> list[Row]:
 def _size_rows(size: int) -> list[Row]:
     names = make_names(size)
     random.Random(7).shuffle(names)
-    asked = list(islice(cycle(names), ASKED))
+    lookups = list(islice(cycle(names), LOOKUPS))
     entries = {name: make_entry(name) for name in names}
     catalog = Catalog(entries.values())
     plain: dict[str, Any] = dict(entries)
     mapped: Any = immutables.Map(entries)
     pmap: Any = pyrsistent.pmap(entries)
     gc.collect()
-    gc.freeze()  # what is held does not change; scanning it would be timed with whoever happens to allocate
+    gc.freeze()  # or collections would scan these values, and count for the measurement that allocates
     try:
-        _ask(catalog.lookup, names)  # from here on every name is resolved
-        ways = {
+        _look_up(catalog.lookup, names)  # from now on every name is in the catalog's dict of resolved names
+        functions = {
             "dict": plain.__getitem__,
             "immutables.Map": mapped.__getitem__,
             "pyrsistent": pmap.__getitem__,
             "resolved": catalog.lookup,
             "walk": catalog._trie.get,
         }
-        looked = _best({name: partial(_ask, ask, asked) for name, ask in ways.items()}, ASKED)
-        fresh = [f"op.jira.new{number}" for number in range(ADDED)]
+        looked_up = _best({name: partial(_look_up, function, lookups) for name, function in functions.items()}, LOOKUPS)
+        fresh = [f"op.jira.new{number}" for number in range(ADDITIONS)]
         added = _best(
             {
                 "catalog": partial(_add_catalog, catalog, [make_entry(name) for name in fresh]),
@@ -78,7 +77,7 @@ def _size_rows(size: int) -> list[Row]:
                 "immutables.Map": partial(_add_map, mapped, fresh),
                 "pyrsistent": partial(_add_map, pmap, fresh),
             },
-            ADDED,
+            ADDITIONS,
         )
         shared, nodes = catalog.add(make_entry("op.jira.one_more")).sharing(catalog)
         differ = _best(
@@ -91,28 +90,28 @@ def _size_rows(size: int) -> list[Row]:
     finally:
         gc.unfreeze()
     return [
-        *_lookup_rows(size, looked),
+        *_lookup_rows(size, looked_up),
         *_add_rows(size, added),
         _diff_row(size, differ),
         _sharing_row(size, shared, nodes),
     ]
 
 
-def _lookup_rows(size: int, looked: dict[str, float]) -> list[Row]:
+def _lookup_rows(size: int, rates: dict[str, float]) -> list[Row]:
     million = size == SIZES[-1]
-    peer = looked["immutables.Map"]
-    others = f"dict {per_second(looked['dict'])}, pyrsistent {per_second(looked['pyrsistent'])}"
+    peer = rates["immutables.Map"]
+    more_peers = f"dict {per_second(rates['dict'])}, pyrsistent {per_second(rates['pyrsistent'])}"
     rows = []
-    for what, name, bar in (("resolved names", "resolved", 0.5), ("the walk itself", "walk", 0.05)):
-        ratio, wanted, met = at_least(looked[name] / peer, bar)
+    for subject, name, bar in (("resolved names", "resolved", 0.5), ("the walk itself", "walk", 0.05)):
+        ratio, required, met = at_least(rates[name] / peer, bar)
         rows.append(
             Row(
                 "catalog",
-                f"{what}, {size:,} names ({others})",
-                per_second(looked[name]),
+                f"{subject}, {size:,} names ({more_peers})",
+                per_second(rates[name]),
                 f"immutables.Map {per_second(peer)}",
                 ratio,
-                wanted if million else "–",
+                required if million else "–",
                 met if million else None,
             )
         )
@@ -129,8 +128,8 @@ def _add_rows(size: int, added: dict[str, float]) -> list[Row]:
             f"{micros:.1f} µs",
             f"immutables.Map {1e6 / added['immutables.Map']:.1f} µs, pyrsistent {1e6 / added['pyrsistent']:.1f} µs",
             f"{added['catalog'] / added['immutables.Map']:.2f} ×",
-            f"≤ {BAR_ADD:g} µs" if million else "–",
-            micros <= BAR_ADD if million else None,
+            f"≤ {MAX_ADD_US:g} µs" if million else "–",
+            micros <= MAX_ADD_US if million else None,
         )
     ]
 
@@ -170,7 +169,7 @@ def _sharing_row(size: int, shared: int, nodes: int) -> Row:
 
 
 def _weight_rows(size: int) -> list[Row]:
-    """What each structure holds for a name, keys and values aside."""
+    """Measure the memory of each structure per name, without keys and values."""
     entries = {name: make_entry(name) for name in make_names(size)}
     weights = {
         "ours": _weight(lambda: Trie(entries, content=lambda value: b"")) / size,
@@ -195,29 +194,29 @@ def _weight(make: Callable[[], object]) -> int:
     gc.collect()
     tracemalloc.start()
     try:
-        held = make()
+        structure = make()
         gc.collect()
         weight, _ = tracemalloc.get_traced_memory()
-        del held
+        del structure
     finally:
         tracemalloc.stop()
     return weight
 
 
-def _best(ways: dict[str, Callable[[], object]], count: int) -> dict[str, float]:
-    """How many a second each way does, in its best of several turns taken in rotation."""
-    least = dict.fromkeys(ways, float("inf"))
+def _best(functions: dict[str, Callable[[], object]], count: int) -> dict[str, float]:
+    """Return the rate per second of each function in its best of several rounds, which alternate between them."""
+    least = dict.fromkeys(functions, float("inf"))
     for _ in range(ROUNDS):
-        for name, work in ways.items():
+        for name, work in functions.items():
             start = time.perf_counter()
             work()
             least[name] = min(least[name], time.perf_counter() - start)
     return {name: count / seconds for name, seconds in least.items()}
 
 
-def _ask(ask: Callable[[str], object], names: list[str]) -> None:
+def _look_up(function: Callable[[str], object], names: list[str]) -> None:
     for name in names:
-        ask(name)
+        function(name)
 
 
 def _add_catalog(catalog: Catalog, entries: list[CatalogEntry]) -> None:
@@ -230,6 +229,6 @@ def _add_trie(trie: Trie[Any], names: list[str]) -> None:
         trie = trie.put(name, ())
 
 
-def _add_map(held: Any, names: list[str]) -> None:
+def _add_map(mapping: Any, names: list[str]) -> None:
     for name in names:
-        held = held.set(name, ())
+        mapping = mapping.set(name, ())

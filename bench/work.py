@@ -1,6 +1,6 @@
-"""Work: out → in → receipt next to other queues, waking up, many waiting, the cache, replaying the journal.
+"""Work: out → in → receipt compared with other queues, wake-ups, many waiting tuples, the cache, journal replay.
 
-Everybody syncs what it acknowledges. Each peer runs at its best setting: where it can take several at once it does.
+Every queue syncs what it acknowledges. Each peer runs with its best settings, several items at once if it can.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAITING = (10_000, 100_000, 1_000_000)
 
 
 def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
-    """A space in a folder."""
+    """Open a tuple space in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     create_work(folder, project=PROJECT, now_us=SystemClock().now())
     settings = msgspec.structs.replace(SETTINGS, indexed_fields=indexed)
@@ -45,8 +45,10 @@ def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
 
 
 def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:
-    """Put, claim and settle so many, so many at once, as a worker does: what is settled and what is claimed next is one
-    commit. How many were settled."""
+    """Put, claim and complete `count` tuples, `batch` at once; return how many were completed.
+
+    As in a worker, completing tuples and claiming the next ones is one commit.
+    """
     done = 0
     claims: list[Claim] = []
     for start in range(0, count, batch):
@@ -55,16 +57,16 @@ def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:
             for n in range(start, min(count, start + batch))
         ]
         space.out(*drafts, authority=PERSON, run=RUN)
-        _, claims = space.complete([settled(claim) for claim in claims], claim_more=(LANE, worker, batch))
+        _, claims = space.complete([completion(claim) for claim in claims], claim_more=(LANE, worker, batch))
         done += len(claims)
-    space.complete([settled(claim) for claim in claims])
+    space.complete([completion(claim) for claim in claims])
     return done
 
 
-def settled(claim: Claim) -> Completion:
-    """A step that did nothing, and the end of its tuple."""
+def completion(claim: Claim) -> Completion:
+    """Return the completion of a tuple whose only step did nothing."""
     now = print_time(SystemClock().now())
-    one = new_receipt(
+    receipt = new_receipt(
         yool="agent.bench.nothing.v1",
         tuple_id=claim.id,
         started_at=now,
@@ -74,14 +76,14 @@ def settled(claim: Claim) -> Completion:
         attempt=claim.attempt,
         worker=claim.worker,
     )
-    last = tuple_receipt(
-        claim.id, executed=[one], receipts=[one.id], exit=0, now=now, attempt=claim.attempt, worker=claim.worker
+    final = tuple_receipt(
+        claim.id, executed=[receipt], receipts=[receipt.id], exit=0, now=now, attempt=claim.attempt, worker=claim.worker
     )
-    return Completion(id=claim.id, fence=claim.fence, receipts=(one,), final_receipt=last)
+    return Completion(id=claim.id, fence=claim.fence, receipts=(receipt,), final_receipt=final)
 
 
 def best(work: Callable[[], int], rounds: int = ROUNDS) -> float:
-    """How many a second, in the best of some rounds: the machine is not ours alone."""
+    """Return the rate per second of the best round; others are slowed down by other work on the machine."""
     rates = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -90,7 +92,7 @@ def best(work: Callable[[], int], rounds: int = ROUNDS) -> float:
     return max(rates)
 
 
-# Peers: each puts, takes and acknowledges so many.
+# Peers: each puts, takes and acknowledges `count` items
 
 
 def _huey(folder: Path, count: int) -> int:
@@ -176,7 +178,7 @@ DBOS.destroy()
 
 def _dbos_rate(folder: Path, count: int) -> float:
     connection = sqlite3.connect(folder / "dbos.db")
-    connection.execute("PRAGMA journal_mode = WAL")  # it leaves that alone, and is half as fast again with it
+    connection.execute("PRAGMA journal_mode = WAL")  # DBOS does not set it, and is 50 % faster with it
     connection.close()
     done = subprocess.run(
         [sys.executable, "-c", _DBOS, str(folder / "dbos.db"), str(count)], capture_output=True, text=True, check=True
@@ -193,25 +195,23 @@ _PEERS: tuple[tuple[str, Callable[[Path, int], int], float | None], ...] = (
 
 
 def queue_rows(scratch: Path) -> list[Row]:
-    """Cycles a second next to every peer; ours and theirs take turns, so that both meet the same machine."""
+    """Measure cycles per second against every peer, in turns, so that both run under the same load."""
     space = open_space(scratch / "ours")
     rows: list[Row] = []
     ours: list[float] = []
-    single: list[float] = []
     for name, peer, bar in _PEERS:
         folder = scratch / name.split()[0]
         folder.mkdir()
         batched = best(partial(cycle, space, CYCLES // 2, BATCH))
         theirs = best(partial(peer, folder, PEER_CYCLES if bar else CYCLES // 2))
-        one = best(partial(cycle, space, UNBATCHED, 1))
+        unbatched = best(partial(cycle, space, UNBATCHED, 1))
         ours.append(batched)
-        single.append(one)
         met = at_least(batched / theirs, bar) if bar else (f"{batched / theirs:.2f} ×", "–", None)
         rows.append(Row("work", f"out → in → receipt, 64 at once, against {name}", per_second(batched),
                         per_second(theirs), *met))  # fmt: skip
         if bar:
-            rows.append(Row("work", f"the same one at a time, against {name}", per_second(one), per_second(theirs),
-                            *at_least(one / theirs, 2)))  # fmt: skip
+            rows.append(Row("work", f"the same one at a time, against {name}", per_second(unbatched),
+                            per_second(theirs), *at_least(unbatched / theirs, 2)))  # fmt: skip
     dbos = max(_dbos_rate(scratch, 200) for _ in range(2))
     rows.append(Row("work", "out → in → receipt, 64 at once, against DBOS (SQLite)", per_second(max(ours)),
                     per_second(dbos), *at_least(max(ours) / dbos, 50)))  # fmt: skip
@@ -234,7 +234,7 @@ print(done, flush=True)
 
 
 def process_rows(scratch: Path, seconds: float = 4.0) -> list[Row]:
-    """The same by several processes at once, and how evenly they got on."""
+    """Measure cycles per second of several processes at once, and how evenly they share the work."""
     rows = []
     alone = 0.0
     for count in (1, 2, 4):
@@ -242,17 +242,17 @@ def process_rows(scratch: Path, seconds: float = 4.0) -> list[Row]:
         open_space(folder).close()
         children = [
             subprocess.Popen(
-                [sys.executable, "-c", _CHILD, str(folder), str(seconds), str(BATCH), f"w{at}"],
+                [sys.executable, "-c", _CHILD, str(folder), str(seconds), str(BATCH), f"w{number}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            for at in range(count)
+            for number in range(count)
         ]
         for child in children:
-            _say(child, None)
+            _wait_until_ready(child)
         for child in children:
-            _say(child, "go")
+            _start(child)
         done = [int(child.communicate()[0]) for child in children]
         total = sum(done) / seconds
         alone = alone or total
@@ -264,12 +264,14 @@ def process_rows(scratch: Path, seconds: float = 4.0) -> list[Row]:
     return rows
 
 
-def _say(child: subprocess.Popen[str], line: str | None) -> None:
-    if line is None:
-        if child.stdout is None or child.stdout.readline().strip() != "ready":
-            raise RuntimeError("a process did not start")
-    elif child.stdin is not None:
-        child.stdin.write(line + "\n")
+def _wait_until_ready(child: subprocess.Popen[str]) -> None:
+    if child.stdout is None or child.stdout.readline().strip() != "ready":
+        raise RuntimeError("a process did not start")
+
+
+def _start(child: subprocess.Popen[str]) -> None:
+    if child.stdin is not None:
+        child.stdin.write("go\n")
         child.stdin.flush()
 
 
@@ -280,13 +282,13 @@ from bench.work import open_space
 space = open_space(Path(sys.argv[1]))
 print("ready", flush=True)
 for _ in range(int(sys.argv[2])):
-    found = space.in_({"lane": "bell"}, by="waiter", timeout=60)
+    space.in_({"lane": "wake"}, by="waiter", timeout=60)
     print(time.monotonic_ns(), flush=True)
 """
 
 
 def wake_row(scratch: Path, count: int = 60) -> Row:
-    """How long after a tuple is acknowledged a process that waits for it has taken it out, durably."""
+    """Measure the time from the acknowledged `out` until a waiting process has taken the tuple durably."""
     folder = scratch / "wake"
     space = open_space(folder)
     waiter = subprocess.Popen(
@@ -295,11 +297,11 @@ def wake_row(scratch: Path, count: int = 60) -> Row:
         stdin=subprocess.PIPE,
         text=True,
     )
-    _say(waiter, None)
+    _wait_until_ready(waiter)
     times = []
     for _ in range(count):
         time.sleep(0.03)
-        space.out({"lane": "bell"}, authority=PERSON, run=RUN)
+        space.out({"lane": "wake"}, authority=PERSON, run=RUN)
         put = time.monotonic_ns()
         if waiter.stdout is None:
             raise RuntimeError("no pipe")
@@ -312,32 +314,32 @@ def wake_row(scratch: Path, count: int = 60) -> Row:
 
 
 def waiting_rows(scratch: Path, sizes: tuple[int, ...] = WAITING) -> list[Row]:
-    """Taking by lane and by an indexed field while many wait."""
+    """Measure taking a tuple by lane and by an indexed field while many wait."""
     space = open_space(scratch / "waiting", indexed=("map_pos.n",))
     rows: list[Row] = []
     first: dict[str, float] = {}
-    held = 0
+    waiting = 0
     for size in sizes:
-        while held < size:
-            more = min(2_000, size - held)
+        while waiting < size:
+            count = min(2_000, size - waiting)
             space.out(
-                *({"lane": f"lane-{n % 10}", "map_pos": {"n": n % 100}} for n in range(held, held + more)),
+                *({"lane": f"lane-{n % 10}", "map_pos": {"n": n % 100}} for n in range(waiting, waiting + count)),
                 authority=PERSON,
                 run=RUN,
             )
-            held += more
-        for what, pattern in (("by lane", {"lane": "lane-7"}), ("by an indexed field", {"map_pos.n": 77})):
+            waiting += count
+        for method, pattern in (("by lane", {"lane": "lane-7"}), ("by an indexed field", {"map_pos.n": 77})):
             times = sample([partial(space.in_, pattern, by="me")] * 60)
             p50 = percentile(times, 0.5)
-            first.setdefault(what, p50)
-            rows.append(Row("work", f"`in` {what} of {size:,} waiting, p50", microseconds(p50),
-                            microseconds(first[what]), *at_most(p50 / first[what], 2)))  # fmt: skip
+            first.setdefault(method, p50)
+            rows.append(Row("work", f"`in` {method} of {size:,} waiting, p50", microseconds(p50),
+                            microseconds(first[method]), *at_most(p50 / first[method], 2)))  # fmt: skip
     space.close()
     return rows
 
 
 def cache_rows(scratch: Path, count: int = 2_000) -> list[Row]:
-    """Finding a result again, with what it left checked, next to joblib and diskcache."""
+    """Measure cache hits, with the stored output verified, against joblib and diskcache."""
     from joblib import Memory
 
     space = open_space(scratch / "cache")
@@ -346,22 +348,31 @@ def cache_rows(scratch: Path, count: int = 2_000) -> list[Row]:
     space.out({"lane": "bench", "payload": [{"yool": "agent.bench.nothing"}]}, authority=PERSON, run=RUN)
     (claim,) = space.claim(LANE, worker="w")
     now = print_time(SystemClock().now())
-    done = new_receipt(yool="agent.bench.nothing.v1", tuple_id=claim.id, started_at=now, ended_at=now, exit=0, step=0,
-                stdout_sha=body, stderr_sha=EMPTY_DIGEST, key="k")  # fmt: skip
-    space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(done,))])
+    receipt = new_receipt(
+        yool="agent.bench.nothing.v1",
+        tuple_id=claim.id,
+        started_at=now,
+        ended_at=now,
+        exit=0,
+        step=0,
+        stdout_sha=body,
+        stderr_sha=EMPTY_DIGEST,
+        key="k",
+    )
+    space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(receipt,))])
 
     def hits() -> int:
         for _ in range(count):
             with space.store.read() as view:
-                found = view.cached_receipt("k")
-            if found is None or damaged_body(found, bodies) is not None:
+                hit = view.cached_receipt("k")
+            if hit is None or damaged_body(hit, bodies) is not None:
                 raise RuntimeError("no hit")
         return count
 
     memory = Memory(str(scratch / "joblib"), verbose=0).cache(_answer)
     memory(1)
-    other = _cache(scratch / "diskcache")
-    other["k"] = "the answer is 42\n"
+    diskcache = _cache(scratch / "diskcache")
+    diskcache["k"] = "the answer is 42\n"
 
     def joblib_hits() -> int:
         for _ in range(count):
@@ -370,7 +381,7 @@ def cache_rows(scratch: Path, count: int = 2_000) -> list[Row]:
 
     def diskcache_hits() -> int:
         for _ in range(count):
-            other["k"]
+            diskcache["k"]
         return count
 
     ours = best(hits)
@@ -387,20 +398,20 @@ def _answer(n: int) -> str:
 
 
 def replay_row(scratch: Path) -> Row:
-    """Building the index anew from the journal."""
+    """Measure rebuilding the index from the journal."""
     space = open_space(scratch / "replay")
     cycle(space, 20_000, 1_000)
     facts = 4 * 20_000
     start = time.perf_counter()
     space.store.rebuild()
-    taken = time.perf_counter() - start
+    seconds = time.perf_counter() - start
     space.close()
-    return Row("work", "facts replayed into a new index, every checksum verified", per_second(facts / taken), "–", "–",
-               "–", None)  # fmt: skip
+    rate = per_second(facts / seconds)
+    return Row("work", "facts replayed into a new index, every checksum verified", rate, "–", "–", "–", None)
 
 
 def work_rows(scratch: Path, *, peers: bool) -> list[Row]:
-    """Everything about work."""
+    """Return all rows about work."""
     folder = scratch / "work"
     folder.mkdir()
     rows = queue_rows(folder) if peers else []

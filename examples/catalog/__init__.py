@@ -1,1 +1,1 @@
-"""Agents and code that declare yools: see docs/catalog.md."""
+"""An AGENTS.md and code that declare yools: see docs/catalog.md."""

@@ -1,4 +1,4 @@
-"""Yools carried out by code: one function, one command."""
+"""Two yools: a Python function and a command."""
 
 from __future__ import annotations
 

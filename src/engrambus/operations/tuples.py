@@ -254,7 +254,7 @@ class TupleStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int
     budget_usd: float | None = None
     budget_tokens: int | None = None
-    again: str | None = None
+    put_again_as: str | None = msgspec.field(default=None, name="again")
     """The tuple that replaced it, if it was put again."""
     terminal: str | None = None
     """The final receipt."""
@@ -295,7 +295,7 @@ def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
         tokens=record.spent_tokens,
         budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS_PER_DOLLAR,
         budget_tokens=record.budget_tokens,
-        again=record.put_again_as,
+        put_again_as=record.put_again_as,
         terminal=receipts[-1] if record.state in ENDED else None,
         error=last.error if last is not None else None,
     )
@@ -313,7 +313,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: str
     attempts: int
     error: str | None = None
-    again: str | None = None
+    put_again_as: str | None = msgspec.field(default=None, name="again")
     """The tuple that replaced it, if it was put again."""
 
 
@@ -358,7 +358,7 @@ def _dead_letter(view: WorkView, record: TupleRecord) -> DeadLetter:
         lane=record.lane,
         attempts=record.attempts,
         error=last.error if last is not None else None,
-        again=record.put_again_as,
+        put_again_as=record.put_again_as,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import MICROS_PER_DOLLAR, print_time
@@ -41,7 +42,7 @@ class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: str | None = None
     """The final receipt."""
     error: str | None = None
-    again: str | None = None
+    put_again_as: str | None = msgspec.field(default=None, name="again")
     """The tuple that replaced it, if it was put again."""
 
 
@@ -132,7 +133,7 @@ def _row(view: WorkView, record: TupleRecord) -> TupleRow:
         ended_at=final.ended_at if final is not None else None,
         receipt=final.id if final is not None else None,
         error=final.error if final is not None else None,
-        again=record.put_again_as,
+        put_again_as=record.put_again_as,
     )
 
 

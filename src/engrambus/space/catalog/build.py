@@ -39,6 +39,7 @@ MAX_ENTRIES = 10_000
 
 def build_catalog(declared: Iterable[DeclaredYool], code: Iterable[Yool] = ()) -> Catalog:
     """Build the catalog of declared and registered yools; one that is both is combined by `combine_entries`."""
+    # Yools of the reserved domain are in every catalog without being declared.
     entries = {yool.entry.full_name: yool.entry for yool in code if yool.entry.name.partition(".")[0] != RESERVED}
     for yool in declared:
         registered = entries.get(yool.entry.full_name)

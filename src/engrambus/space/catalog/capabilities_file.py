@@ -39,7 +39,7 @@ COMMANDS = frozenset({"command", "cmd", "argv", "args", "run", "exec", "script",
 """Fields that would define how a yool is run. They are refused: only code that an operator names defines that."""
 
 _REQUIRED = ("yool_id", "authority", "lane")
-_KNOWN = frozenset({*_REQUIRED, "agent_terms", "agent", "about", "contract"})
+_FIELDS = frozenset({*_REQUIRED, "agent_terms", "agent", "about", "contract"})
 T = TypeVar("T")
 
 
@@ -114,7 +114,7 @@ def read_entry(fields: Any) -> CatalogEntry:
     for name in _REQUIRED:
         if name not in fields:
             raise CatalogFile(f"'{name}' is missing.", field=name)
-    for name in sorted(fields.keys() - _KNOWN):
+    for name in sorted(fields.keys() - _FIELDS):
         if name in COMMANDS:
             raise CommandDeclared(field=name)
         raise CatalogFile(f"'{name[:40]}' is not a field of a yool.", field=name[:80])
@@ -172,9 +172,10 @@ def write_catalog(path: Path, catalog: Catalog) -> int:
     data = text.encode()
     with suppress(FileNotFoundError):
         if path.read_bytes() == data:
-            return len(data)
+            return len(data)  # an unchanged file keeps its time, and build tools have nothing to do
     parse_catalog(text)
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Written next to the file and renamed: a reader sees the old file or the new one, never a part of it.
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with draft.open("wb") as file:

@@ -18,6 +18,7 @@ EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
 MAX_ABOUT = 200
 MAX_LISTED = 64
+# Generous limits, which only keep a typing error from being taken for a number.
 _MAX_TERMS = {
     "budget_usd": 1_000_000_000,
     "budget_tokens": 1_000_000_000_000,
@@ -52,7 +53,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Promises of a yool: whether it only computes, reads the world or writes to it, and what its result depends on."""
 
-    effect: Effect = "writes"
+    effect: Effect = "writes"  # the weakest promise, so that a yool that declares nothing is never cached
     inputs: tuple[str, ...] = ()
     """Files the result depends on, as patterns relative to the project; `${path}` stands for an argument."""
     env: tuple[str, ...] = ()
@@ -117,6 +118,7 @@ def read_authority(value: Any, field: str = "authority", line: int | None = None
             limit=", ".join(AUTHORITIES),
             line=line,
         )
+    # One order for all, so that equal declarations have equal text in `capabilities.json`.
     return tuple(authority for authority in AUTHORITIES if authority in names)
 
 
@@ -124,9 +126,9 @@ def read_terms(
     values: Any,
     field: str = "agent_terms",
     lines: Mapping[str, int] | None = None,
-    known: Sequence[str] = TERMS,
+    suggested: Sequence[str] = TERMS,
 ) -> Terms:
-    """Parse terms. For errors, `lines` has the line of each term, and `known` the names that are suggested."""
+    """Parse terms. For errors, `lines` has the line of each term, and `suggested` the names to choose from."""
     lines = lines or {}
     if not isinstance(values, Mapping):
         raise TermsInvalid("Terms are names with numbers, like budget_usd: 0.05.", field=field, line=lines.get(""))
@@ -139,10 +141,10 @@ def read_terms(
             raise TermsInvalid(
                 f"'{str(name)[:40]}' is not a term.",
                 field=path,
-                limit=", ".join(known),
+                limit=", ".join(suggested),
                 line=line,
                 hint="Only a tuple has a deadline: deadline_iso."
-                if "deadline" in str(name) and "deadline_iso" not in known
+                if "deadline" in str(name) and "deadline_iso" not in suggested
                 else None,
             )
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -169,7 +171,7 @@ def read_micros(dollars: int | float, field: str, line: int | None = None) -> in
     if not 0 <= dollars <= _MAX_TERMS["budget_usd"]:
         limit = f"0..{_MAX_TERMS['budget_usd']}"
         raise TermsInvalid("The amount is out of range.", field=field, limit=limit, used=str(dollars)[:40], line=line)
-    micros = Decimal(repr(dollars)) * MICROS_PER_DOLLAR
+    micros = Decimal(repr(dollars)) * MICROS_PER_DOLLAR  # exact: 0.1 * 1_000_000 as floats may not be
     if micros != micros.to_integral_value():
         raise TermsInvalid("Money has at most six decimal places.", field=field, used=dollars, line=line)
     return int(micros)

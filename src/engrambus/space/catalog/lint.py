@@ -96,6 +96,7 @@ def lint_change(old: Catalog, new: Catalog) -> list[LintFlaw]:
 
 def _removal_message(entry: CatalogEntry, old: Catalog, new: Catalog, changes: CatalogDiff) -> str:
     remaining = new.versions(entry.name)
+    # A yool added by the same agent is probably the new name of the one removed.
     heirs = sorted(added.full_name for added in changes.added if entry.agent and added.agent == entry.agent)
     if remaining:
         change, advice = "is gone", f"keep it next to '{remaining[-1].full_name}'"

@@ -21,6 +21,7 @@ MAX_SUGGESTIONS = 3
 _SEGMENT = "[a-z][a-z0-9_]{0,39}"
 _SEGMENT_PATTERN = re.compile(_SEGMENT)
 _NUMBER = f"[1-9][0-9]{{0,{MAX_VERSION_DIGITS - 1}}}"
+# The base is matched lazily (`{1,4}?`), or the version would be taken for its last segment.
 _NAME = re.compile(rf"(?P<base>{_SEGMENT}(?:\.{_SEGMENT}){{1,4}}?)(?:\.v(?P<version>{_NUMBER}))?")
 _VERSION = re.compile(r"v[0-9]+")
 _LANE = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*")

@@ -52,7 +52,7 @@ class Registry:
     """The yools this process can run, by name and version."""
 
     def __init__(self, yools: Iterable[Yool] = ()) -> None:
-        self._versions: dict[str, dict[int, Yool]] = {}
+        self._versions: dict[str, dict[int, Yool]] = {}  # as in the catalog, versions below their name (decision 21)
         for yool in yools:
             self.add(yool)
 

@@ -110,6 +110,7 @@ class Trie(Generic[V]):
     def __contains__(self, key: str) -> bool:
         return self.get(key) is not None
 
+    # Computed late, because most maps are only steps on the way to another one.
     @property
     def root(self) -> str:
         """Digest of the whole content, independent of its history; computed at first use."""

@@ -226,6 +226,7 @@ def differences(old: TrieNode, new: TrieNode) -> list[Difference]:
 
 
 def _compare(old: Child | None, new: Child | None, result: list[Difference]) -> None:
+    # Nodes that two tries share are the same object; equal digests also show tries that were built separately.
     if old is new or (old is not None and new is not None and old.digest is not None and old.digest == new.digest):
         return
     if type(old) is TrieNode and type(new) is TrieNode:

@@ -44,6 +44,14 @@ def authority_kind(authority: Mapping[str, Any]) -> str:
     return "user" if authority.get("user") else "agent"
 
 
+def find_tuple(view: WorkView, tuple_id: str) -> TupleRecord:
+    """Return the tuple with that id, or refuse if it is not in the space."""
+    record = view.find(tuple_id)
+    if record is None or record.state == "taken":
+        raise TupleNotFound(field="id", used=tuple_id[:80])
+    return record
+
+
 def visible_tuple(view: WorkView, caller: Caller, id_or_prefix: str) -> TupleRecord:
     """Return the tuple with that id, or with a unique id that starts so, among those the caller sees."""
 

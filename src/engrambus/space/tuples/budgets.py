@@ -29,6 +29,7 @@ def estimate_price(history: CostHistory, declared: Price) -> Price:
     """Estimate the cost of a step: its average so far, rounded up, or the declared cost of a yool that never ran."""
     if history.executions == 0:
         return declared
+    # Rounded up, so that a budget is never exceeded by rounding alone.
     return Price(
         micros=-(-history.micros // history.executions),
         tokens=-(-history.tokens // history.executions),
@@ -93,7 +94,7 @@ def record_cost(
         raise TupleNotFound(field="id", used=tuple_id)
     if fence > Fence(epoch.number, epoch.counter):
         raise StaleFence("There was no such claim.", field="fence", used=str(fence))
-    held = record.fence == fence
+    current = record.fence == fence
     uncounted = total.minus(view.counted_cost(tuple_id, fence, step))
     facts: list[Fact] = []
     if uncounted:
@@ -107,11 +108,11 @@ def record_cost(
                 tokens=uncounted.tokens,
                 epoch=fence.epoch,
                 counter=fence.counter,
-                late=not held,
+                late=not current,
             )
         )
         facts += raise_alarms(view, crossing_alarm(view, record, uncounted, settings.alarm_pct), uncounted, settings)
-    valid = held and record.lease_until_us > view.as_of and fence.epoch == epoch.number and epoch.boot == boot
+    valid = current and record.lease_until_us > view.as_of and fence.epoch == epoch.number and epoch.boot == boot
     return facts, valid
 
 
@@ -134,13 +135,13 @@ class PendingSpend:
     def add_spend(self, record: TupleRecord, amount: Price) -> None:
         """Charge an amount to a tuple and its parents."""
         for member in list(lineage(self, self.current(record))):
-            own = (amount if member.id == record.id else Price()) + member.own_spent
+            own_spent = (amount if member.id == record.id else Price()) + member.own_spent
             self._changed[member.id] = msgspec.structs.replace(
                 member,
                 spent_micros=member.spent_micros + amount.micros,
                 spent_tokens=member.spent_tokens + amount.tokens,
-                own_micros=own.micros,
-                own_tokens=own.tokens,
+                own_micros=own_spent.micros,
+                own_tokens=own_spent.tokens,
             )
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:

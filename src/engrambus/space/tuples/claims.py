@@ -56,6 +56,7 @@ def claim(
                 worker=worker,
                 run=record.run,
                 body=record.body,
+                # A tuple that was never claimed has no finished steps; the query is saved (decision 35).
                 finished_steps=view.finished_steps(record.id) if record.attempts or record.ready_us else {},
             )
         )
@@ -99,12 +100,12 @@ def _due(view: WorkView, pattern: TuplePattern, epoch: int, limit: int, settings
 
 
 def renew(
-    view: WorkView, claims: Iterable[tuple[str, Fence]], *, settings: SpaceSettings, boot: str
+    view: WorkView, fences: Iterable[tuple[str, Fence]], *, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], list[str]]:
     """Renew claims; return the ids of the tuples whose claim is no longer valid."""
     facts: list[Fact] = []
     lost: list[str] = []
-    for tuple_id, fence in claims:
+    for tuple_id, fence in fences:
         try:
             check_held(view, tuple_id, fence, boot)
         except StaleFence:
@@ -148,11 +149,11 @@ def start_step(
 
 
 def release(
-    view: WorkView, claims: Iterable[tuple[str, Fence]], *, counts_attempt: bool, reason: str, boot: str
+    view: WorkView, fences: Iterable[tuple[str, Fence]], *, counts_attempt: bool, reason: str, boot: str
 ) -> tuple[list[Fact], list[str]]:
     """Release claimed tuples; return the ids of those whose claim was still valid."""
     released: list[str] = []
-    for tuple_id, fence in claims:
+    for tuple_id, fence in fences:
         try:
             check_held(view, tuple_id, fence, boot)
         except (StaleFence, TupleNotFound):
@@ -165,11 +166,11 @@ def release(
     ], released
 
 
-def release_dead(view: WorkView, claims: Iterable[tuple[str, Fence]], *, reason: str) -> tuple[list[Fact], list[str]]:
+def release_dead(view: WorkView, fences: Iterable[tuple[str, Fence]], *, reason: str) -> tuple[list[Fact], list[str]]:
     """Release tuples of workers that are known to be dead; return the ids of those not claimed by another since."""
     released = [
         record.id
-        for tuple_id, fence in claims
+        for tuple_id, fence in fences
         if (record := view.find(tuple_id)) is not None and record.fence == fence and record.state == "claimed"
     ]
     return [TupleReleased(id=tuple_id, reason=reason) for tuple_id in released], released

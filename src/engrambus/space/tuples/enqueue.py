@@ -17,7 +17,7 @@ from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
 from engrambus.space.tuples.facts import Fact, IdempotencyKeyUsed, StepDone, TupleDone, TuplePut, TupleTaken
 from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, tuple_receipt
 from engrambus.space.tuples.patterns import TuplePattern
-from engrambus.space.tuples.ports import WorkView
+from engrambus.space.tuples.ports import IdempotentPut, WorkView
 from engrambus.space.tuples.rules import CheckedTuple, check_new, moved_later, read_tuple, with_free_id
 from engrambus.space.tuples.values import SpaceSettings, TupleRecord
 
@@ -65,35 +65,28 @@ def put(
         idempotency: Key and request digest; a repeated request is answered with the first tuple
         every_run: Whether the caller sees other runs; if not, their tuples do not exist for it
     """
+    if idempotency is not None and (previous := view.idempotent_put(idempotency[0])) is not None:
+        return [], [_repeated(previous, *idempotency)]
     key, request_digest = idempotency or (None, None)
-    if key is not None and (previous := view.idempotent_put(key)) is not None:
-        if previous.request_digest != request_digest:
-            raise IdempotencyConflict(field="Idempotency-Key", used=key.partition(" ")[2])
-        return [], [PutResult(id=previous.tuple_id, new=False, receipt_id=previous.receipt_id)]
     facts: list[Fact] = []
     answers: list[PutResult] = []
     new_receipts: dict[str, str | None] = {}  # by id of the tuples of this commit
     waiting: dict[str, int] = {}
     moved: dict[str, CheckedTuple] = {}  # the last copy of equal drafts, so that the search for the next starts there
-    generations: dict[str, int] = {}
+    generations: dict[str, int] = {}  # depth of the tuples of this commit and of their parents
     existing = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
         if draft.has_id and (draft.id in new_receipts or draft.id in existing):
             visible = draft.id in existing and (every_run or existing[draft.id].run == run)
             receipt_id = _acceptance_of(view, draft.id) if accept and visible else new_receipts.get(draft.id)
             answers.append(PutResult(id=draft.id, new=False, receipt_id=receipt_id))
-            # decision 24: a key is used up by its first request, so it is journalled though no tuple is.
-            if key is not None and request_digest is not None:
-                facts.append(
-                    IdempotencyKeyUsed(
-                        id=draft.id, idempotency_key=key, request_digest=request_digest, accepted=receipt_id
-                    )
-                )
+            if idempotency is not None:
+                facts.append(_key_used(draft.id, *idempotency, receipt_id))
             continue
         check_new(draft, view.as_of)
         retries = admit(draft)
-        parent_id, lane = draft.tuple.parent_id, draft.tuple.lane
-        generation = _generation(view, parent_id, generations, None if every_run else run)
+        lane = draft.tuple.lane
+        generation = _generation(view, draft.tuple.parent_id, generations, None if every_run else run)
         if draft.id in new_receipts or draft.id in existing:
             original_id = draft.id
             draft = with_free_id(
@@ -104,10 +97,7 @@ def put(
         if lane not in waiting:
             waiting[lane] = view.waiting_count(lane)
         if waiting[lane] >= settings.queue_maxsize:
-            raise LaneFull(
-                f"The lane '{lane}' is full.", field="lane", limit=settings.queue_maxsize, used=waiting[lane],
-                hint="Try again when workers have taken some of its tuples, or wait for room with `block`.",
-            )  # fmt: skip
+            raise _lane_full(lane, settings.queue_maxsize, waiting[lane])
         waiting[lane] += 1
         receipt = _acceptance(draft.id, view.as_of) if accept else None
         new_receipts[draft.id] = receipt.id if receipt else None
@@ -127,27 +117,49 @@ def put(
     return facts, answers
 
 
-def _generation(view: WorkView, parent_id: str | None, known: dict[str, int], run: str | None) -> int:
+def _repeated(previous: IdempotentPut, key: str, request_digest: str) -> PutResult:
+    """Return the answer to a repeated request, or refuse another request under the same key."""
+    if previous.request_digest != request_digest:
+        raise IdempotencyConflict(field="Idempotency-Key", used=key.partition(" ")[2])
+    return PutResult(id=previous.tuple_id, new=False, receipt_id=previous.receipt_id)
+
+
+def _key_used(tuple_id: str, key: str, request_digest: str, receipt_id: str | None) -> IdempotencyKeyUsed:
+    # decision 24: a key is used up by its first request, so it is journalled although no tuple is put.
+    return IdempotencyKeyUsed(id=tuple_id, idempotency_key=key, request_digest=request_digest, accepted=receipt_id)
+
+
+def _lane_full(lane: str, limit: int, waiting: int) -> LaneFull:
+    return LaneFull(
+        f"The lane '{lane}' is full.",
+        field="lane",
+        limit=limit,
+        used=waiting,
+        hint="Try again when workers have taken some of its tuples, or wait for room with `block`.",
+    )
+
+
+def _generation(view: WorkView, parent_id: str | None, depths: dict[str, int], run: str | None) -> int:
     """Return the depth of a tuple with that parent, 1 without one; refuse a parent that is absent or too deep.
 
     `run` is the only run the caller sees, None for all.
     """
     if parent_id is None:
         return 1
-    if parent_id not in known:
+    if parent_id not in depths:
         parent = view.find(parent_id)
         if parent is None or run not in (None, parent.run):
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent_id)
-        known[parent_id] = sum(1 for _ in lineage(view, parent))
-    if known[parent_id] >= MAX_GENERATIONS:
+        depths[parent_id] = sum(1 for _ in lineage(view, parent))
+    if depths[parent_id] >= MAX_GENERATIONS:
         raise LineageTooLong(
             f"A chain of parent tuples has at most {MAX_GENERATIONS} members, because all of them share spending.",
             field="parent_id",
             limit=MAX_GENERATIONS,
-            used=known[parent_id] + 1,
+            used=depths[parent_id] + 1,
             hint="Choose a parent further up the chain.",
         )
-    return known[parent_id] + 1
+    return depths[parent_id] + 1
 
 
 def _acceptance(tuple_id: str, now_us: int) -> Receipt:

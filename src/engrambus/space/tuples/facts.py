@@ -20,6 +20,7 @@ class TuplePut(_Fact, frozen=True, tag="tuple.out"):
 
     id: str
     run: str
+    # Raw: the id is the hash of exactly these bytes, so they are never decoded and encoded again.
     tuple: msgspec.Raw
     """Canonical JSON of the tuple as it was created, without its id."""
     accepted: Receipt | None = None
@@ -35,6 +36,8 @@ class TuplePut(_Fact, frozen=True, tag="tuple.out"):
 
 class IdempotencyKeyUsed(_Fact, frozen=True, tag="tuple.asked"):
     """A request with an idempotency key named a tuple that was already in the space."""
+
+    # decision 24: journalled because a key is used up by its first request, even if that put nothing new.
 
     id: str
     idempotency_key: str = msgspec.field(name="asked")
@@ -75,7 +78,7 @@ class TupleReleased(_Fact, frozen=True, tag="tuple.released"):
     ready_us: int = msgspec.field(default=0, name="ready_at")
     """Time before which it is not claimed again."""
     counts_attempt: bool = msgspec.field(default=True, name="counts")
-    """False if the attempt is not counted, as when a worker was stopped."""
+    """False if the attempt is not counted, as when a worker was stopped (decision 33)."""
     reason: str | None = None
 
 
@@ -160,6 +163,8 @@ class BodyDamaged(_Fact, frozen=True, tag="body.damaged"):
 
 class BodyPurged(_Fact, frozen=True, tag="body.purged"):
     """A stored body was deleted to free disk space; the receipts that name it stay."""
+
+    # decision 28: journalled before the deletion, so that an absent body can be told from a lost one.
 
     sha: str
     size_bytes: int = msgspec.field(name="size")

@@ -60,6 +60,7 @@ class TuplePattern(msgspec.Struct, frozen=True, kw_only=True):
 
     def narrowed(self, extra: TuplePattern) -> TuplePattern:
         """Return a pattern that matches what both match."""
+        # `extra` first: its few plain conditions rule most tuples out early.
         return TuplePattern(conditions=(*extra.conditions, *self.conditions))
 
     def for_field(self, path: str) -> TuplePattern:
@@ -94,6 +95,7 @@ def _equal(actual: Any, value: Any) -> bool:
 
 
 def _comparable_types(value: Any) -> tuple[type, ...]:
+    # Exact types, because in Python True == 1 and in JSON it is not.
     kind = type(value)
     return (int, float) if kind in (int, float) else (kind,)
 

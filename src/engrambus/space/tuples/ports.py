@@ -93,7 +93,10 @@ class WorkView(Protocol):
         ...
 
     def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
-        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest."""
+        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest.
+
+        A claim of an earlier epoch than the given one counts as expired.
+        """
         ...
 
     def matching(self, pattern: TuplePattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
@@ -217,11 +220,17 @@ class WorkStore(Protocol):
         ...
 
     def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
-        """Apply a decision; return once its facts are synced to disk, or only journalled if `synced` is false."""
+        """Apply a decision; return once its facts are synced to disk, or only journalled if `synced` is false.
+
+        Without a sync a killed process loses nothing; only a power cut can take the last facts (decision 22).
+        """
         ...
 
     def wait_on(self, kind: WaitKind) -> AbstractContextManager[Waiter]:
-        """Return a waiter that wakes up after every commit of any process that may be a change of this kind."""
+        """Return a waiter that wakes up after every commit of any process that may be a change of this kind.
+
+        A process that is killed between its commit and the wake-up does not wake it (decision 23).
+        """
         ...
 
     def last_line(self) -> int:

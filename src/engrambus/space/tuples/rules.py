@@ -75,7 +75,7 @@ def read_tuple(draft: Mapping[str, Any], authority: Mapping[str, Any], now_us: i
             if name not in fields:
                 raise FieldMissing(f"The field '{name}' is required.", field=name)
         shape = _convert(fields)
-        _normalized_time(shape.created_at)
+        _normalized_time(shape.created_at)  # only checked: the id covers the time as it was written
         receipt_count = len(shape.receipts)
         fields["receipts"], shape = [], msgspec.structs.replace(shape, receipts=())
     body = canonical(fields, max_depth=MAX_DEPTH)
@@ -187,7 +187,9 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
     if schema != V2:
         # The same few terms are read over and over; those that are plain numbers can be cached.
         return TupleLimits(
-            terms=_cached_terms(frozenset(terms.items())) if _all_numbers(terms) else read_terms(terms, known=_TERMS),
+            terms=_cached_terms(frozenset(terms.items()))
+            if _all_numbers(terms)
+            else read_terms(terms, suggested=_TERMS),
             deadline_us=deadline_us,
         )
     micros = terms.pop("budget_micros", None)
@@ -200,7 +202,7 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
             limit="budget_micros",
         )
     return TupleLimits(
-        terms=msgspec.structs.replace(read_terms(terms, known=_TERMS_V2), budget_micros=micros),
+        terms=msgspec.structs.replace(read_terms(terms, suggested=_TERMS_V2), budget_micros=micros),
         deadline_us=deadline_us,
     )
 
@@ -211,7 +213,7 @@ def _all_numbers(terms: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _cached_terms(terms: frozenset[tuple[str, Any]]) -> Terms:
-    return read_terms(dict(terms), known=_TERMS)
+    return read_terms(dict(terms), suggested=_TERMS)
 
 
 def dependencies(steps: int, after: tuple[tuple[int, ...] | msgspec.UnsetType, ...]) -> list[frozenset[int]]:
@@ -287,6 +289,7 @@ def _check(shape: Tuple) -> TupleLimits:
 
 def check_lane(lane: str, *, field: str = "lane") -> None:
     """Refuse a lane that is empty, too long or has control characters; `field` names it in the error."""
+    # The lookup of categories is slow and only needed outside ASCII, where `isprintable` would also refuse some spaces.
     if (
         not 0 < len(lane) <= MAX_LANE
         or (not lane.isascii() and any(unicodedata.category(character)[0] in "C" for character in lane))

@@ -30,7 +30,7 @@ _decode_queue_fields = msgspec.json.Decoder(_QueueFields).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # most tuples of a project have one of a few sets of terms
 def _cached_limits(terms: bytes, schema: str) -> TupleLimits:
     return read_limits(msgspec.json.decode(terms), schema)
 
@@ -75,6 +75,7 @@ def after_release(record: TupleRecord, fact: TupleReleased) -> TupleRecord:
     return msgspec.structs.replace(
         record,
         state="waiting",
+        # decision 33: a tuple that a worker never started, or was stopped with, keeps its attempts.
         attempts=record.attempts - (0 if fact.counts_attempt else 1),
         ready_us=fact.ready_us,
         fence=None,
@@ -113,7 +114,7 @@ def index_value(value: Any) -> str | None:
     if value is ABSENT or isinstance(value, dict | list):
         return None
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        value = int(value)  # patterns find 1.0 equal to 1, so both must have one entry
     return _encode(value).decode()
 
 

@@ -34,6 +34,7 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """YOOL_TUPLE_QUEUE_MAXSIZE: tuples that may wait in a lane."""
     compression_threshold: int = 1024
     """YOOL_TUPLE_COMPRESSION_THRESHOLD: number of leaves from which a batch is stored folded."""
+    # decision 24: two and not one, because a worker that is killed uses up an attempt.
     max_retries: int = 2
     """YOOL_TUPLE_MAX_RETRIES: retries of a tuple whose terms set none."""
     lease_us: int = 30 * SECOND_US
@@ -110,6 +111,8 @@ class TupleLimits(msgspec.Struct, frozen=True, kw_only=True):
 class Fence(msgspec.Struct, frozen=True, order=True):
     """Fencing token of a claim: a later claim always has a greater one, even after the machine restarted."""
 
+    # decision 22: the counter alone would not do. Claims are not synced, so a power cut may lose the last ones, and
+    # their numbers would be used again; the epoch, which begins with every start of the machine, keeps them apart.
     epoch: int
     counter: int
 
@@ -121,7 +124,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     """An amount of money and of tokens."""
 
     micros: int = 0
-    """Micro-dollars."""
+    """Micro-dollars: sums of floating-point dollars would drift, and budgets are exact."""
     tokens: int = 0
 
     def __bool__(self) -> bool:

@@ -72,8 +72,8 @@ def tuple_status(answer: TupleStatus) -> Iterator[str]:
         yield f"  {click.style('failed', fg='red')}: {safe(answer.error)}"
     if answer.terminal:
         yield dim(f"  last receipt {safe(answer.terminal)}")
-    if answer.again:
-        yield dim(f"  put again as {safe(answer.again)}")
+    if answer.put_again_as:
+        yield dim(f"  put again as {safe(answer.put_again_as)}")
 
 
 def receipt(answer: ReceiptAnswer) -> Iterator[str]:
@@ -142,8 +142,8 @@ def dead_letters(answer: DeadLetters) -> Iterator[str]:
         yield "No dead letters."
     for each in answer.dead:
         yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
-        if each.again:
-            yield dim(f"  put again as {safe(each.again)}")
+        if each.put_again_as:
+            yield dim(f"  put again as {safe(each.put_again_as)}")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
