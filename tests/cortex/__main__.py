@@ -1,4 +1,4 @@
-"""`python -m tests.cortex`: what the conflict detector finds, and what it gets wrong in the half it was tuned on."""
+"""`python -m tests.cortex`: precision and recall of the contradiction detector, and its mistakes in the tuned group."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tests.cortex.measure import measure, pairs
 
 
 def main() -> None:
-    """Print precision and recall of each half, and the mistakes in the tuned one."""
-    print("pairs:", ", ".join(f"{count} {label}" for label, count in Counter(each.label for each in pairs()).items()))
-    for half in ("tuned", "held", "later", "unseen", "last", None):
-        told = measure(half)
-        print(f"{half or 'all':6} precision {told.precision:.3f}  recall {told.recall:.3f}  {told}")
+    """Print precision and recall of each group, and the mistakes in the tuned one."""
+    print("pairs:", ", ".join(f"{count} {label}" for label, count in Counter(pair.label for pair in pairs()).items()))
+    for group in ("tuned", "held", "later", "unseen", "last", None):
+        result = measure(group)
+        print(f"{group or 'all':6} precision {result.precision:.3f}  recall {result.recall:.3f}  {result}")
     for pair in pairs("tuned"):
-        if pair.found != (pair.label == "contradiction"):
-            print(f"{'false' if pair.found else 'missed'}  [{pair.label}] {pair.one} | {pair.other}")
+        if pair.is_flagged != (pair.label == "contradiction"):
+            print(f"{'false' if pair.is_flagged else 'missed'}  [{pair.label}] {pair.first} | {pair.second}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A team with something to remember: a lead, and a coder below it."""
+"""A team with a lead and a coder, on a project in files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.projects import Repository, make_gateway, make_repository, make_setti
 
 
 class Team:
-    """One project on files, with a clock to turn."""
+    """A project in files, with a manual clock, a lead and a coder that reports to the lead."""
 
     def __init__(self, repository: Repository, settings: Settings, clock: ManualClock) -> None:
         self.repository = repository
@@ -28,47 +28,46 @@ class Team:
         self.gateway = make_gateway(repository.path, settings, clock)
         self.catalog = repository.path / ".catalog"
         self.store = self.catalog / "sam" / "episodes.jsonl"
-        self.hand = GatewayClient(self)
-        self.lead: Credential = self.hand.add_agent("lead", "manager")
-        self.coder: Credential = self.hand.add_agent("coder", "programmer", parent="lead")
+        self.client = GatewayClient(self)
+        self.lead: Credential = self.client.add_agent("lead", "manager")
+        self.coder: Credential = self.client.add_agent("coder", "programmer", parent="lead")
 
     def reopen(self) -> None:
-        """As another process would."""
+        """Close the project and open it again, as another process would."""
         self.gateway.close()
         self.gateway = open_project(self.repository.path, self.settings, clock=self.clock)
 
     def close(self) -> None:
-        """Let go of the files."""
         self.gateway.close()
 
-    def keep(self, text: str, **more: Any) -> Any:
-        """Remember something."""
-        return self.hand.call("keep_episode", text=text, **more)
+    def keep(self, text: str, **fields: Any) -> Any:
+        """Keep an episode as the admin."""
+        return self.client.call("keep_episode", text=text, **fields)
 
-    def contribute(self, content: str, **more: Any) -> Any:
-        """Contribute something as the coder."""
-        return self.hand.call("contribute", self.coder, content=content, **more)
+    def contribute(self, content: str, **fields: Any) -> Any:
+        """Contribute as the coder."""
+        return self.client.call("contribute", self.coder, content=content, **fields)
 
-    def read(self, query: str, *stores: str, who: Credential | None = None) -> Any:
-        """Read memory stores as the coder; the team's own unless others are named."""
-        return self.hand.call(
+    def read(self, query: str, *stores: str, caller: Credential | None = None) -> Any:
+        """Read memory stores as the coder: the team's own by default."""
+        return self.client.call(
             "memory_read",
-            who or self.coder,
+            caller or self.coder,
             query=query,
             store_paths=list(stores) or [".catalog/sam/episodes.jsonl"],
             budget={"max_excerpt_tokens": 400},
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """What stands in the episodic store."""
+        """Return the records of the episodic store."""
         return [json.loads(line) for line in self.store.read_bytes().splitlines()]
 
     def journal(self) -> bytes:
-        """Everything that was ever stored."""
+        """Return the content of the journal."""
         return (self.catalog / "memory.jsonl").read_bytes()
 
     def log(self) -> list[str]:
-        """The lines of the cortex's log, without their times."""
+        """Return the lines of the cortex log without their times."""
         text = (self.catalog / "shared-cortex.log").read_text("utf-8")
         assert text.endswith("\n")
         return [line.partition(" ")[2] for line in text.split("\n")[:-1]]
@@ -76,7 +75,8 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Team]:
-    """A fresh team."""
-    made = Team(make_repository(tmp_path / "repository"), make_settings(tmp_path / "home"), ManualClock())
-    with closing(made):
-        yield made
+    """A team whose project is new."""
+    with closing(
+        Team(make_repository(tmp_path / "repository"), make_settings(tmp_path / "home"), ManualClock())
+    ) as team:
+        yield team

@@ -1,4 +1,4 @@
-"""Measuring the conflict detector on the labelled pairs."""
+"""Measures the contradiction detector on labelled pairs of statements."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ PAIRS = Path(__file__).with_name("pairs.tsv")
 
 
 class Pair(NamedTuple):
-    """Two statements and what a person says of them."""
+    """Two statements with a label written by a person."""
 
-    half: str
-    """Which pairs the rules were made looking at, and which not.
+    group: str
+    """The part of the set, by how it was used while the rules were written.
 
-    `tuned` and `later`: their mistakes were looked at. `held`: not, but they are of the same hand and time as `tuned`.
-    `unseen`: written before the rules were last changed. `last`: written when they were done. Of these two no mistake
-    was looked at: they say what to expect.
+    `tuned` and `later`: mistakes in these pairs were inspected. `held`: not inspected, but written together with
+    `tuned`. `unseen`: written before the last change of the rules. `last`: written after it. No mistakes in the last
+    two were inspected, so they show how the detector performs on new statements.
     """
     label: str
-    one: str
-    other: str
+    first: str
+    second: str
 
     @property
-    def found(self) -> bool:
-        """Whether the detector warns."""
-        return contradicts(self.one, self.other) != "clean"
+    def is_flagged(self) -> bool:
+        """True if the detector warns about the pair."""
+        return contradicts(self.first, self.second) != "clean"
 
 
 class Measured(NamedTuple):
-    """What the detector makes of pairs."""
+    """The result of the detector on some pairs."""
 
     right: int
-    """Contradictions it warns of."""
+    """Contradictions that were flagged."""
     wrong: int
-    """Warnings about pairs that do not contradict each other."""
+    """Flagged pairs that are no contradictions."""
     missed: int
 
     @property
@@ -51,19 +51,19 @@ class Measured(NamedTuple):
         return self.right / (self.right + self.missed)
 
 
-def pairs(half: str | None = None) -> Iterator[Pair]:
-    """The labelled pairs, all or those of one half."""
+def pairs(group: str | None = None) -> Iterator[Pair]:
+    """Yield the labelled pairs, all or those of one group."""
     for line in PAIRS.read_text("utf-8").splitlines()[1:]:
         pair = Pair(*line.split("\t"))
-        if half in (None, pair.half):
+        if group in (None, pair.group):
             yield pair
 
 
-def measure(half: str | None = None) -> Measured:
-    """How well the detector does."""
+def measure(group: str | None = None) -> Measured:
+    """Run the detector on all pairs or on one group."""
     right = wrong = missed = 0
-    for pair in pairs(half):
-        right += pair.found and pair.label == "contradiction"
-        wrong += pair.found and pair.label != "contradiction"
-        missed += not pair.found and pair.label == "contradiction"
+    for pair in pairs(group):
+        right += pair.is_flagged and pair.label == "contradiction"
+        wrong += pair.is_flagged and pair.label != "contradiction"
+        missed += not pair.is_flagged and pair.label == "contradiction"
     return Measured(right, wrong, missed)

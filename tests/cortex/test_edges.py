@@ -1,4 +1,4 @@
-"""The same things over HTTP and MCP, with bodies nobody should send."""
+"""The shared cortex and memory.read over HTTP, MCP and the command line, with invalid input too."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ELSEWHERE = '{"memory_id":"m","text":"gateway"}\n'
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """A repository, and a store that lies outside it."""
+    """A repository, and a memory store outside it."""
     (tmp_path / "elsewhere.jsonl").write_text(ELSEWHERE, "utf-8")
     return make_repository(tmp_path / "repository")
 
 
 @pytest.fixture
 def settings(repository: Repository) -> Settings:
-    """Settings of somebody whose home lies beside the repository."""
+    """Settings with a home next to the repository."""
     return make_settings(repository.path.parent / "home")
 
 
@@ -40,31 +40,31 @@ def bus(repository: Repository, settings: Settings) -> Iterator[RunningServer]:
         yield bus
 
 
-def ask(query: str = "gateway", store: str = ".catalog/sam/episodes.jsonl", **more: Any) -> dict[str, Any]:
-    """The controller's input."""
-    return {"query": query, "store_paths": [store], "budget": {"max_excerpt_tokens": 100}, **more}
+def memory_request(store: str = ".catalog/sam/episodes.jsonl") -> dict[str, Any]:
+    """Return a body for memory.read."""
+    return {"query": "gateway", "store_paths": [store], "budget": {"max_excerpt_tokens": 100}}
 
 
-def test_the_whole_way_over_http(bus: RunningServer) -> None:  # SC-01, SC-02, SC-03, MC-08
+def test_a_memory_from_keeping_to_review_over_http(bus: RunningServer) -> None:  # SC-01, SC-02, SC-03, MC-08
     lead, coder = bus.add("lead", "manager"), bus.add("coder", parent="lead")
-    kept = bus.call("POST", "/sam", {"text": "The gateway waits.", "kind": "decision", "slug": "waits"}, token=lead)
-    assert kept.json["ref"] == "sam:decision:waits@1"
+    episode = bus.call("POST", "/sam", {"text": "The gateway waits.", "kind": "decision", "slug": "waits"}, token=lead)
+    assert episode.json["ref"] == "sam:decision:waits@1"
     assert bus.call("POST", "/sam/decision:waits/pin", {}, token=lead).json["pinned"] is True
     snapshot = bus.call("POST", "/snapshot", {"for_agent": "coder"}, token=lead).json
     assert [item["provenance"]["memory_id"] for item in snapshot["items"]] == ["decision:waits@2"]
     sent = bus.call("POST", "/contribution", {"content": "The gateway does not wait."}, token=coder).json
     assert (sent["status"], sent["conflict_check"]["against"]) == ("flagged", ["decision:waits@2"])
     listed = bus.call("GET", "/contribution?status=flagged", token=lead).json["contributions"]
-    assert [each["contribution_id"] for each in listed] == [sent["contribution_id"]]
+    assert [item["contribution_id"] for item in listed] == [sent["contribution_id"]]
     assert bus.call("GET", f"/contribution/{sent['contribution_id']}", token=coder).status == 200
     refused = bus.call("POST", f"/contribution/{sent['contribution_id']}/reject", {}, token=lead)
     assert (refused.code, refused.json["field"]) == ("FIELD_MISSING", "reason")
     accepted = bus.call("POST", f"/contribution/{sent['contribution_id']}/accept", {}, token=lead).json
-    package = bus.call("POST", "/memory/read", ask(), token=coder).json
-    assert accepted["memory_id"] in [each["memory_id"] for each in package["selection"]["selected"]]
+    package = bus.call("POST", "/memory/read", memory_request(), token=coder).json
+    assert accepted["memory_id"] in [item["memory_id"] for item in package["selection"]["selected"]]
     assert package["selection"]["dropped"] == []
-    again = bus.call("POST", f"/contribution/{sent['contribution_id']}/accept", {}, token=lead)
-    assert (again.status, again.code) == (409, "CONTRIBUTION_DECIDED")
+    repeated = bus.call("POST", f"/contribution/{sent['contribution_id']}/accept", {}, token=lead)
+    assert (repeated.status, repeated.code) == (409, "CONTRIBUTION_DECIDED")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,9 @@ def test_the_whole_way_over_http(bus: RunningServer) -> None:  # SC-01, SC-02, S
         (b'{"content":"x","status":"accepted"}', 422, "FIELD_UNKNOWN"),
     ],
 )
-def test_contributions_nobody_should_send_are_refused(bus: RunningServer, body: bytes, status: int, code: str) -> None:
+def test_invalid_contributions_are_refused_and_nothing_is_stored(
+    bus: RunningServer, body: bytes, status: int, code: str
+) -> None:
     coder = bus.add("coder")
     with bus.nothing_stored():
         answer = bus.call("POST", "/contribution", body, token=coder)
@@ -98,16 +100,18 @@ def test_contributions_nobody_should_send_are_refused(bus: RunningServer, body: 
         ("nowhere.jsonl", "MEMORY_STORE_NOT_FOUND"),
     ],
 )
-def test_a_server_reads_beneath_the_project_even_for_the_admin(bus: RunningServer, store: str, code: str) -> None:
+def test_a_server_reads_only_stores_in_the_project_even_for_the_admin(
+    bus: RunningServer, store: str, code: str
+) -> None:
     outside = bus.repository.path.parent / "elsewhere.jsonl"
     (bus.repository.path / "link.jsonl").symlink_to(outside)
     with bus.nothing_stored():
-        answer = bus.call("POST", "/memory/read", ask(store=store.format(outside=outside)))
+        answer = bus.call("POST", "/memory/read", memory_request(store=store.format(outside=outside)))
     assert answer.code == code
     assert ELSEWHERE not in answer.body.decode()
 
 
-def test_people_see_what_was_found_out_about_contributions(
+def test_the_command_line_shows_the_checks_of_a_contribution(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = Desk(repository, repository.path.parent / "home", monkeypatch)
@@ -115,8 +119,8 @@ def test_people_see_what_was_found_out_about_contributions(
     assert "No contributions" in desk.ok("review", "list", "--status", "rejected").out
     desk.ok("contribute", "Retries are idempotent.")
     desk.ok("contribute", "Idempotent are retries.")
-    shown = desk.ok("review", "list", "--json").json["contributions"]
-    assert f"similar to  {shown[1]['contribution_id']}" in desk.ok("review", "show", shown[0]["contribution_id"]).out
+    newer, older = desk.ok("review", "list", "--json").json["contributions"]
+    assert f"similar to  {older['contribution_id']}" in desk.ok("review", "show", newer["contribution_id"]).out
     lines = desk.ok("contribute", "One line.\r\n\tAnother, indented.").out.splitlines()
     assert lines[1:3] == ["    One line.", "        Another, indented."]
     refused = desk.run("inherit", "--atoms", "--visibility", "org", "--json")
@@ -124,36 +128,38 @@ def test_people_see_what_was_found_out_about_contributions(
     assert desk.ok("inherit", "--atoms", "--visibility", "project", "--json").json["scope"]["visibility"] == ["project"]
 
 
-async def _tools(client: Client, outside: str) -> None:
+async def _call_tools(client: Client, outside: str) -> None:
     sent = (await client.call_tool("contribute", {"content": "The gateway waits."})).structured_content
     assert sent["status"] == "submitted"
-    notes = {**ask(store="notes.jsonl"), "budget": {"max_excerpt_tokens": 5}}
+    notes = {**memory_request(store="notes.jsonl"), "budget": {"max_excerpt_tokens": 5}}
     counted = (await client.call_tool("memory_read", notes)).structured_content
     assert counted["selection"]["dropped_counts"] == {"budget_exhausted": 2, "invalid_record_schema": 1}
     assert "dropped" not in counted["selection"]
-    whole = (await client.call_tool("memory_read", {**notes, "dropped": "full"})).structured_content
-    assert len(whole["selection"]["dropped"]) == 3
-    assert whole["package_hash"] == counted["package_hash"]
+    full = (await client.call_tool("memory_read", {**notes, "dropped": "full"})).structured_content
+    assert len(full["selection"]["dropped"]) == 3
+    assert full["package_hash"] == counted["package_hash"]
     snapshot = (await client.call_tool("inherit", {"max_bytes": 4000})).structured_content
     assert [item["content"] for item in snapshot["items"]] == ["The gateway waits for no one."]
-    refused = problem_of(await client.call_tool("memory_read", ask(store=outside)))
+    refused = problem_of(await client.call_tool("memory_read", memory_request(store=outside)))
     assert refused["code"] == "MEMORY_STORE_OUTSIDE"
 
 
-@pytest.mark.parametrize("way", ["stdio", "http"])
-@pytest.mark.parametrize("who", ["coder", "admin"])
-def test_agents_have_it_as_tools(repository: Repository, settings: Settings, way: str, who: str) -> None:  # MC-08
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("caller", ["coder", "admin"])
+def test_agents_call_the_tools(
+    repository: Repository, settings: Settings, transport: str, caller: str
+) -> None:  # MC-08
     lines = ['{"memory_id":"a","text":"gateway gateway gateway"}', '{"memory_id":"b","text":"a gateway for all"}', "{}"]
     (repository.path / "notes.jsonl").write_text("\n".join([*lines, lines[1]]), "utf-8")
     outside = str(repository.path.parent / "elsewhere.jsonl")
     with closing(make_gateway(repository.path, settings)) as gateway, run_server(gateway, repository) as bus:
         bus.call("POST", "/sam", {"text": "The gateway waits for no one.", "pinned": True})
-        token = bus.add("coder") if who == "coder" else None
+        token = bus.add("coder") if caller == "coder" else None
 
         async def talk(client: Client) -> None:
-            await _tools(client, outside)
+            await _call_tools(client, outside)
 
-        if way == "http":
+        if transport == "http":
             over_http(bus, "auto", talk, token)
         else:
             over_stdio(repository, "auto", talk, *([token] if token else []))

@@ -1,4 +1,4 @@
-"""Snapshots of anything: in their order, within their size, the same for the same memories."""  # SC-01
+"""Snapshots: their order, their limits, and equal ids for equal memories."""  # SC-01
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from engrambus.knowledge.cortex import (
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 categories = st.lists(st.sampled_from(["billing", "Billing", "search", "ops"]), max_size=3, unique=True).map(tuple)
-NOW = 1_800_000_000_000_000
+NOW_US = 1_800_000_000_000_000
 
 
 @st.composite
 def memories(draw: st.DrawFn) -> list[Episode]:
-    """Memories of different names."""
+    """Draw episodes with different slugs."""
     return [
         Episode(
             kind="fact",
@@ -32,7 +32,7 @@ def memories(draw: st.DrawFn) -> list[Episode]:
             categories=draw(categories),
             importance=draw(st.floats(0, 1)),
             pinned=draw(st.booleans()),
-            created_us=NOW - draw(st.integers(0, 10**12)),
+            created_us=NOW_US - draw(st.integers(0, 10**12)),
             by="run/lead",
         )
         for number in range(draw(st.integers(0, 12)))
@@ -47,67 +47,72 @@ scopes = st.builds(
 )
 
 
-def covers(scope: SnapshotScope, held: Episode) -> bool:
-    """Whether a back end answers with it."""
-    return not held.pinned and held.has_category(scope.lower_categories)
+def is_covered(scope: SnapshotScope, episode: Episode) -> bool:
+    """True if a back end returns the episode as important or recent."""
+    return not episode.pinned and episode.has_category(scope.lower_categories)
 
 
-def taken(held: list[Episode], scope: SnapshotScope, most: int, now: int = NOW) -> SharedContextSnapshot:
-    """A snapshot as a back end's answers make it."""
-    ordered = sorted(held, key=lambda each: -each.importance)
+def snapshot_of(
+    episodes: list[Episode], scope: SnapshotScope, max_bytes: int, now_us: int = NOW_US
+) -> SharedContextSnapshot:
+    """Take a snapshot of the answers that a back end would give."""
+    by_importance = sorted(episodes, key=lambda episode: -episode.importance)
+    covered = [episode for episode in by_importance if is_covered(scope, episode)]
     items = snapshot_items(
-        [each for each in ordered if each.pinned],
-        [each for each in ordered if covers(scope, each) and each.importance >= scope.min_importance],
-        sorted((each for each in held if covers(scope, each)), key=lambda each: -each.created_us),
+        [episode for episode in by_importance if episode.pinned],
+        [episode for episode in covered if episode.importance >= scope.min_importance],
+        sorted(covered, key=lambda episode: -episode.created_us),
         (),
         scope,
     )
     limits = SnapshotLimits(max_chars=50_000, max_items=8)
-    return take_snapshot(items, scope, source_session="run/lead", now_us=now, limits=limits, max_bytes=most)
+    return take_snapshot(items, scope, source_session="run/lead", now_us=now_us, limits=limits, max_bytes=max_bytes)
 
 
 @given(memories(), scopes, st.integers(600, 5000))
-def test_a_snapshot_never_exceeds_its_size_nor_its_number(held: list[Episode], scope: SnapshotScope, most: int) -> None:
-    snapshot = taken(held, scope, most)
+def test_a_snapshot_never_exceeds_its_limits(episodes: list[Episode], scope: SnapshotScope, max_bytes: int) -> None:
+    snapshot = snapshot_of(episodes, scope, max_bytes)
     assert len(snapshot.items) <= 8
-    assert not snapshot.items or len(msgspec.json.encode(snapshot)) <= most
-    larger = taken(held, scope, 1_000_000)
+    assert not snapshot.items or len(msgspec.json.encode(snapshot)) <= max_bytes
+    larger = snapshot_of(episodes, scope, 1_000_000)
     assert larger.items[: len(snapshot.items)] == snapshot.items
     assert snapshot.left_out + len(snapshot.items) == larger.left_out + len(larger.items)
 
 
 @given(memories(), scopes)
-def test_pins_come_first_then_what_matters_then_what_is_recent(held: list[Episode], scope: SnapshotScope) -> None:
-    items = taken(held, scope, 1_000_000).items
+def test_pins_come_first_then_important_then_recent_episodes(episodes: list[Episode], scope: SnapshotScope) -> None:
+    items = snapshot_of(episodes, scope, 1_000_000).items
     names = [item.provenance.memory_id for item in items]
     assert len(set(names)) == len(names)
     origins = [item.provenance.origin for item in items]
     assert origins == sorted(origins, key=["working_memory", "stm", "atom"].index)
     if not scope.include_working_memory:
         assert "working_memory" not in origins
-    rest = [item for item in items if item.provenance.origin == "stm"]
-    important = [item.importance >= scope.min_importance for item in rest]
+    unpinned = [item for item in items if item.provenance.origin == "stm"]
+    important = [item.importance >= scope.min_importance for item in unpinned]
     assert important == sorted(important, reverse=True)
-    wanted = {each.lower() for each in scope.categories}
-    assert all(not wanted or wanted & {each.lower() for each in item.categories} for item in rest)
+    categories = {category.lower() for category in scope.categories}
+    assert all(not categories or categories & {category.lower() for category in item.categories} for item in unpinned)
     assert all(item.provenance.source == "run/lead" and item.provenance.created_at for item in items)
 
 
 @given(memories(), scopes, st.integers(0, 10**12))
-def test_the_same_memories_and_scope_have_the_same_id(held: list[Episode], scope: SnapshotScope, later: int) -> None:
-    one, other = taken(held, scope, 20_000), taken(held, scope, 20_000, NOW + later)
-    assert one.snapshot_id == other.snapshot_id
-    if one.items:
-        assert taken(held[1:], scope, 20_000).snapshot_id != one.snapshot_id or held[0].memory_id not in {
-            item.provenance.memory_id for item in one.items
-        }
+def test_the_same_memories_and_scope_have_the_same_id(
+    episodes: list[Episode], scope: SnapshotScope, later_us: int
+) -> None:
+    first = snapshot_of(episodes, scope, 20_000)
+    assert first.snapshot_id == snapshot_of(episodes, scope, 20_000, NOW_US + later_us).snapshot_id
+    if first.items:
+        names = {item.provenance.memory_id for item in first.items}
+        without_one = snapshot_of(episodes[1:], scope, 20_000)
+        assert without_one.snapshot_id != first.snapshot_id or episodes[0].memory_id not in names
 
 
-def test_secrets_in_what_is_remembered_are_taken_out_and_noted() -> None:  # SC-06
+def test_secrets_in_episodes_are_removed_and_noted() -> None:  # SC-06
     secret = "AKIA" + "IOSFODNN7EXAMPLQ"
-    held = Episode(
-        kind="fact", slug="s", version=1, text=f"Key {secret}", importance=1.0, pinned=True, created_us=NOW, by="r/a"
+    episode = Episode(
+        kind="fact", slug="s", version=1, text=f"Key {secret}", importance=1.0, pinned=True, created_us=NOW_US, by="r/a"
     )
-    snapshot = taken([held], SnapshotScope(), 5000)
+    snapshot = snapshot_of([episode], SnapshotScope(), 5000)
     assert secret not in msgspec.json.encode(snapshot).decode()
-    assert [(each.item, bool(each.kind)) for each in snapshot.redactions] == [(0, True)]
+    assert [(redaction.item, bool(redaction.kind)) for redaction in snapshot.redactions] == [(0, True)]

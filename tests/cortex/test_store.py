@@ -1,4 +1,4 @@
-"""The episodic store on disk: a copy of the journal that mends itself, and that the memory controller reads."""
+"""The episodic store on disk: a copy of the journal that repairs itself, read by the memory controller."""
 
 from __future__ import annotations
 
@@ -37,39 +37,38 @@ gateway.close()
 """
 
 
-def start_writer(team: Team, name: str, how: str, count: int) -> subprocess.Popen[bytes]:
-    """A process that remembers things."""
+def start_writer(team: Team, name: str, mode: str, count: int) -> subprocess.Popen[bytes]:
+    """Start a process that keeps episodes; in mode `die` it is killed before it writes the store."""
     home = team.repository.path.parent / "home"
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(team.repository.path), str(home), name, how, str(count)],
+        [sys.executable, "-c", WRITER, str(team.repository.path), str(home), name, mode, str(count)],
         env={**os.environ, "PYTHONPATH": str(Path(engrambus.__file__).parents[1])},
     )
 
 
-def expected(team: Team) -> bytes:
-    """The store as it must be: every version of everything, in the order it was made."""
+def expected_store(team: Team) -> bytes:
+    """Return the correct content of the store: every version of every episode, in order."""
     with team.gateway.store.read() as view:
-        return b"".join(canonical(each.record()) + b"\n" for each in view.episodes_after(0, limit=10_000))
+        return b"".join(canonical(episode.record()) + b"\n" for episode in view.episodes_after(0, limit=10_000))
 
 
 def test_every_version_is_a_record_the_controller_reads(team: Team) -> None:
     team.keep("Refunds need two approvals.", kind="decision", slug="refunds", categories=["Billing"], importance=0.9)
     team.keep("Refunds need three approvals.", kind="decision", slug="refunds", at=["src/parser.py:1-2"], ttl="P30D")
-    team.hand.call("pin_episode", id="decision:refunds")
+    team.client.call("pin_episode", id="decision:refunds")
     assert [record["memory_id"] for record in team.records()] == [f"decision:refunds@{n}" for n in (1, 2, 3)]
     assert team.records()[0]["tags"] == ["billing"]
-    about, pointer = team.records()[1]["refs"]
-    assert (about["importance"], about["pinned"], "expires_at" in about) == (0.5, False, True)
+    details, pointer = team.records()[1]["refs"]
+    assert (details["importance"], details["pinned"], "expires_at" in details) == (0.5, False, True)
     assert pointer["ref"].startswith("repo:src/parser.py#L1-L2@")
     assert pointer["digest"].startswith("sha256:")
     records = [read_record(line) for line in team.store.read_bytes().splitlines()]
     assert all(record is not None for record in records)
-    assert (
-        len({record.record_hash for record in records if record}) == 3
-    )  # the hash covers what stands in refs: the pin too
+    # The hash covers `refs`, and so the pin.
+    assert len({record.record_hash for record in records if record}) == 3
     package = team.read("refunds approvals billing")
     assert package.selection.selected[0].memory_id == "decision:refunds@1"
-    assert {each.memory_id for each in package.selection.selected} == {f"decision:refunds@{n}" for n in (1, 2, 3)}
+    assert {item.memory_id for item in package.selection.selected} == {f"decision:refunds@{n}" for n in (1, 2, 3)}
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -86,62 +85,62 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_store_that_is_not_what_was_written_is_put_right(team: Team, how: str) -> None:
-    damage = DAMAGE[how]
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_store_is_repaired(team: Team, kind: str) -> None:
+    damage = DAMAGE[kind]
     for text in ("The first thing.", "The second thing.", "The third thing."):
         team.keep(text)
     damage(team.store)
-    found = team.read("thing")  # a read is enough
-    assert team.store.read_bytes() == expected(team)
-    assert len(found.selection.selected) == 3
+    package = team.read("thing")  # a read repairs it
+    assert team.store.read_bytes() == expected_store(team)
+    assert len(package.selection.selected) == 3
     damage(team.store)
-    team.keep("The fourth thing.")  # and so is a write
-    assert team.store.read_bytes() == expected(team)
+    team.keep("The fourth thing.")  # and so does a write
+    assert team.store.read_bytes() == expected_store(team)
     assert len(team.records()) == 4
 
 
-def test_a_store_of_another_journal_is_written_anew(team: Team) -> None:
+def test_a_store_of_another_journal_is_rewritten(team: Team) -> None:
     team.keep("Only here.")
-    stranger = team.store.read_bytes().replace(b"Only here.", b"Only there")
+    foreign = team.store.read_bytes().replace(b"Only here.", b"Only there")
     team.keep("And this.")
-    team.store.write_bytes(stranger)
+    team.store.write_bytes(foreign)
     team.reopen()
     team.read("here")
-    assert team.store.read_bytes() == expected(team)
+    assert team.store.read_bytes() == expected_store(team)
 
 
-def test_several_processes_remember_at_once(team: Team) -> None:
+def test_several_processes_keep_episodes_at_once(team: Team) -> None:
     writers = [start_writer(team, name, "live", 15) for name in "abc"]
     for number in range(15):
         team.keep(f"Here as well {number}")
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
     assert len(team.records()) == 60
-    assert team.store.read_bytes() == expected(team)
+    assert team.store.read_bytes() == expected_store(team)
 
 
-def test_what_was_remembered_by_a_process_that_died_before_writing_is_read(team: Team) -> None:
+def test_episodes_of_a_process_that_died_before_writing_are_read(team: Team) -> None:
     team.keep("Written as usual.")
     assert start_writer(team, "victim", "die", 1).wait(timeout=60) == -signal.SIGKILL
     assert len(team.records()) == 1
-    found = team.read("victim remembers", who=LOCAL_ADMIN)
-    assert found.selection.selected[0].excerpt == "Writer victim remembers 0"
-    assert team.store.read_bytes() == expected(team)
+    package = team.read("victim remembers", caller=LOCAL_ADMIN)
+    assert package.selection.selected[0].excerpt == "Writer victim remembers 0"
+    assert team.store.read_bytes() == expected_store(team)
 
 
 def test_a_store_that_cannot_be_written_loses_nothing(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     team.store.parent.mkdir(exist_ok=True)
     team.store.mkdir()
-    kept = team.keep("Remembered all the same.")
+    episode = team.keep("Remembered all the same.")
     assert "could not be written" in caplog.text
     team.store.rmdir()
     team.reopen()
-    assert team.read("remembered").selection.selected[0].memory_id == kept.memory_id
+    assert team.read("remembered").selection.selected[0].memory_id == episode.memory_id
 
 
-def test_reading_changes_no_store(team: Team) -> None:  # MC-09
+def test_reading_does_not_change_the_store(team: Team) -> None:  # MC-09
     team.keep("The first thing.")
-    before, stat = team.store.read_bytes(), team.store.stat()
+    content, status = team.store.read_bytes(), team.store.stat()
     team.read("first")
-    assert team.store.read_bytes() == before
-    assert team.store.stat().st_mtime_ns == stat.st_mtime_ns
+    assert team.store.read_bytes() == content
+    assert team.store.stat().st_mtime_ns == status.st_mtime_ns
