@@ -1,4 +1,4 @@
-"""Callers that arrive while the disk is busy share its next sync, and each gets its own answer."""
+"""Group commit: callers that arrive while the disk is busy share its next sync, and each gets its own answer."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def in_threads(count: int, work: Callable[[int], object]) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-        assert not thread.is_alive(), "somebody waits for ever"
+        assert not thread.is_alive(), "a caller waits for ever"
 
 
-class Held:
-    """A `run` that stays inside its first batch until it is let go, so that others must queue."""
+class BlockingRun:
+    """A `run` that stays in its first batch until it is released, so that later callers must queue."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.leaders: list[int] = []
         self.entered = threading.Event()
-        self.let_go = threading.Event()
+        self.released = threading.Event()
 
     def __call__(self, batch: list[Ticket[int, int]]) -> None:
         self.batches.append([ticket.work for ticket in batch])
         self.leaders.append(threading.get_ident())
         self.entered.set()
-        assert self.let_go.wait(60)
+        assert self.released.wait(60)
         for ticket in batch:
             if ticket.work % 7 == 3:
                 ticket.error = ValueError(ticket.work)
@@ -53,8 +53,8 @@ class Held:
                 ticket.result = ticket.work * 10
 
 
-def test_callers_that_wait_go_together_and_each_gets_its_own_outcome() -> None:
-    run = Held()
+def test_waiting_callers_share_a_batch_and_each_gets_its_own_outcome() -> None:
+    run = BlockingRun()
     commits: GroupCommit[int, int] = GroupCommit(run)
     outcomes: dict[int, int | ValueError] = {}
 
@@ -66,22 +66,22 @@ def test_callers_that_wait_go_together_and_each_gets_its_own_outcome() -> None:
 
     arrived = threading.Semaphore(0)
 
-    def everyone(number: int) -> None:
+    def arrive_and_submit(number: int) -> None:
         if number:
             assert run.entered.wait(60)
         arrived.release()
         submit(number)
 
-    def open_when_all_are_here() -> None:
+    def release_when_all_have_arrived() -> None:
         for _ in range(30):
             assert arrived.acquire(timeout=60)
-        threading.Event().wait(0.2)  # from the door to the queue
-        run.let_go.set()
+        threading.Event().wait(0.2)  # time to get from `release` into the queue
+        run.released.set()
 
-    opener = threading.Thread(target=open_when_all_are_here)
-    opener.start()
-    in_threads(30, everyone)
-    opener.join()
+    releaser = threading.Thread(target=release_when_all_have_arrived)
+    releaser.start()
+    in_threads(30, arrive_and_submit)
+    releaser.join()
     assert len(outcomes) == 30
     for number, outcome in outcomes.items():
         if number % 7 == 3:
@@ -93,9 +93,9 @@ def test_callers_that_wait_go_together_and_each_gets_its_own_outcome() -> None:
     assert sorted(number for batch in run.batches for number in batch) == list(range(30))
 
 
-def test_nobody_leads_for_ever_and_nobody_starves() -> None:
-    run = Held()
-    run.let_go.set()
+def test_leading_changes_between_threads_and_every_caller_is_served() -> None:
+    run = BlockingRun()
+    run.released.set()
     commits: GroupCommit[int, int] = GroupCommit(run)
     in_threads(12, lambda number: [commits.submit(0) for _ in range(200)])
     assert sum(map(len, run.batches)) == 12 * 200
@@ -103,17 +103,17 @@ def test_nobody_leads_for_ever_and_nobody_starves() -> None:
 
 
 def test_a_batch_is_never_larger_than_its_limit() -> None:
-    run = Held()
+    run = BlockingRun()
     commits: GroupCommit[int, int] = GroupCommit(run)
-    opener = threading.Timer(0.5, run.let_go.set)
-    opener.start()
-    in_threads(MAX_BATCH * 2 + 10, lambda number: _ignoring(commits, number))
-    opener.join()
+    releaser = threading.Timer(0.5, run.released.set)
+    releaser.start()
+    in_threads(MAX_BATCH * 2 + 10, lambda number: _submit_ignoring_errors(commits, number))
+    releaser.join()
     assert max(map(len, run.batches)) <= MAX_BATCH
     assert sum(map(len, run.batches)) == MAX_BATCH * 2 + 10
 
 
-def test_when_the_run_itself_fails_everyone_is_told_and_the_next_are_served() -> None:
+def test_if_the_run_fails_every_caller_gets_the_error_and_later_ones_are_served() -> None:
     fail = True
 
     def run(batch: list[Ticket[int, int]]) -> None:
@@ -136,39 +136,38 @@ def test_when_the_run_itself_fails_everyone_is_told_and_the_next_are_served() ->
     assert commits.submit(5) == 5
 
 
-@pytest.mark.parametrize("where", ["waits", "leads"])
-def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Interrupt) -> None:
-    """Ctrl-C comes while a caller waits for another's batch, or runs its own: all who come later are served. # BX-03"""
-    run = Held()
+@pytest.mark.parametrize("state", ["waits", "leads"])
+def test_an_interrupted_caller_does_not_block_later_ones(state: str, interrupt: Interrupt) -> None:  # BX-03
+    """Ctrl-C comes while a caller waits for another's batch, or runs its own."""
+    run = BlockingRun()
     commits: GroupCommit[int, int] = GroupCommit(run)
     outcomes: dict[int, int] = {}
 
     def submit(number: int) -> None:
         outcomes[number] = commits.submit(number)
 
-    others = [threading.Thread(target=submit, args=(number,), daemon=True) for number in (1, 2)]
-    if where == "waits":
-        others[0].start()
+    callers = [threading.Thread(target=submit, args=(number,), daemon=True) for number in (1, 2)]
+    if state == "waits":
+        callers[0].start()
         assert run.entered.wait(60)
     interrupt.after(0.3)
     with pytest.raises(KeyboardInterrupt):
         commits.submit(0)
-    run.let_go.set()
-    if where == "leads":
-        others[0].start()
-    others[1].start()
-    for thread in others:
+    run.released.set()
+    if state == "leads":
+        callers[0].start()
+    callers[1].start()
+    for thread in callers:
         thread.join(20)
-        assert not thread.is_alive(), "somebody waits for ever"
+        assert not thread.is_alive(), "a caller waits for ever"
     assert outcomes == {1: 10, 2: 20}
     assert commits.submit(4) == 40
-    if where == "waits":
-        assert 0 not in [number for batch in run.batches for number in batch], "it was given up before it was begun"
+    if state == "waits":
+        assert 0 not in [number for batch in run.batches for number in batch], "the interrupted work was never started"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Interrupt) -> None:
-    """Many, with others committing all the while: whatever was being done, the next commit is done. # BX-03"""
+def test_interrupts_at_any_moment_do_not_block_later_commits(interrupt: Interrupt) -> None:  # BX-03
 
     def run(batch: list[Ticket[int, int]]) -> None:
         for ticket in batch:
@@ -179,7 +178,7 @@ def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Interrupt) -> None:
 
     def keep_busy() -> None:
         while not stop.is_set():
-            with contextlib.suppress(KeyboardInterrupt):  # of the one who led
+            with contextlib.suppress(KeyboardInterrupt):  # raised in the thread that led the batch
                 commits.submit(1)
 
     busy = [threading.Thread(target=keep_busy, daemon=True) for _ in range(3)]
@@ -193,15 +192,15 @@ def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Interrupt) -> None:
     stop.set()
     for thread in busy:
         thread.join(20)
-        assert not thread.is_alive(), "somebody waits for ever"
+        assert not thread.is_alive(), "a caller waits for ever"
     assert commits.submit(3) == 3
 
 
 class Interrupt:
-    """Has what follows end with Ctrl-C after so many seconds."""
+    """Raises KeyboardInterrupt in the main thread after a delay."""
 
     came = False
-    """Asked for beside the exception, which Python prints and drops where it strikes a callback of its own."""
+    """Checked besides the exception, because Python prints and drops one that is raised in a callback of its own."""
 
     def after(self, seconds: float) -> None:
         self.came = False
@@ -215,13 +214,13 @@ class Interrupt:
 @pytest.fixture
 def interrupt() -> Iterator[Interrupt]:
     interrupt = Interrupt()
-    before = signal.signal(signal.SIGALRM, interrupt.press)
+    previous = signal.signal(signal.SIGALRM, interrupt.press)
     yield interrupt
     signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, previous)
 
 
-def _ignoring(commits: GroupCommit[int, int], number: int) -> None:
+def _submit_ignoring_errors(commits: GroupCommit[int, int], number: int) -> None:
     with contextlib.suppress(ValueError):
         commits.submit(number)
 
@@ -235,13 +234,13 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every sync of a journal from here on, each as slow as a disk."""
+    """A list of the journal syncs so far; each sync takes as long as on a disk."""
     done: list[int] = []
-    real = segments.sync
+    real_sync = segments.sync
 
     def slow(descriptor: int) -> None:
         threading.Event().wait(0.01)
-        real(descriptor)
+        real_sync(descriptor)
         done.append(descriptor)
 
     monkeypatch.setattr(journal_file, "sync", slow)
@@ -249,26 +248,26 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) -> None:
-    hand = GatewayClient(harness)
-    in_threads(32, lambda number: [hand.put(f"Matter {number} {step}") for step in range(5)])
-    assert hand.counts()["engrams"] == 160
+    client = GatewayClient(harness)
+    in_threads(32, lambda number: [client.put(f"Matter {number} {step}") for step in range(5)])
+    assert client.counts()["engrams"] == 160
     assert len(syncs) < 80
     assert harness.gateway.store.verify() == []
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_store_goes_on_after_interrupts_at_any_moment(harness: SqliteHarness, interrupt: Interrupt) -> None:
-    """Whatever it was in the middle of: nothing stays open, locked or half written. # BX-03"""
-    hand, stop = GatewayClient(harness), threading.Event()
+def test_a_store_works_after_interrupts_at_any_moment(harness: SqliteHarness, interrupt: Interrupt) -> None:  # BX-03
+    """Nothing stays open, locked or half written."""
+    client, stop = GatewayClient(harness), threading.Event()
 
     def keep_busy(name: str) -> None:
         for step in count():
             if stop.is_set():
                 return
-            with contextlib.suppress(KeyboardInterrupt):  # of the one who led
+            with contextlib.suppress(KeyboardInterrupt):  # raised in the thread that led the batch
                 harness.gateway.store.commit(_open_run(f"{name}-{step}"))
 
-    busy = [threading.Thread(target=keep_busy, args=(name,), daemon=True) for name in ("one", "other")]
+    busy = [threading.Thread(target=keep_busy, args=(name,), daemon=True) for name in ("first", "second")]
     for thread in busy:
         thread.start()
     for number in range(150):
@@ -281,8 +280,8 @@ def test_a_store_goes_on_after_interrupts_at_any_moment(harness: SqliteHarness, 
     stop.set()
     for thread in busy:
         thread.join(20)
-        assert not thread.is_alive(), "somebody waits for ever"
-    assert hand.put("Alpha is kept").claim == "Alpha is kept"
+        assert not thread.is_alive(), "a caller waits for ever"
+    assert client.put("Alpha is kept").claim == "Alpha is kept"
     assert harness.gateway.store.verify() == []
 
 
@@ -290,15 +289,15 @@ def _open_run(name: str) -> Callable[[View], Any]:
     return lambda view: ([RunOpened(run=name, goal="", by="x")], None)
 
 
-def test_a_writer_alone_gets_a_sync_of_its_own(harness: SqliteHarness, syncs: list[int]) -> None:
-    hand = GatewayClient(harness)
+def test_a_single_writer_gets_its_own_sync(harness: SqliteHarness, syncs: list[int]) -> None:
+    client = GatewayClient(harness)
     for number in range(5):
-        hand.put(f"Matter {number}")
+        client.put(f"Matter {number}")
     assert len(syncs) == 5
 
 
-def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[int]) -> None:
-    hand = GatewayClient(harness)
+def test_a_failing_change_does_not_affect_others_in_its_batch(harness: SqliteHarness, syncs: list[int]) -> None:
+    client = GatewayClient(harness)
     store = harness.gateway.store
     wrong: list[Any] = []
 
@@ -326,26 +325,26 @@ def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[
                     if type(problem) is not kind:
                         wrong.append(problem)
             else:
-                engram = hand.put(f"Matter {number} {step}")
+                engram = client.put(f"Matter {number} {step}")
                 if engram.claim != f"Matter {number} {step}":
                     wrong.append(engram)
 
     in_threads(24, work)
     assert wrong == []
-    assert hand.counts()["engrams"] == 18 * 4
+    assert client.counts()["engrams"] == 18 * 4
     assert store.verify() == []
 
 
 def test_a_later_change_of_a_batch_sees_the_earlier_ones(harness: SqliteHarness, syncs: list[int]) -> None:
-    """Twenty callers want the same id at once: one gets it."""
-    hand = GatewayClient(harness)
+    """Of twenty callers with the same id, one puts its engram."""
+    client = GatewayClient(harness)
     outcomes: list[str] = []
-    in_threads(20, lambda number: outcomes.append(_try_id(hand)))
+    in_threads(20, lambda number: outcomes.append(_try_id(client)))
     assert sorted(outcomes) == ["ID_TAKEN"] * 19 + ["ok"]
 
 
-def _try_id(hand: GatewayClient) -> str:
-    return hand.try_call(
+def _try_id(client: GatewayClient) -> str:
+    return client.try_call(
         "put_engram",
         claim="Alpha",
         id="01KDVP9R000000000000000000",
@@ -353,24 +352,22 @@ def _try_id(hand: GatewayClient) -> str:
     )[0]
 
 
-def test_after_a_failed_sync_reading_goes_on_and_writing_does_not(
-    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hand = GatewayClient(harness)
-    kept = hand.put("Alpha is kept")
+def test_after_a_failed_sync_the_store_is_read_only(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = GatewayClient(harness)
+    engram = client.put("Alpha is kept")
     with monkeypatch.context() as patch:
         patch.setattr(journal_file, "sync", _fail)
         with expect_refusal("STORE_READ_ONLY"):
-            hand.put("Alpha is lost")
+            client.put("Alpha is lost")
     for _ in range(3):
         with expect_refusal("STORE_READ_ONLY"):
-            hand.put("Alpha is refused")
-        assert hand.query("alpha").engrams == [without_keys(kept)]
-        assert hand.call("get_engram", id=kept.id) == kept
-    harness.reopen()  # another process: what the disk has is what happened, and it is synced before it counts
-    assert hand.query_claims("kept") == ["Alpha is kept"]
-    assert hand.put("Alpha again").claim == "Alpha again"
-    assert hand.query_claims("refused") == []
+            client.put("Alpha is refused")
+        assert client.query("alpha").engrams == [without_keys(engram)]
+        assert client.call("get_engram", id=engram.id) == engram
+    harness.reopen()  # as another process: it syncs what is on the disk before it counts
+    assert client.query_claims("kept") == ["Alpha is kept"]
+    assert client.put("Alpha again").claim == "Alpha again"
+    assert client.query_claims("refused") == []
     assert harness.gateway.store.verify() == []
 
 

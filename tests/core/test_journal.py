@@ -1,4 +1,4 @@
-"""The journal on disk: torn tails are dropped, damage is named and nothing is cut. # BX-03"""
+"""The journal on disk: torn tails are dropped; damage is reported with its place and nothing is cut."""  # BX-03
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROJECT = "01KDVP9R00STGMERGYTEST0000"
 
 
 def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
-    """Append lines, `batch` of them per sync, and give each line's offset."""
+    """Append lines, `batch` of them per sync, and return the offset of each line."""
     journal = Journal(path)
     place = journal.last_valid(journal.start)
     offsets = []
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def tail_of(path: Path, synced: int = 0) -> tuple[JournalPosition, int]:
-    """The end of what is sound, and how many bytes behind it never happened."""
+    """Return the end of the valid lines, and the number of torn bytes after it."""
     journal = Journal(path)
     try:
         end = journal.last_valid(journal.start)
@@ -51,7 +51,7 @@ def tail_of(path: Path, synced: int = 0) -> tuple[JournalPosition, int]:
         journal.close()
 
 
-def test_a_new_journal_holds_its_header_only(path: Path) -> None:
+def test_a_new_journal_has_only_a_header(path: Path) -> None:
     journal = Journal(path)
     assert (journal.header.kind, journal.header.project, journal.header.format) == ("memory", PROJECT, FORMAT)
     assert list(journal.read(journal.start)) == []
@@ -60,11 +60,11 @@ def test_a_new_journal_holds_its_header_only(path: Path) -> None:
     journal.close()
 
 
-def test_making_a_journal_again_leaves_the_first_alone(path: Path) -> None:
+def test_creating_a_journal_twice_keeps_the_first(path: Path) -> None:
     write(path, 3)
-    before = path.read_bytes()
+    content = path.read_bytes()
     create_journal(path, kind="memory", project="01KDVP9R000000000000000000", now_us=5)
-    assert path.read_bytes() == before
+    assert path.read_bytes() == content
     assert [entry.name for entry in path.parent.iterdir()] == ["memory.jsonl"]
 
 
@@ -77,22 +77,22 @@ def test_lines_are_read_back_as_they_were_written(path: Path) -> None:
     assert lines[2][0].facts == '[{"fact":"test","number":2,"text":"ключ"}]'.encode()
     assert list(journal.read(lines[2][1])) == lines[3:]
     assert lines[-1][1].offset == journal.size()
-    assert all(journal.holds(behind) for _, behind in lines)
+    assert all(journal.holds(position) for _, position in lines)
     journal.close()
 
 
-def test_lines_longer_than_one_read_are_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_longer_than_one_read_are_complete(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, 20)
     for size in (1, 7, 64, 333):
         monkeypatch.setattr(journal_file, "CHUNK", size)
         assert tail_of(path)[0].seq == 20
 
 
-def test_a_tail_torn_at_any_byte_is_dropped_and_the_file_usable_again(path: Path) -> None:
+def test_a_tail_torn_at_any_byte_is_dropped_and_the_file_stays_usable(path: Path) -> None:
     offsets = write(path, 4)
-    whole = path.read_bytes()
-    for length in range(offsets[-1], len(whole)):
-        path.write_bytes(whole[:length])
+    content = path.read_bytes()
+    for length in range(offsets[-1], len(content)):
+        path.write_bytes(content[:length])
         end, torn = tail_of(path)
         assert (end.seq, end.offset, torn) == (3, offsets[-1], length - offsets[-1])
         journal = Journal(path)
@@ -103,36 +103,36 @@ def test_a_tail_torn_at_any_byte_is_dropped_and_the_file_usable_again(path: Path
         assert (end.seq, torn) == (4, 0)
 
 
-def test_a_torn_batch_keeps_its_sound_lines(path: Path) -> None:
+def test_a_torn_batch_keeps_its_valid_lines(path: Path) -> None:
     write(path, 2)
     offsets = write(path, 4, batch=4)
-    whole = path.read_bytes()
-    for length in range(offsets[0], len(whole), 11):
-        path.write_bytes(whole[:length])
+    content = path.read_bytes()
+    for length in range(offsets[0], len(content), 11):
+        path.write_bytes(content[:length])
         end, torn = tail_of(path)
-        assert end.seq == 2 + sum(1 for start in [*offsets[1:], len(whole)] if start <= length)
+        assert end.seq == 2 + sum(1 for start in [*offsets[1:], len(content)] if start <= length)
         assert end.offset + torn == length
 
 
 @pytest.mark.parametrize("hole", [bytes(200), b"\xff" * 200, b"\n" * 200])
-def test_a_page_of_an_unsynced_batch_that_never_reached_the_disk(path: Path, hole: bytes) -> None:
-    """Later lines of the same batch are whole, but none of them says that the hole had been saved."""
+def test_a_lost_page_of_an_unsynced_batch_is_a_torn_tail(path: Path, hole: bytes) -> None:
+    """Later lines of the same batch are complete, but none of them says that the hole was synced."""
     write(path, 2)
     offsets = write(path, 4, batch=4)
-    whole = path.read_bytes()
-    at = offsets[1] + 5
-    path.write_bytes(whole[:at] + hole[: offsets[2] - at - 3] + whole[offsets[2] - 3 :])
+    content = path.read_bytes()
+    index = offsets[1] + 5
+    path.write_bytes(content[:index] + hole[: offsets[2] - index - 3] + content[offsets[2] - 3 :])
     end, torn = tail_of(path)
-    assert (end.seq, torn) == (3, len(whole) - offsets[1])
+    assert (end.seq, torn) == (3, len(content) - offsets[1])
 
 
-def test_a_flipped_byte_anywhere_before_the_last_mark_is_named_and_nothing_is_cut(path: Path) -> None:
+def test_a_flipped_byte_before_the_last_mark_is_reported_and_nothing_is_cut(path: Path) -> None:
     offsets = write(path, 4)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     for line, start in enumerate(offsets[:-1], 2):
-        for at in range(start, offsets[line - 1]):
+        for index in range(start, offsets[line - 1]):
             for flip in (1, 0x20, 0x80):
-                damaged = whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
+                damaged = content[:index] + bytes([content[index] ^ flip]) + content[index + 1 :]
                 path.write_bytes(damaged)
                 with pytest.raises(JournalDamaged) as caught:
                     tail_of(path)
@@ -143,13 +143,16 @@ def test_a_flipped_byte_anywhere_before_the_last_mark_is_named_and_nothing_is_cu
 
 def test_a_missing_and_a_doubled_line_are_damage(path: Path) -> None:
     offsets = write(path, 5)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     for changed, line in (
-        (whole[: offsets[1]] + whole[offsets[2] :], 3),
-        (whole[: offsets[2]] + whole[offsets[1] :], 4),
-        (whole[: offsets[1]] + b"\n" + whole[offsets[1] :], 3),
+        (content[: offsets[1]] + content[offsets[2] :], 3),
+        (content[: offsets[2]] + content[offsets[1] :], 4),
+        (content[: offsets[1]] + b"\n" + content[offsets[1] :], 3),
         (
-            whole[: offsets[1]] + whole[offsets[2] : offsets[3]] + whole[offsets[1] : offsets[2]] + whole[offsets[3] :],
+            content[: offsets[1]]
+            + content[offsets[2] : offsets[3]]
+            + content[offsets[1] : offsets[2]]
+            + content[offsets[3] :],
             3,
         ),
     ):
@@ -158,16 +161,16 @@ def test_a_missing_and_a_doubled_line_are_damage(path: Path) -> None:
             tail_of(path)
 
 
-def test_damage_in_the_last_line_is_known_to_whoever_saw_it_saved(path: Path) -> None:
+def test_damage_in_the_last_line_is_reported_if_it_was_synced(path: Path) -> None:
     offsets = write(path, 3)
-    whole = path.read_bytes()
-    for at in range(offsets[-1], len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+    content = path.read_bytes()
+    for index in range(offsets[-1], len(content)):
+        path.write_bytes(content[:index] + bytes([content[index] ^ 4]) + content[index + 1 :])
         with pytest.raises(JournalDamaged, match=f"line 4, byte {offsets[-1]}:"):
-            tail_of(path, synced=len(whole))
+            tail_of(path, synced=len(content))
 
 
-def test_a_sound_line_that_nobody_synced_is_kept(path: Path) -> None:
+def test_a_valid_unsynced_line_is_kept(path: Path) -> None:
     write(path, 3)
     journal = Journal(path)
     end = journal.last_valid(journal.start)
@@ -180,15 +183,15 @@ def test_a_sound_line_that_nobody_synced_is_kept(path: Path) -> None:
 
 def test_a_damaged_header_is_refused(path: Path) -> None:
     write(path, 2)
-    whole = path.read_bytes()
-    for at in range(whole.index(b"\n") + 1):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x81]) + whole[at + 1 :])
+    content = path.read_bytes()
+    for index in range(content.index(b"\n") + 1):
+        path.write_bytes(content[:index] + bytes([content[index] ^ 0x81]) + content[index + 1 :])
         with pytest.raises(FormatUnknown):
             Journal(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"{}\n", b"\x00" * 100, b"not a journal", b"[" * 100_000])
-def test_what_is_no_journal_is_refused(path: Path, content: bytes) -> None:
+def test_other_files_are_no_journals(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(FormatUnknown):
         Journal(path)
@@ -208,47 +211,47 @@ def test_a_header_cut_short_is_refused(path: Path) -> None:
             Journal(path)
 
 
-def test_a_place_is_held_only_by_its_own_journal(path: Path, tmp_path: Path) -> None:
+def test_a_position_belongs_to_its_own_journal_only(path: Path, tmp_path: Path) -> None:
     write(path, 3)
     journal = Journal(path)
     end = journal.last_valid(journal.start)
-    other = tmp_path / "other.jsonl"
-    create_journal(other, kind="memory", project=PROJECT, now_us=1)
-    write(other, 30)
-    another = Journal(other)
+    second_path = tmp_path / "second.jsonl"
+    create_journal(second_path, kind="memory", project=PROJECT, now_us=1)
+    write(second_path, 30)
+    second = Journal(second_path)
     assert journal.holds(end)
     assert journal.holds(journal.start)
-    assert not another.holds(end)
-    assert not journal.holds(another.last_valid(another.start))
+    assert not second.holds(end)
+    assert not journal.holds(second.last_valid(second.start))
     journal.close()
-    another.close()
+    second.close()
 
 
 def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, 2)
-    before = path.read_bytes()
+    content = path.read_bytes()
     journal = Journal(path)
-    real = os.write
+    os_write = os.write
     for number in (errno.ENOSPC, errno.EDQUOT):
 
-        def half_then_full(descriptor: int, data: bytes, number: int = number) -> int:
+        def write_part_then_fail(descriptor: int, data: bytes, number: int = number) -> int:
             if len(data) > 20:
-                return real(descriptor, data[:20])
+                return os_write(descriptor, data[:20])
             raise OSError(number, os.strerror(number))
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "write", half_then_full)
+            patch.setattr(os, "write", write_part_then_fail)
             with pytest.raises(DiskPressure):
                 journal.append([b"x" * 100])
-        assert path.read_bytes() == before
+        assert path.read_bytes() == content
     journal.close()
     write(path, 1)
     assert tail_of(path)[0].seq == 3
 
 
-def test_short_writes_are_finished(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:7]))
+def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os_write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: os_write(descriptor, data[:7]))
     write(path, 5, batch=5)
     assert tail_of(path)[0].seq == 5
 
@@ -258,18 +261,18 @@ def test_a_failed_sync_ends_all_writing_and_is_never_tried_again(path: Path, mon
     journal = Journal(path)
     calls = 0
 
-    def failing(descriptor: int) -> None:
+    def fail(descriptor: int) -> None:
         nonlocal calls
         calls += 1
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(journal_file, "sync", failing)
+    monkeypatch.setattr(journal_file, "sync", fail)
     with pytest.raises(StoreReadOnly):
         journal.sync()
     monkeypatch.undo()
-    for again in (journal.sync, lambda: journal.append([b"x"])):
+    for write_again in (journal.sync, lambda: journal.append([b"x"])):
         with pytest.raises(StoreReadOnly):
-            again()
+            write_again()
     assert calls == 1
     assert journal.last_valid(journal.start).seq == 2
     journal.close()

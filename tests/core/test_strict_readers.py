@@ -1,4 +1,4 @@
-"""JSON and YAML from strangers: bounded, unambiguous, and refused by name."""
+"""Strict JSON and YAML: bounded, unambiguous, and refused with a code."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ values = st.recursive(
 )  # fmt: skip
 
 
-def code_of(read: Any, given_text: Any) -> str:
-    """What a reader says: a refusal of ours, or that all is well; anything else it raises is a bug."""
+def code_of(read: Any, text: Any) -> str:
+    """Return the code of a refusal, or `ok`; any other exception is a bug and passes through."""
     try:
-        read(given_text)
+        read(text)
     except EngramBusError as refusal:
         return refusal.code
     return "ok"
 
 
 @given(values)
-def test_json_is_read_as_it_was_meant(value: Any) -> None:
+def test_json_values_are_read(value: Any) -> None:
     for ascii_only in (True, False):
         assert read_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
@@ -76,7 +76,7 @@ def test_json_is_read_as_it_was_meant(value: Any) -> None:
         (b" {} ", "ok"),
     ],
 )
-def test_json_refusals(body: bytes, code: str) -> None:
+def test_invalid_json_is_refused(body: bytes, code: str) -> None:
     assert code_of(read_json, body) == code
 
 
@@ -93,29 +93,29 @@ def test_any_bytes_are_json_or_refused(body: bytes) -> None:
 
 
 @given(st.text('{}[]",:\\u0d81e-9. \nNaInfity', max_size=80))
-def test_anything_like_json_is_json_or_refused(text: str) -> None:
+def test_text_like_json_is_json_or_refused(text: str) -> None:
     if code_of(read_json, text.encode()) == "ok":
         assert read_json(text.encode()) == json.loads(text)
 
 
-def deep(value: Any) -> int:
+def depth_of(value: Any) -> int:
     if isinstance(value, list):
-        return 1 + max(map(deep, value), default=0)
-    return 1 + max(map(deep, value.values()), default=0) if isinstance(value, dict) else 0
+        return 1 + max(map(depth_of, value), default=0)
+    return 1 + max(map(depth_of, value.values()), default=0) if isinstance(value, dict) else 0
 
 
 @given(st.text('[]{}"\\a', max_size=120))
 def test_depth_is_counted_as_the_parser_counts_it(text: str) -> None:
-    """However brackets and quotes are mixed, nothing deeper than the limit comes through."""
+    """Brackets inside strings do not count."""
     body = text.encode()
     try:
         value = read_json(body, max_depth=3)
     except EngramBusError as refusal:
         if refusal.code == "TOO_DEEP":
             with contextlib.suppress(ValueError):
-                assert deep(json.loads(body)) > 3
+                assert depth_of(json.loads(body)) > 3
     else:
-        assert deep(value) <= 3
+        assert depth_of(value) <= 3
     assert MAX_DEPTH == 32
 
 
@@ -133,9 +133,9 @@ def test_depth_is_counted_as_the_parser_counts_it(text: str) -> None:
     ],
 )  # fmt: skip
 def test_yaml_has_the_types_of_json_only(text: str, value: Any) -> None:
-    got = read_yaml(text)
-    assert got == value
-    assert type(got) is type(value)
+    parsed = read_yaml(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ def test_yaml_has_the_types_of_json_only(text: str, value: Any) -> None:
         ("й" * (MAX_YAML_BYTES // 2 + 1), "BODY_TOO_LARGE"),
     ],
 )
-def test_yaml_refusals(text: str, code: str) -> None:
+def test_invalid_yaml_is_refused(text: str, code: str) -> None:
     assert code_of(read_yaml, text) == code
     assert MAX_YAML_DEPTH == 16
 
 
-def test_a_bomb_of_aliases_does_not_go_off() -> None:
+def test_exponential_aliases_are_refused() -> None:
     layers = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     layers += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     assert code_of(read_yaml, "\n".join(layers)) == "BAD_YAML"
@@ -195,7 +195,7 @@ def test_any_text_is_yaml_or_refused(text: str) -> None:
 
 
 @given(st.text("-:[]{}&*!|>'\"%@`#,? \n\tab1~\\x00", max_size=100))
-def test_anything_like_yaml_is_yaml_or_refused(text: str) -> None:
+def test_text_like_yaml_is_yaml_or_refused(text: str) -> None:
     code_of(read_yaml, text)
 
 
@@ -212,8 +212,8 @@ def test_every_field_has_its_line() -> None:
 @given(values, st.sampled_from([None, 1]))
 def test_json_and_yaml_agree_on_values_and_lines(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
-    read, lines = read_json_with_lines(text)
-    assert read == value
+    parsed, lines = read_json_with_lines(text)
+    assert parsed == value
     with contextlib.suppress(EngramBusError):  # YAML has no surrogate pairs, and keys of at most 1,024 characters
         assert read_yaml_with_lines(text)[1] == lines
 
@@ -237,7 +237,7 @@ def test_json_refusals_name_the_line(text: str, code: str, field: str | None, li
 
 
 @pytest.mark.parametrize("text", ["a: see #12", "a: [x #y\n]", "a: x\n  y #z", "- 5 #x", "a: x\t#y", "é: 😀 #1"])
-def test_a_text_that_yaml_would_cut_is_refused_where_lines_are_asked_for(text: str) -> None:
+def test_a_text_that_yaml_would_cut_is_refused_by_the_reader_with_lines(text: str) -> None:
     assert code_of(read_yaml_with_lines, text) == "TEXT_CUT"
     assert code_of(read_yaml, text) == "ok"
 
@@ -245,11 +245,11 @@ def test_a_text_that_yaml_would_cut_is_refused_where_lines_are_asked_for(text: s
 @pytest.mark.parametrize(
     "text", ["a: x # note", 'a: "x" #y', "a: x ## y", "#x\na: b", "a: x#y", "a: #x\n  b", "a: x\n#y"]
 )
-def test_other_comments_are_taken(text: str) -> None:
+def test_other_comments_are_accepted(text: str) -> None:
     assert code_of(read_yaml_with_lines, text) == "ok"
 
 
-def test_lines_take_no_more_room_than_the_text_is_worth() -> None:
-    named = '{"' + "k" * 50_000 + '": ' + "[" + "1," * 50_000 + "1]}"
-    assert max(map(len, read_json_with_lines(named)[1])) <= 200
+def test_long_field_names_get_no_line() -> None:
+    text = '{"' + "k" * 50_000 + '": ' + "[" + "1," * 50_000 + "1]}"
+    assert max(map(len, read_json_with_lines(text)[1])) <= 200
     assert max(map(len, read_yaml_with_lines("? " + "k" * 50_000 + "\n: [" + "1," * 50_000 + "]")[1])) <= 200

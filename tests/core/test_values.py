@@ -45,13 +45,13 @@ values = st.recursive(
 
 
 @given(values)
-def test_canonical_json_is_what_the_definition_says(value: Any) -> None:
-    said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    assert canonical(value) == canonical_reference(value) == said
+def test_canonical_json_follows_the_definition(value: Any) -> None:
+    expected = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    assert canonical(value) == canonical_reference(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("usd", "said"),
+    ("usd", "text"),
     [
         (0, "$0"),
         (0.1, "$0.10"),
@@ -62,8 +62,8 @@ def test_canonical_json_is_what_the_definition_says(value: Any) -> None:
         (1234.5, "$1,234.50"),
     ],
 )
-def test_money_is_printed_as_people_write_it(usd: float, said: str) -> None:
-    assert print_dollars(usd) == said
+def test_money_is_printed_as_people_write_it(usd: float, text: str) -> None:
+    assert print_dollars(usd) == text
 
 
 @given(values)
@@ -97,7 +97,7 @@ def test_floats_at_the_edges(value: float) -> None:
         (object(), FieldType),
     ],
 )
-def test_what_has_no_canonical_form_is_refused(value: Any, refusal: type[Exception]) -> None:
+def test_values_without_a_canonical_form_are_refused(value: Any, refusal: type[Exception]) -> None:
     for wrapped, field in ((value, None), ({"a": [0, value]}, "a[1]")):
         for encode in (canonical, canonical_reference):
             with pytest.raises(refusal) as caught:
@@ -107,7 +107,7 @@ def test_what_has_no_canonical_form_is_refused(value: Any, refusal: type[Excepti
 
 @pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}, lambda value: (value,)])
 @pytest.mark.parametrize("inner", [[], {}, (), [1.5], {"ü": 1}])
-def test_what_is_nested_deeper_than_asked_for_is_refused(wrap: Callable[[Any], Any], inner: Any) -> None:
+def test_values_nested_deeper_than_the_limit_are_refused(wrap: Callable[[Any], Any], inner: Any) -> None:
     value = inner  # BX-03
     for _ in range(7):
         value = wrap(value)
@@ -120,7 +120,7 @@ def test_what_is_nested_deeper_than_asked_for_is_refused(wrap: Callable[[Any], A
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH, 990, 5000, 100_000])
-def test_nothing_is_nested_without_end(depth: int) -> None:
+def test_endless_nesting_is_refused(depth: int) -> None:
     value: list[Any] = []  # BX-03
     for _ in range(depth):
         value = [value]
@@ -129,12 +129,12 @@ def test_nothing_is_nested_without_end(depth: int) -> None:
             encode(value)
 
 
-def test_two_to_the_fifty_third_is_the_last_integer() -> None:
+def test_two_to_the_fifty_third_is_the_largest_integer() -> None:
     assert canonical([MAX_INTEGER, -MAX_INTEGER]) == b"[9007199254740992,-9007199254740992]"
 
 
 @given(st.binary())
-def test_digests(content: bytes) -> None:
+def test_a_digest_is_a_prefixed_sha256(content: bytes) -> None:
     assert digest(content) == "sha256:" + hashlib.sha256(content).hexdigest()
     assert is_digest(digest(content))
 
@@ -148,11 +148,11 @@ def test_a_values_digest_is_that_of_its_canonical_form() -> None:
     "text",
     ["", "sha256:", "sha256:" + "a" * 63, "sha256:" + "A" * 64, "sha1:" + "a" * 64, "a" * 64, "sha256:" + "g" * 64],
 )
-def test_what_is_no_digest(text: str) -> None:
+def test_other_texts_are_no_digests(text: str) -> None:
     assert not is_digest(text)
 
 
-def test_hex_has_one_of_the_lengths_asked_for() -> None:
+def test_hex_has_one_of_the_given_lengths() -> None:
     assert is_hex("ab12", 4)
     assert is_hex("ab12", 2, 4)
     assert not is_hex("ab12", 2)
@@ -161,34 +161,34 @@ def test_hex_has_one_of_the_lengths_asked_for() -> None:
 
 
 @given(st.integers(0, (1 << 48) * 1000 - 1), st.integers(0, (1 << 48) * 1000 - 1))
-def test_ulids_sort_by_time(one: int, other: int) -> None:
-    first, second = new_ulid(one), new_ulid(other)
+def test_ulids_sort_by_time(first_us: int, second_us: int) -> None:
+    first, second = new_ulid(first_us), new_ulid(second_us)
     assert is_ulid(first)
     assert len(first) == 26
-    if one // 1000 < other // 1000:
+    if first_us // 1000 < second_us // 1000:
         assert first < second
 
 
-def test_ulids_are_what_the_specification_prints() -> None:
+def test_ulids_match_the_specification() -> None:
     assert new_ulid(0, bytes) == "0" * 26
     assert new_ulid(1_469_918_176_385_000, bytes) == "01ARYZ6S410000000000000000"
     assert new_ulid(((1 << 48) - 1) * 1000, lambda count: b"\xff" * count) == "7" + "Z" * 25
 
 
 def test_ulids_are_the_same_with_the_same_randomness() -> None:
-    one, other = SeededRandomness(4), SeededRandomness(4)
-    assert [new_ulid(5, one) for _ in range(10)] == [new_ulid(5, other) for _ in range(10)]
+    first, second = SeededRandomness(4), SeededRandomness(4)
+    assert [new_ulid(5, first) for _ in range(10)] == [new_ulid(5, second) for _ in range(10)]
     assert len({new_ulid(5) for _ in range(1000)}) == 1000
 
 
 @pytest.mark.parametrize(
     "text", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "I" * 26, "l" * 26, "01arz3ndektsv4rrffq69g5fav", "٠" * 26]
 )
-def test_what_is_no_ulid(text: str) -> None:
+def test_other_texts_are_no_ulids(text: str) -> None:
     assert not is_ulid(text)
 
 
-def test_uuids() -> None:
+def test_uuids_are_lower_case_with_dashes() -> None:
     assert is_uuid("0b5e1c1e-9f0a-4c59-8a2e-2a7c5a1e9d10")
     for text in ("", "0B5E1C1E-9F0A-4C59-8A2E-2A7C5A1E9D10", "0b5e1c1e9f0a4c598a2e2a7c5a1e9d10", "-" * 36, "g" * 36):
         assert not is_uuid(text)
@@ -202,7 +202,7 @@ def test_uuids() -> None:
         ("PT90M", 5400), ("P0DT1S", 1), ("PT1H30M15.25S", 5415.25), ("P0Y1D", 86_400),
     ],
 )  # fmt: skip
-def test_durations(text: str, seconds: float) -> None:
+def test_durations_have_a_fixed_length(text: str, seconds: float) -> None:
     assert parse_duration(text) == round(seconds * SECOND_US)
 
 
@@ -215,7 +215,7 @@ def test_durations(text: str, seconds: float) -> None:
         "P99999999999999999999D", "PTS", "6h", "1 day", "P1D\x00", "\ud800",
     ],
 )  # fmt: skip
-def test_what_is_no_duration(text: str) -> None:
+def test_other_texts_are_no_durations(text: str) -> None:
     with pytest.raises(TtlInvalid) as caught:
         parse_duration(text, "max_ttl")
     assert caught.value.field == "max_ttl"
@@ -242,30 +242,29 @@ def test_tokens_count_bytes_and_not_characters() -> None:
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)))
-def test_times_print_and_read_back(moment: datetime) -> None:
+def test_times_are_printed_and_parsed(moment: datetime) -> None:
     text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     assert print_time(parse_time(text)) == text
 
 
-def test_times_have_an_offset() -> None:
+def test_times_need_an_offset() -> None:
     assert parse_time("2026-01-08T10:30:00+01:00") == parse_time("2026-01-08T09:30:00Z")
     with pytest.raises(ValueError, match="offset"):
         parse_time("2026-01-08T09:30:00")
 
 
-def test_a_projects_time_goes_on_and_meets_the_wall_clock_again() -> None:
-    """Whatever the wall clock was set to. # YT-06"""
+def test_project_time_goes_on_until_the_wall_clock_has_caught_up() -> None:  # YT-06
     wall = ManualClock(1000 * SECOND_US)
     clock = ProjectClock(wall)
     assert clock.now(900 * SECOND_US) == 1000 * SECOND_US
     assert clock.now(1010 * SECOND_US) == 1010 * SECOND_US  # another process, whose clock is ahead, has committed
-    told = []
+    times = []
     for _ in range(30):
         wall.advance(seconds=1)
-        told.append(clock.now(1010 * SECOND_US) / SECOND_US)
-    assert told[:4] == [1010.5, 1011, 1011.5, 1012]
-    assert told == sorted(told)
-    assert told[-11:] == list(range(1020, 1031))
+        times.append(clock.now(1010 * SECOND_US) / SECOND_US)
+    assert times[:4] == [1010.5, 1011, 1011.5, 1012]
+    assert times == sorted(times)
+    assert times[-11:] == list(range(1020, 1031))
     wall.advance(seconds=-100)
     assert clock.now(1030 * SECOND_US) == 1030 * SECOND_US
     wall.advance(seconds=4)
@@ -276,20 +275,20 @@ def test_a_projects_time_goes_on_and_meets_the_wall_clock_again() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.booleans()), max_size=30))
-def test_a_projects_time_never_goes_back_nor_faster_than_time(turns: list[tuple[int, bool]]) -> None:
+def test_project_time_never_goes_back_nor_runs_too_fast(turns: list[tuple[int, bool]]) -> None:
     wall = ManualClock(1000 * SECOND_US)
     clock, last = ProjectClock(wall), 1000 * SECOND_US
     for seconds, commits in turns:
-        before, seen = wall.now(), clock.now(last)
+        wall_us, project_us = wall.now(), clock.now(last)
         wall.advance(seconds=seconds)
         now = clock.now(last)
-        assert now >= seen or seconds < 0
-        assert now <= max(wall.now(), seen + max(0, wall.now() - before))
+        assert now >= project_us or seconds < 0
+        assert now <= max(wall.now(), project_us + max(0, wall.now() - wall_us))
         assert now >= max(wall.now(), last)
         last = now if commits else last
 
 
-def test_a_turning_clock_goes_where_it_is_turned() -> None:
+def test_a_manual_clock_shows_the_time_it_is_set_to() -> None:
     clock = ManualClock(10)
     clock.advance(seconds=1, microseconds=-5)
     assert clock.now() == SECOND_US + 5

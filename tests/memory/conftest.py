@@ -1,4 +1,4 @@
-"""A project with the published stores in it, at the command line."""
+"""A project with the published memory stores, used at the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VECTORS = Path(__file__).parent / "vectors"
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A project whose folder holds the published stores."""
+    """A project whose folder contains the published memory stores."""
     desk = Desk(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
     desk.ok("init")
     for path in VECTORS.iterdir():

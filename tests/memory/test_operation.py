@@ -1,4 +1,4 @@
-"""`memory.read` as an operation: the same package on every way in, its receipt, its cost."""
+"""`memory.read` as an operation: the same package at the command line and in Python, its receipt and its price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.runner import Desk
 from tests.memory.conftest import VECTORS
 
 CASES = sorted(VECTORS.glob("case-*.json"))
-ASKED = ("--query", "gateway budget", "--store", "a.jsonl", "--store", "b.jsonl", "--max-excerpt-tokens", "400")
+OPTIONS = ("--query", "gateway budget", "--store", "a.jsonl", "--store", "b.jsonl", "--max-excerpt-tokens", "400")
 
 
 def facts(desk: Desk) -> list[dict[str, Any]]:
@@ -26,12 +26,12 @@ def facts(desk: Desk) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_the_command_prints_every_published_package(desk: Desk, case: Path) -> None:  # MC-08
-    said = json.loads(case.read_bytes())
-    (desk.path / "input.json").write_text(json.dumps(said["input"]), "utf-8")
-    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == said["package"]
+    vector = json.loads(case.read_bytes())
+    (desk.path / "input.json").write_text(json.dumps(vector["input"]), "utf-8")
+    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == vector["package"]
 
 
-def test_options_say_what_a_file_would(desk: Desk) -> None:  # MC-08
+def test_options_mean_the_same_as_the_fields_of_an_input_file(desk: Desk) -> None:  # MC-08
     for name, options in {
         "case-items": ("--max-items", "2"),
         "case-plain": (),
@@ -40,50 +40,50 @@ def test_options_say_what_a_file_would(desk: Desk) -> None:  # MC-08
         "case-recency": ("--recency", "--now-utc", "2026-03-31T00:00:00Z"),
         "case-unicode": ("--no-tags",),
     }.items():
-        said = json.loads((VECTORS / f"{name}.json").read_bytes())
-        stores = [word for path in said["input"]["store_paths"] for word in ("--store", path)]
-        tokens = str(said["input"]["budget"]["max_excerpt_tokens"])
-        words = ("--query", said["input"]["query"], *stores, "--max-excerpt-tokens", tokens, *options)
-        assert desk.ok("memory", "read", *words, "--json").json == said["package"], name
+        vector = json.loads((VECTORS / f"{name}.json").read_bytes())
+        stores = [word for path in vector["input"]["store_paths"] for word in ("--store", path)]
+        tokens = str(vector["input"]["budget"]["max_excerpt_tokens"])
+        words = ("--query", vector["input"]["query"], *stores, "--max-excerpt-tokens", tokens, *options)
+        assert desk.ok("memory", "read", *words, "--json").json == vector["package"], name
 
 
 def test_input_and_snapshot_may_begin_with_a_byte_order_mark(desk: Desk) -> None:
-    said = json.loads((VECTORS / "case-trust.json").read_bytes())
+    vector = json.loads((VECTORS / "case-trust.json").read_bytes())
     trust = desk.path / "trust.json"
-    for place, content in (
+    for path, content in (
         (trust, trust.read_bytes()),
-        (desk.path / "input.json", json.dumps(said["input"]).encode()),
+        (desk.path / "input.json", json.dumps(vector["input"]).encode()),
     ):
-        place.write_bytes(b"\xef\xbb\xbf" + content)
-    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == said["package"]
+        path.write_bytes(b"\xef\xbb\xbf" + content)
+    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == vector["package"]
 
 
-def test_a_budget_of_nothing_is_refused_as_such(desk: Desk) -> None:  # MC-01
-    said = desk.run("memory", "read", "--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "0", "--json")
-    assert (said.problem["code"], said.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
+def test_a_budget_of_zero_is_refused(desk: Desk) -> None:  # MC-01
+    answer = desk.run("memory", "read", "--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "0", "--json")
+    assert (answer.problem["code"], answer.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
 
 
-def test_an_option_that_is_missing_is_named(desk: Desk) -> None:  # MC-01
+def test_a_missing_option_is_named(desk: Desk) -> None:  # MC-01
     words = ("--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "9")
-    for given, field in (
+    for options, field in (
         (words[:4], "budget.max_excerpt_tokens"),
         (words[:2] + words[4:], "store_paths"),
         (words[2:], "query"),
     ):
-        said = desk.run("memory", "read", *given, "--json")
-        assert (said.problem["code"], said.problem["field"]) == ("FIELD_MISSING", field)
+        answer = desk.run("memory", "read", *options, "--json")
+        assert (answer.problem["code"], answer.problem["field"]) == ("FIELD_MISSING", field)
 
 
-def test_people_see_excerpts_and_what_became_of_the_rest(desk: Desk) -> None:
-    out = desk.ok("memory", "read", *ASKED, "--max-items", "2").out
+def test_the_command_prints_excerpts_and_counts_dropped_records(desk: Desk) -> None:
+    out = desk.ok("memory", "read", *OPTIONS, "--max-items", "2").out
     assert "Gateway reserves the budget before the vendor call" in out
     assert "2 selected, 26 of 400 tokens; dropped: 4 invalid record schema, 7 max items reached" in out
 
 
-def test_a_receipt_has_four_figures_and_only_success_leaves_one(desk: Desk) -> None:  # MC-08
-    package = desk.ok("memory", "read", *ASKED, "--json").json
-    kept = [fact for fact in facts(desk) if fact["fact"] == "memory.read"]
-    assert kept == [
+def test_a_receipt_has_four_fields_and_only_success_writes_one(desk: Desk) -> None:  # MC-08
+    package = desk.ok("memory", "read", *OPTIONS, "--json").json
+    receipts = [fact for fact in facts(desk) if fact["fact"] == "memory.read"]
+    assert receipts == [
         {
             "fact": "memory.read",
             "data": {
@@ -95,12 +95,12 @@ def test_a_receipt_has_four_figures_and_only_success_leaves_one(desk: Desk) -> N
         }
     ]
     assert desk.run("memory", "read", "--query", "x", "--store", "none", "--max-excerpt-tokens", "9").code == 1
-    assert [fact for fact in facts(desk) if fact["fact"] == "memory.read"] == kept
+    assert [fact for fact in facts(desk) if fact["fact"] == "memory.read"] == receipts
     assert "Gateway reserves" not in (desk.path / ".catalog" / "memory.jsonl").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "field"),
+    ("fields", "code", "field"),
     [
         ({}, "FIELD_MISSING", "query"),
         ({"query": "x", "store_paths": ["a.jsonl"]}, "FIELD_MISSING", "budget"),
@@ -122,19 +122,19 @@ def test_a_receipt_has_four_figures_and_only_success_leaves_one(desk: Desk) -> N
         ),
         ({"query": "x", "store_paths": "a.jsonl", "budget": {"max_excerpt_tokens": 9}}, "FIELD_TYPE", "store_paths"),
         (
-            {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9}, "more": 1},
+            {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9}, "extra": 1},
             "FIELD_UNKNOWN",
-            "more",
+            "extra",
         ),
     ],
 )
-def test_bad_input_is_refused_by_name(desk: Desk, asked: dict[str, Any], code: str, field: str) -> None:  # MC-01
-    first = desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(asked))
+def test_a_bad_field_is_refused_by_name(desk: Desk, fields: dict[str, Any], code: str, field: str) -> None:  # MC-01
+    first = desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(fields))
     assert (first.problem["code"], first.problem["field"]) == (code, field)
-    assert desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(asked)) == first
+    assert desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(fields)) == first
 
 
-def test_an_agent_reads_beneath_the_project_and_its_turn_pays(desk: Desk, tmp_path: Path) -> None:
+def test_an_agent_reads_only_in_the_project_and_its_turn_pays(desk: Desk, tmp_path: Path) -> None:
     token = desk.ok("agent", "add", "coder", "--role", "programmer", "--json").json["token"]
     elsewhere = tmp_path / "elsewhere.jsonl"
     elsewhere.write_bytes(b'{"memory_id":"m","text":"gateway"}')
@@ -148,13 +148,13 @@ def test_an_agent_reads_beneath_the_project_and_its_turn_pays(desk: Desk, tmp_pa
         package = agent.memory_read("gateway", ["a.jsonl"], budget, dropped="counts")
         used = package.budget.used_excerpt_tokens
         assert package.selection.dropped_counts == {"invalid_record_schema": 4}
-        left = agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left
-        assert left == 1200 - used
+        remaining = agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left
+        assert remaining == 1200 - used
         (desk.path / "long.jsonl").write_text(json.dumps({"memory_id": "m", "text": "gateway " * 600}), "utf-8")
         with pytest.raises(DerefDenied) as denied:
             agent.memory_read("gateway", ["long.jsonl"], Budget(max_excerpt_tokens=1200))
         assert denied.value.field == "turn.tokens"
-        assert agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left == left
+        assert agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left == remaining
     desk.ok("policy", "apply")
     (desk.path / ".catalog" / "policy.yaml").write_text(f"memory_folders: [{tmp_path}]\n", "utf-8")
     desk.ok("policy", "apply")
