@@ -31,28 +31,28 @@ PAGE = 4096
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
     harness = SqliteHarness(tmp_path / "catalog")
-    hand = GatewayClient(harness)
-    mia = hand.add_agent("mia", "manager")
-    hand.call("apply_policy", policy={"engrams_per_minute": 1000})
-    ids = hand.put_many([f"The common matter {number} of the gateway" for number in range(120)], mia, scope="run")
+    client = GatewayClient(harness)
+    mia = client.add_agent("mia", "manager")
+    client.call("apply_policy", policy={"engrams_per_minute": 1000})
+    ids = client.put_many([f"The common matter {number} of the gateway" for number in range(120)], mia, scope="run")
     for number in (1, 50, 119):
-        hand.call("promote_engram", id=ids[number])
-    hand.call("forget_engram", id=ids[7])
-    hand.put("The newest matter waits to be posted")
+        client.call("promote_engram", id=ids[number])
+    client.call("forget_engram", id=ids[7])
+    client.put("The newest matter waits to be posted")
     yield harness
     harness.close()
 
 
 def answers(harness: SqliteHarness) -> list[tuple[str, bytes]]:
     """Everything the tests compare."""
-    hand = GatewayClient(harness)
+    client = GatewayClient(harness)
     return [
-        hand.try_call("query_engrams", q="common matter", k=100),
-        hand.try_call("query_engrams", q="gateway 17"),
-        hand.try_call("query_engrams", k=100),
-        hand.try_call("query_engrams", keys=["newest"], scope="project"),
-        hand.try_call("list_agents"),
-        hand.try_call("stats"),
+        client.try_call("query_engrams", q="common matter", k=100),
+        client.try_call("query_engrams", q="gateway 17"),
+        client.try_call("query_engrams", k=100),
+        client.try_call("query_engrams", keys=["newest"], scope="project"),
+        client.try_call("list_agents"),
+        client.try_call("stats"),
     ]
 
 
@@ -220,17 +220,17 @@ def test_an_older_copy_that_has_grown_past_the_index(harness: SqliteHarness) -> 
 
 
 def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> None:
-    hand = GatewayClient(harness)
-    hand.put("Something in the write-ahead log")
+    client = GatewayClient(harness)
+    client.put("Something in the write-ahead log")
     before = answers(harness)
     assert (harness.folder / "index.db-wal").stat().st_size > 0
     index(harness).unlink()
     assert answers(harness) == before
     index(harness).unlink()
-    hand.put("Zebra")
-    assert hand.query_claims("zebra") == ["Zebra"]
+    client.put("Zebra")
+    assert client.query_claims("zebra") == ["Zebra"]
     harness.reopen()
-    assert hand.query_claims("zebra") == ["Zebra"]
+    assert client.query_claims("zebra") == ["Zebra"]
     assert harness.gateway.store.verify() == []
 
 
@@ -238,25 +238,26 @@ def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> 
 def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, first: int) -> None:
     """Written one by one, an engram may wait to be posted that a rebuild of the same journal has posted already."""
     harness = SqliteHarness(tmp_path / "another")
-    hand = GatewayClient(harness)
-    ids = hand.put_many([f"First {number}" for number in range(first)], scope="run")
+    client = GatewayClient(harness)
+    ids = client.put_many([f"First {number}" for number in range(first)], scope="run")
     for step in range(12):
-        hand.call("promote_engram", id=ids[step])
+        client.call("promote_engram", id=ids[step])
         for number in range(5):
-            engram = hand.put(f"Extra {step} {number}", scope="run")
-        hand.call("promote_engram", id=engram.id)
-        hand.put(f"Last {step}", scope="run")
-        before = hand.try_call("query_engrams", k=100), hand.try_call("query_engrams", q="extra", k=100)
+            engram = client.put(f"Extra {step} {number}", scope="run")
+        client.call("promote_engram", id=engram.id)
+        client.put(f"Last {step}", scope="run")
+        before = client.try_call("query_engrams", k=100), client.try_call("query_engrams", q="extra", k=100)
         harness.delete_index()
-        assert (hand.try_call("query_engrams", k=100), hand.try_call("query_engrams", q="extra", k=100)) == before
+        assert (client.try_call("query_engrams", k=100), client.try_call("query_engrams", q="extra", k=100)) == before
     harness.close()
 
 
 def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarness) -> None:
-    hand = GatewayClient(harness)
+    client = GatewayClient(harness)
     for number in range(50):
         assert (
-            hand.try_call("query_engrams", Credential(local_admin=True, speak_as=f"x{number}"))[0] == "AGENT_NOT_FOUND"
+            client.try_call("query_engrams", Credential(local_admin=True, speak_as=f"x{number}"))[0]
+            == "AGENT_NOT_FOUND"
         )
     store = harness.gateway.store
     assert isinstance(store, SqliteStore)
@@ -436,7 +437,7 @@ def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
 ) -> None:
     """The journal is as long again as when this process wrote last, and the index speaks of a line behind that."""
     journal = harness.folder / "memory.jsonl"
-    hand, length = GatewayClient(harness), journal.stat().st_size
+    client, length = GatewayClient(harness), journal.stat().st_size
     with closing(SqliteStore(harness.folder, harness.clock)) as other:
         other.commit(lambda view: ([RunOpened(run="01KDVP9R00STGMERGYTEST0009", goal="gone", by="x")], None))
     data = bytearray(journal.read_bytes())
@@ -444,6 +445,6 @@ def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
     journal.write_bytes(data)
     over_journals(harness.folder, lambda held: set_damage_aside(held, harness.clock.now()))
     if first == "writes":
-        hand.put("One more matter")
-    assert len(hand.call("list_runs").runs) == 1
+        client.put("One more matter")
+    assert len(client.call("list_runs").runs) == 1
     assert harness.gateway.store.verify() == []

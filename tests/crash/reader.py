@@ -28,8 +28,8 @@ class Project:
 def main(folder: Path, diary: Path) -> None:
     """Read on and on."""
     notes = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    hand, ada = GatewayClient(Project(folder)), Credential(local_admin=True, speak_as="ada")
-    while hand.try_call("deref_pointer", ada, pointer=repo_ref("src/a.py"))[0] == "ok":
+    client, ada = GatewayClient(Project(folder)), Credential(local_admin=True, speak_as="ada")
+    while client.try_call("deref_pointer", ada, pointer=repo_ref("src/a.py"))[0] == "ok":
         os.write(notes, b"read\n")
     os.write(notes, b"denied\n")
 

@@ -43,11 +43,11 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
     harness.close()
 
 
-def put_until_refused(hand: GatewayClient, most: int = 3000) -> tuple[list[str], str]:
+def put_until_refused(client: GatewayClient, most: int = 3000) -> tuple[list[str], str]:
     """The claims that were acknowledged, and the code of the first refusal."""
     stored: list[str] = []
     for number in range(most):
-        code, _ = hand.try_call("put_engram", claim=matter(number), pointers=_pointers())
+        code, _ = client.try_call("put_engram", claim=matter(number), pointers=_pointers())
         if code != "ok":
             return stored, code
         stored.append(matter(number))
@@ -67,12 +67,12 @@ def _pointers() -> list[dict[str, str]]:
     return [{"type": "sam", "ref": f"sam:note:full-{next(NOTES)}@2026-01-01"}]
 
 
-def everything(hand: GatewayClient) -> list[str]:
+def everything(client: GatewayClient) -> list[str]:
     """Every claim, newest last."""
     claims: list[str] = []
     cursor = None
     while True:
-        page = hand.query(k=100, cursor=cursor)
+        page = client.query(k=100, cursor=cursor)
         claims += [engram.claim for engram in page.engrams]
         cursor = page.cursor
         if cursor is None:
@@ -82,22 +82,22 @@ def everything(hand: GatewayClient) -> list[str]:
 def test_a_disk_that_fills_up_and_is_cleared(small_disk: Path) -> None:
     harness = SqliteHarness(small_disk / "catalog")
     try:
-        hand = GatewayClient(harness)
+        client = GatewayClient(harness)
         (small_disk / BALLAST).write_bytes(bytes(600_000))
-        stored, code = put_until_refused(hand)
+        stored, code = put_until_refused(client)
         assert code == "DISK_PRESSURE"
         assert len(stored) > 20
         for _ in range(3):
-            assert hand.try_call("put_engram", claim="Not stored", pointers=_pointers())[0] == "DISK_PRESSURE"
-            seen = everything(hand)
+            assert client.try_call("put_engram", claim="Not stored", pointers=_pointers())[0] == "DISK_PRESSURE"
+            seen = everything(client)
             # The index may be behind by what it had no room for; it is never ahead, and nothing refused is in it.
             assert seen == stored[: len(seen)]
             assert len(seen) >= len(stored) - 70
         (small_disk / BALLAST).unlink()
-        hand.put("Stored again")
-        assert everything(hand) == [*stored, "Stored again"]
+        client.put("Stored again")
+        assert everything(client) == [*stored, "Stored again"]
         harness.reopen()
-        assert everything(hand) == [*stored, "Stored again"]
+        assert everything(client) == [*stored, "Stored again"]
     finally:
         harness.close()
 
@@ -107,20 +107,20 @@ def test_a_disk_full_to_the_last_byte(small_disk: Path) -> None:
     harness = SqliteHarness(small_disk / "catalog")
     stored: list[str] = []
     try:
-        hand = GatewayClient(harness)
+        client = GatewayClient(harness)
         for step in range(12):
             _fill(small_disk / BALLAST)
             for number in range(3):
                 claim = f"Matter {step} {number}"
-                code, _ = hand.try_call("put_engram", claim=claim, pointers=_pointers())
+                code, _ = client.try_call("put_engram", claim=claim, pointers=_pointers())
                 assert code in ("ok", "DISK_PRESSURE")
                 if code == "ok":
                     stored.append(claim)
-            assert len(everything(hand)) >= 0
+            assert len(everything(client)) >= 0
             (small_disk / BALLAST).unlink()
-            hand.put(f"Matter {step} after")
+            client.put(f"Matter {step} after")
             stored.append(f"Matter {step} after")
-            assert everything(hand) == stored
+            assert everything(client) == stored
         (small_disk / BALLAST).unlink(missing_ok=True)
         assert harness.gateway.store.verify() == []
     finally:
@@ -140,8 +140,8 @@ def _fill(path: Path) -> None:
 def test_no_room_for_the_journal(
     harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, number: int, written: int
 ) -> None:
-    hand = GatewayClient(harness)
-    hand.put("Alpha before")
+    client = GatewayClient(harness)
+    client.put("Alpha before")
     before = harness.journal_bytes()
     real = os.write
     journal = os.stat(harness.folder / "memory.jsonl").st_ino
@@ -156,13 +156,13 @@ def test_no_room_for_the_journal(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         for _ in range(3):
-            code, problem = hand.try_call("put_engram", claim="Alpha refused", pointers=_pointers())
+            code, problem = client.try_call("put_engram", claim="Alpha refused", pointers=_pointers())
             assert code == "DISK_PRESSURE"
             assert b"nothing was stored" in problem
-            assert hand.query_claims("alpha") == ["Alpha before"]
+            assert client.query_claims("alpha") == ["Alpha before"]
         assert harness.journal_bytes() == before
-    hand.put("Alpha after")
-    assert sorted(hand.query_claims("alpha")) == ["Alpha after", "Alpha before"]
+    client.put("Alpha after")
+    assert sorted(client.query_claims("alpha")) == ["Alpha after", "Alpha before"]
     assert harness.gateway.store.verify() == []
 
 
@@ -191,25 +191,25 @@ def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("room", [0, 1, 3, 8])
 def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    hand = GatewayClient(harness)
-    hand.put("Alpha before")
+    client = GatewayClient(harness)
+    client.put("Alpha before")
     lift = limited(monkeypatch, room)
     harness.reopen()
-    stored, code = put_until_refused(hand)
+    stored, code = put_until_refused(client)
     assert code == "DISK_PRESSURE"
     for _ in range(3):
-        assert hand.try_call("put_engram", claim=matter(len(stored)), pointers=_pointers())[0] == "DISK_PRESSURE"
-        seen = everything(hand)
+        assert client.try_call("put_engram", claim=matter(len(stored)), pointers=_pointers())[0] == "DISK_PRESSURE"
+        seen = everything(client)
         assert seen == ["Alpha before", *stored][: len(seen)]
     lift()
-    hand.put("Alpha after")
-    assert everything(hand) == ["Alpha before", *stored, "Alpha after"]
+    client.put("Alpha after")
+    assert everything(client) == ["Alpha before", *stored, "Alpha after"]
     assert harness.gateway.store.verify() == []
 
 
 def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal has it, synced: then it is acknowledged, and the index catches up when it can."""
-    hand = GatewayClient(harness)
+    client = GatewayClient(harness)
     synced = Journal.sync
 
     def sync_then_full(journal: Journal) -> None:
@@ -221,7 +221,7 @@ def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "sync", sync_then_full)
-        hand.put("Alpha", id="01KDVP9R000000000000000000")
-    assert hand.query_claims("alpha") == ["Alpha"]
+        client.put("Alpha", id="01KDVP9R000000000000000000")
+    assert client.query_claims("alpha") == ["Alpha"]
     assert harness.journal_bytes().count(b"engram.put") == 1
     assert harness.gateway.store.verify() == []

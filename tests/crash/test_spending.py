@@ -22,9 +22,9 @@ MOST_ROUNDS = 50
 def test_a_killed_reader_has_spent_what_it_read(tmp_path: Path) -> None:
     folder, diary = tmp_path / "project", tmp_path / "diary"
     new_project(folder)
-    hand = GatewayClient(Project(folder))
-    hand.call("apply_policy", policy={"deref": {"repo": LIMIT, "tokens": 100 * LIMIT}})
-    hand.add_agent("ada")
+    client = GatewayClient(Project(folder))
+    client.call("apply_policy", policy={"deref": {"repo": LIMIT, "tokens": 100 * LIMIT}})
+    client.add_agent("ada")
     diary.touch()
     killed = 0
     for _ in range(MOST_ROUNDS):

@@ -109,7 +109,7 @@ class BudgetRules(RuleBasedStateMachine):
         super().__init__()
         self.clock = ManualClock()
         self.harness = type(self).make_harness(self.clock)
-        self.hand = GatewayClient(self.harness)
+        self.client = GatewayClient(self.harness)
         self.turns = {name: Turn() for name in PARENTS}
         self.budgets: dict[str, dict[str, int]] = {}
         self.grants: list[Token] = []
@@ -118,15 +118,15 @@ class BudgetRules(RuleBasedStateMachine):
     @initialize()
     def everybody_arrives(self) -> None:
         """A small tree of agents and a small policy."""
-        self.hand.call("apply_policy", policy=POLICY)
+        self.client.call("apply_policy", policy=POLICY)
         self.who = {}
         for name, parent in PARENTS.items():
-            self.who[name] = self.hand.add_agent(name, ROLES[name], **({"parent": parent} if parent else {}))
+            self.who[name] = self.client.add_agent(name, ROLES[name], **({"parent": parent} if parent else {}))
 
     def teardown(self) -> None:
         """Whatever happened, no prefix of the journal overspends, and index and figures are what the journal says."""
         Ledger(self.narrowed).read(self.harness.journal_bytes())
-        check_figures(self.hand.call("stats", bucket="PT1M", last=168), JournalFigures(self.harness.journal_bytes()))
+        check_figures(self.client.call("stats", bucket="PT1M", last=168), JournalFigures(self.harness.journal_bytes()))
         assert self.harness.gateway.store.verify() == []
         self.harness.close()
 
@@ -150,7 +150,7 @@ class BudgetRules(RuleBasedStateMachine):
         paying = [grant for grant in self.grants if grant.blocks[0].pays(who, ref, self.now, least) and in_run >= least]
         if not by_turn and not paying:
             with expect_refusal("DEREF_DENIED"):
-                self.hand.deref(self.who[who], ref, max_tokens=max_tokens)
+                self.client.deref(self.who[who], ref, max_tokens=max_tokens)
             return
         cost = self._read(who, turn, ref, max_tokens)
         if by_turn:
@@ -168,7 +168,7 @@ class BudgetRules(RuleBasedStateMachine):
             self._debit(token.blocks, self._read(who, turn, ref, max_tokens, budget_token=token.text))
             return
         try:
-            self.hand.deref(self.who[who], ref, max_tokens=max_tokens, budget_token=token.text)
+            self.client.deref(self.who[who], ref, max_tokens=max_tokens, budget_token=token.text)
         except (GrantRefusal, DerefDenied):
             return
         raise AssertionError("the token was taken")
@@ -186,7 +186,9 @@ class BudgetRules(RuleBasedStateMachine):
             self.deref(who, REFS[0], 90)
 
     def _read(self, who: str, turn: Turn, ref: str, max_tokens: int, **more: Any) -> int:
-        cost = estimate_tokens(msgspec.json.encode(self.hand.deref(self.who[who], ref, max_tokens=max_tokens, **more)))
+        cost = estimate_tokens(
+            msgspec.json.encode(self.client.deref(self.who[who], ref, max_tokens=max_tokens, **more))
+        )
         assert cost <= max_tokens
         self.turns[who] = turn
         turn.in_run, turn.last_at = turn.in_run + cost, self.now
@@ -200,7 +202,7 @@ class BudgetRules(RuleBasedStateMachine):
     @rule(who=agents)
     def report(self, who: str) -> None:
         """An accepted message closes the turn."""
-        answer = self.hand.report(self.who[who], role=ROLES[who])
+        answer = self.client.report(self.who[who], role=ROLES[who])
         turn = self.turns[who] = self.turns[who].at(self.now)
         turn.close(self.now)
         assert answer.turn == turn.number
@@ -209,7 +211,7 @@ class BudgetRules(RuleBasedStateMachine):
     def say_too_much(self, who: str) -> None:
         """A message sent back closes nothing."""
         with expect_refusal("BUDGET_EXCEEDED"):
-            self.hand.report(self.who[who], TOO_LONG, role=ROLES[who])
+            self.client.report(self.who[who], TOO_LONG, role=ROLES[who])
 
     @rule(
         who=st.sampled_from(("lead", "mia")),
@@ -217,7 +219,7 @@ class BudgetRules(RuleBasedStateMachine):
     )
     def broadcast(self, who: str, budgets: dict[str, int]) -> None:
         """A broadcast refills nothing and may lower what children get."""
-        self.hand.broadcast(self.who[who], "Go on.", role=ROLES[who], budgets=budgets)
+        self.client.broadcast(self.who[who], "Go on.", role=ROLES[who], budgets=budgets)
         if budgets:
             self.budgets.update({child: budgets for child, parent in PARENTS.items() if parent == who})
 
@@ -226,7 +228,7 @@ class BudgetRules(RuleBasedStateMachine):
         """A parent grants something to a descendant; nobody else can."""
         asked = {"child_id": child, "pointer": what, "cap_tokens": cap, "uses": uses, "expires_in": f"PT{minutes}M"}
         try:
-            answer = self.hand.call("issue_grant", self.who[by], **asked)
+            answer = self.client.call("issue_grant", self.who[by], **asked)
         except EngramBusError:
             assert child == by or by not in lineage(child)
             return multiple()
@@ -250,7 +252,7 @@ class BudgetRules(RuleBasedStateMachine):
     @rule(token=tokens)
     def revoke(self, token: Token) -> None:
         """Who gave a grant takes it back, with all that was narrowed from it."""
-        self.hand.call("revoke_grant", self.who[token.parent], id=token.grant_id)
+        self.client.call("revoke_grant", self.who[token.parent], id=token.grant_id)
         token.blocks[0].revoked = True
 
     @rule(seconds=st.sampled_from((-3600, -700, 1, 299, 301, 601, 3600)))

@@ -1,4 +1,4 @@
-"""What every back end must do, written once. A subclass runs it on one back end:
+"""The conformance suite of the knowledge store: everything a back end must do, written once. To run it on one:
 
     class TestMine(StoreConformance):
         @pytest.fixture

@@ -1,4 +1,4 @@
-"""Figures: what is counted, for whom, and that it is what the journal says."""  # EB-26
+"""Figures of agents, roles and the team, checked against the journal."""  # EB-26
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.operations.stats import AgentFigures, Figures, StatsAnswer
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.conformance.journal_figures import JournalFigures, check_figures
-from engrambus.testing.conformance.messages import LONG, Team, draft, sent_back
+from engrambus.testing.conformance.messages import LONG, Team, draft, rejection_of
 from engrambus.testing.fakes import BODIES, body_refs, repo_ref
 from engrambus.testing.harness import Harness
 
@@ -20,21 +20,21 @@ WEIGHT_A, WEIGHT_B = (estimate_tokens(body) for body in BODIES.values())
 """What each costs when it is pasted."""
 
 
-def stats(hand: GatewayClient, who: Credential = LOCAL_ADMIN, /, **more: Any) -> StatsAnswer:
-    """The figures somebody is given."""
-    answer: StatsAnswer = hand.call("stats", who, **more)
+def stats(client: GatewayClient, caller: Credential = LOCAL_ADMIN, /, **fields: Any) -> StatsAnswer:
+    """Return the figures as a caller gets them."""
+    answer: StatsAnswer = client.call("stats", caller, **fields)
     return answer
 
 
 def row(answer: StatsAnswer, name: str) -> AgentFigures:
-    """An agent's."""
-    return next(each for each in answer.agents if each.agent_id == name)
+    """Return the figures of one agent."""
+    return next(figures for figures in answer.agents if figures.agent_id == name)
 
 
 class FigureConformance:
-    """What the team comes to."""
+    """Totals of messages, engrams, turns, grants and tokens."""
 
-    def test_nothing_done_is_nothing_counted(self, harness: Harness) -> None:
+    def test_a_new_project_has_zero_figures(self, harness: Harness) -> None:
         answer = stats(GatewayClient(harness))
         assert (answer.team.turns, answer.team.engrams, answer.team.kinds) == (0, 0, {})
         assert answer.team.inline_tokens_per_turn == answer.team.resend_rate == answer.team.contradiction_rate == 0
@@ -43,11 +43,11 @@ class FigureConformance:
 
     def test_a_report_counts_for_its_agent_its_role_and_the_team(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.deref(team.paul, READ)
-        sent_back(team.hand, team.paul)
-        team.hand.report(team.paul, engrams=[draft("The lease can be lost.", B), draft("It is retried.", A)])
-        team.hand.report(team.pia)
-        answer = stats(team.hand, team.pia)
+        team.client.deref(team.paul, READ)
+        rejection_of(team.client, team.paul)
+        team.client.report(team.paul, engrams=[draft("The lease can be lost.", B), draft("It is retried.", A)])
+        team.client.report(team.pia)
+        answer = stats(team.client, team.pia)
         paul = row(answer, "paul").figures
         assert (paul.turns, paul.messages, paul.rejections, paul.resends, paul.resend_rate) == (1, 1, 1, 1, 1.0)
         assert (paul.derefs, paul.derefs_per_turn, paul.engrams, paul.kinds) == (1, 1.0, 2, {"risk": 2})
@@ -55,177 +55,177 @@ class FigureConformance:
         pointed = WEIGHT_A + WEIGHT_B
         assert paul.pointed_tokens == pointed
         assert paul.tokens_not_copied == pointed - paul.deref_tokens
-        programmers = next(each for each in answer.roles if each.role == "programmer").figures
+        programmers = next(row for row in answer.roles if row.role == "programmer").figures
         assert (programmers.messages, programmers.turns, programmers.resend_rate) == (2, 2, 0.5)
         assert programmers.inline_tokens == paul.inline_tokens + row(answer, "pia").figures.inline_tokens
         assert answer.team.messages == 2
-        assert [each.role for each in answer.roles] == ["architect", "manager", "programmer"]
+        assert [row.role for row in answer.roles] == ["architect", "manager", "programmer"]
 
-    def test_a_broadcast_hands_its_pack_to_each_child(self, harness: Harness) -> None:
+    def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}, {"type": "sam", "ref": "sam:a:b@v1"}]
-        team.hand.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
-        mia = row(stats(team.hand), "mia").figures
+        team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
+        mia = row(stats(team.client), "mia").figures
         assert (mia.broadcasts, mia.turns, mia.messages) == (1, 1, 0)
         assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; what nobody can read weighs nothing
 
-    def test_what_a_report_points_at_twice_weighs_once(self, harness: Harness) -> None:
+    def test_a_pointer_repeated_in_a_report_counts_once(self, harness: Harness) -> None:
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": B}]
-        team.hand.report(team.paul, engrams=[draft("One.", A)], pointer_pack=pack)
-        assert row(stats(team.hand), "paul").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
+        team.client.report(team.paul, engrams=[draft("One.", A)], pointer_pack=pack)
+        assert row(stats(team.client), "paul").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
 
     def test_a_contradiction_is_a_risk_that_points_at_two_sources(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("They disagree.", refs=[A, B], kind="risk")
-        hand.put("One source.", refs=[A], kind="risk")
-        hand.put("The same source twice over.", refs=[A, A], kind="risk")
-        hand.put("Two sources that agree.", refs=[A, B], kind="fact")
-        team = stats(hand).team
+        client = GatewayClient(harness)
+        client.put("They disagree.", refs=[A, B], kind="risk")
+        client.put("One source.", refs=[A], kind="risk")
+        client.put("The same source twice over.", refs=[A, A], kind="risk")
+        client.put("Two sources that agree.", refs=[A, B], kind="fact")
+        team = stats(client).team
         assert (team.contradictions, team.engrams, team.contradiction_rate) == (1, 4, 0.25)
         assert list(team.kinds.items()) == [("risk", 3), ("fact", 1)]
 
-    def test_saying_again_puts_nothing(self, harness: Harness) -> None:
+    def test_a_repeated_claim_counts_no_engram(self, harness: Harness) -> None:
         team = Team(harness)
-        for who in (team.paul, team.pia):
-            team.hand.put("The lease can be lost.", who, refs=[A])
-        assert stats(team.hand).team.engrams == 1
+        for author in (team.paul, team.pia):
+            team.client.put("The lease can be lost.", author, refs=[A])
+        assert stats(team.client).team.engrams == 1
 
-    def test_turns_count_when_something_is_read_or_said_in_them(self, harness: Harness) -> None:
+    def test_a_turn_counts_when_something_is_read_or_sent_in_it(self, harness: Harness) -> None:
         team = Team(harness)
         for _ in range(3):
-            team.hand.deref(team.paul, READ)
+            team.client.deref(team.paul, READ)
             harness.clock.advance(seconds=601)
-        team.hand.put("Nothing was read or said.", team.pia)
-        team.hand.broadcast(team.mia, "One.")
-        team.hand.broadcast(team.mia, "Two.")
-        answer = stats(team.hand)
+        team.client.put("Nothing was read or said.", team.pia)
+        team.client.broadcast(team.mia, "One.")
+        team.client.broadcast(team.mia, "Two.")
+        answer = stats(team.client)
         assert row(answer, "paul").figures.turns == row(answer, "paul").turn.number - 1 == 3
         assert row(answer, "pia").figures.turns == 0
         assert row(answer, "mia").figures.turns == 1
 
-    def test_grants_are_left_until_spent_revoked_or_over(self, harness: Harness) -> None:
+    def test_grants_count_as_left_until_spent_revoked_or_expired(self, harness: Harness) -> None:
         team = Team(harness)
         for cap, uses in ((300, 1), (200, 2), (100, 1), (50, 1)):
-            team.hand.call("issue_grant", team.mia, child_id="paul", pointer=READ, cap_tokens=cap, uses=uses)
-        short = team.hand.call("issue_grant", team.mia, child_id="pia", pointer=READ, expires_in="PT1M")
-        figures = row(stats(team.hand), "paul").figures
+            team.client.call("issue_grant", team.mia, child_id="paul", pointer=READ, cap_tokens=cap, uses=uses)
+        short = team.client.call("issue_grant", team.mia, child_id="pia", pointer=READ, expires_in="PT1M")
+        figures = row(stats(team.client), "paul").figures
         assert (figures.grants_left, figures.grant_tokens_left, figures.grants) == (4, 650, 0)
-        assert row(stats(team.hand), "mia").figures.grants == 5
-        assert stats(team.hand).team.grants_left == 5
+        assert row(stats(team.client), "mia").figures.grants == 5
+        assert stats(team.client).team.grants_left == 5
         harness.clock.advance(seconds=60)
-        assert row(stats(team.hand), "pia").figures.grants_left == 0
+        assert row(stats(team.client), "pia").figures.grants_left == 0
         for _ in range(4):
-            team.hand.deref(team.paul, READ)
-        assert row(stats(team.hand), "paul").figures.grants_left == 3
-        other = team.hand.call("issue_grant", team.mia, child_id="pia", pointer=READ, cap_tokens=9)
-        assert row(stats(team.hand), "pia").figures.grant_tokens_left == 9
-        team.hand.call("revoke_grant", team.mia, id=other.grant_id)
-        team.hand.call("revoke_grant", team.mia, id=short.grant_id)
-        assert row(stats(team.hand), "pia").figures.grant_tokens_left == 0
+            team.client.deref(team.paul, READ)
+        assert row(stats(team.client), "paul").figures.grants_left == 3
+        second = team.client.call("issue_grant", team.mia, child_id="pia", pointer=READ, cap_tokens=9)
+        assert row(stats(team.client), "pia").figures.grant_tokens_left == 9
+        team.client.call("revoke_grant", team.mia, id=second.grant_id)
+        team.client.call("revoke_grant", team.mia, id=short.grant_id)
+        assert row(stats(team.client), "pia").figures.grant_tokens_left == 0
 
-    def test_meters_show_the_turn_and_what_it_allows(self, harness: Harness) -> None:
+    def test_meters_show_the_turn_and_its_limits(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.broadcast(team.mia, "Read little.", BUDGETS={"max_repo_spans": 1, "max_inline_tokens": 300})
-        answer = team.hand.deref(team.paul, READ)
-        paul = row(stats(team.hand), "paul")
+        team.client.broadcast(team.mia, "Read little.", BUDGETS={"max_repo_spans": 1, "max_inline_tokens": 300})
+        answer = team.client.deref(team.paul, READ)
+        paul = row(stats(team.client), "paul")
         assert (paul.turn.number, paul.turn.repo, paul.turn.artifact) == (1, 1, 0)
         assert paul.turn.tokens == paul.turn.run_tokens == paul.figures.deref_tokens > 0
         assert answer.truncated is False
         assert paul.limits is not None
         assert (paul.limits.repo, paul.limits.tokens, paul.limits.inline_tokens, paul.parent) == (1, 1200, 300, "mia")
-        lead = row(stats(team.hand), "lead")
+        lead = row(stats(team.client), "lead")
         assert lead.limits is not None
         assert (lead.limits.repo, lead.limits.run_tokens, lead.limits.inline_tokens) == (3, 24_000, 800)
 
     def test_history_has_a_point_for_each_bucket(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.put("At first.", team.paul)
+        team.client.put("At first.", team.paul)
         harness.clock.advance(seconds=3600)
-        team.hand.put("Later.", team.paul)
-        team.hand.report(team.mia, role="manager")
-        hours = stats(team.hand, team.pia, bucket="PT1H", last=3).history.points
+        team.client.put("Later.", team.paul)
+        team.client.report(team.mia, role="manager")
+        hours = stats(team.client, team.pia, bucket="PT1H", last=3).history.points
         assert [point.team.engrams for point in hours] == [0, 1, 1]
         assert {role: tally.messages for role, tally in hours[-1].roles.items()} == {"programmer": 0, "manager": 1}
-        minutes = stats(team.hand, bucket="PT1M", last=61).history.points
+        minutes = stats(team.client, bucket="PT1M", last=61).history.points
         assert (minutes[0].team.engrams, minutes[-1].team.engrams) == (1, 1)
         assert sum(point.team.engrams for point in minutes) == 2
-        (day,) = stats(team.hand, bucket="P1D", last=1).history.points
+        (day,) = stats(team.client, bucket="P1D", last=1).history.points
         assert day.team.engrams == 2
-        assert stats(team.hand, last=0).history.points == []
+        assert stats(team.client, last=0).history.points == []
 
-    def test_figures_are_those_of_the_callers_run(self, harness: Harness) -> None:
+    def test_figures_are_of_the_callers_run(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.put("Of the run.", team.paul, scope="run")
-        team.hand.put("Of the project.", team.paul, scope="project", kind="risk")
-        team.hand.open_run()
-        ada = team.hand.add_agent("ada", "architect")
-        answer = stats(team.hand, ada)
+        team.client.put("Of the run.", team.paul, scope="run")
+        team.client.put("Of the project.", team.paul, scope="project", kind="risk")
+        team.client.open_run()
+        ada = team.client.add_agent("ada", "architect")
+        answer = stats(team.client, ada)
         assert (answer.team.engrams, answer.held.engrams, answer.held.kinds) == (0, 1, {"risk": 1})
-        assert [each.agent_id for each in answer.agents] == ["ada"]
+        assert [row.agent_id for row in answer.agents] == ["ada"]
         assert answer.counts is None
         assert sum(point.team.engrams for point in answer.history.points) == 0
-        assert stats(team.hand, team.pia).held.kinds == {"fact": 1, "risk": 1}
+        assert stats(team.client, team.pia).held.kinds == {"fact": 1, "risk": 1}
         with expect_refusal("ROLE_FORBIDDEN", "over"):
-            stats(team.hand, ada, over="project")
+            stats(team.client, ada, over="project")
 
-    def test_the_projects_figures_are_the_admins_and_have_no_names(self, harness: Harness) -> None:
+    def test_project_figures_are_for_admins_and_name_no_agents(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.report(team.paul, engrams=[draft("One.", A)])
-        team.hand.open_run()
-        bob = team.hand.add_agent("bob")
-        team.hand.report(bob, engrams=[draft("Two.", A)])
-        answer = stats(team.hand, over="project")
+        team.client.report(team.paul, engrams=[draft("One.", A)])
+        team.client.open_run()
+        bob = team.client.add_agent("bob")
+        team.client.report(bob, engrams=[draft("Two.", A)])
+        answer = stats(team.client, over="project")
         assert answer.agents == []
-        assert {each.role: each.figures.messages for each in answer.roles} == {"programmer": 2}
+        assert {row.role: row.figures.messages for row in answer.roles} == {"programmer": 2}
         assert (answer.team.engrams, answer.team.kinds) == (2, {"risk": 2})
         assert answer.history.points[-1].team.messages == 2
 
-    def test_what_is_held_follows_engrams_that_pass_move_and_go(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        kept = hand.put("Stays.", scope="run", confidence=0.9)
-        gone = hand.put("Goes.", kind="risk")
-        hand.put_many([f"Passes {number}." for number in range(300)], ttl="PT10S", kind="todo")
-        assert stats(hand).held.kinds == {"todo": 300, "fact": 1, "risk": 1}
-        hand.call("promote_engram", id=kept.id)
-        hand.call("forget_engram", id=gone.id)
+    def test_live_counts_follow_expiry_promotion_and_forgetting(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        engram = client.put("Stays.", scope="run", confidence=0.9)
+        gone = client.put("Goes.", kind="risk")
+        client.put_many([f"Passes {number}." for number in range(300)], ttl="PT10S", kind="todo")
+        assert stats(client).held.kinds == {"todo": 300, "fact": 1, "risk": 1}
+        client.call("promote_engram", id=engram.id)
+        client.call("forget_engram", id=gone.id)
         harness.clock.advance(seconds=10)
         for _ in range(2):
-            assert stats(hand).held.kinds == {"fact": 1}
-        hand.put("And one more.")
-        assert (stats(hand).held.kinds, hand.counts()["kinds"]) == ({"fact": 2}, {"fact": 2})
+            assert stats(client).held.kinds == {"fact": 1}
+        client.put("And one more.")
+        assert (stats(client).held.kinds, client.counts()["kinds"]) == ({"fact": 2}, {"fact": 2})
         assert harness.gateway.store.verify() == []
 
-    def test_figures_are_what_the_journal_says_and_survive_its_reading(self, harness: Harness) -> None:
+    def test_figures_equal_the_journal_and_survive_a_rebuild(self, harness: Harness) -> None:
         team = Team(harness)
-        hand = team.hand
+        client = team.client
         for _ in range(3):
-            hand.deref(team.paul, READ)
-        hand.call("request_deref", team.paul, pointer=READ, reason="To compare.")
-        hand.call("issue_grant", team.mia, child_id="paul", pointer=READ, cap_tokens=900)
-        hand.deref(team.paul, READ)
-        sent_back(hand, team.paul, LONG)
-        hand.report(team.paul, engrams=[draft("They disagree.", A), draft("One.", B)])
+            client.deref(team.paul, READ)
+        client.call("request_deref", team.paul, pointer=READ, reason="To compare.")
+        client.call("issue_grant", team.mia, child_id="paul", pointer=READ, cap_tokens=900)
+        client.deref(team.paul, READ)
+        rejection_of(client, team.paul, LONG)
+        client.report(team.paul, engrams=[draft("They disagree.", A), draft("One.", B)])
         harness.clock.advance(seconds=4000)
-        hand.broadcast(team.mia, "Go on.", TARGET_POINTER_PACK=[{"type": "artifact", "ref": B}])
-        hand.put("By the admin.")
-        hand.deref(team.pia, READ)
-        before = [hand.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")]
+        client.broadcast(team.mia, "Go on.", TARGET_POINTER_PACK=[{"type": "artifact", "ref": B}])
+        client.put("By the admin.")
+        client.deref(team.pia, READ)
+        expected = [client.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")]
         for bucket in ("PT1M", "PT1H", "P1D"):
-            check_figures(stats(hand, bucket=bucket, last=100), JournalFigures(harness.journal_bytes()))
+            check_figures(stats(client, bucket=bucket, last=100), JournalFigures(harness.journal_bytes()))
         harness.reopen()
-        assert [hand.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == before
+        assert [client.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == expected
         harness.delete_index()
-        assert [hand.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == before
+        assert [client.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == expected
         assert harness.gateway.store.verify() == []
 
-    def test_figures_tell_counts_and_names_and_nothing_else(self, harness: Harness) -> None:
+    def test_figures_reveal_no_texts(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.report(team.paul, "Something quite particular.", engrams=[draft("A singular claim.", A)])
-        told = json.loads(team.hand.try_call("stats", team.pia)[1])
-        words = json.dumps(told)
+        team.client.report(team.paul, "Something quite particular.", engrams=[draft("A singular claim.", A)])
+        answer = json.loads(team.client.try_call("stats", team.pia)[1])
+        words = json.dumps(answer)
         assert "particular" not in words
         assert "singular" not in words
         assert A not in words
-        assert set(told) == set(StatsAnswer.__struct_fields__)
-        assert set(told["team"]) == set(Figures.__struct_fields__)
+        assert set(answer) == set(StatsAnswer.__struct_fields__)
+        assert set(answer["team"]) == set(Figures.__struct_fields__)

@@ -1,4 +1,4 @@
-"""Finding engrams: by keys, by words, the newest; in one order only."""
+"""Recall of engrams by keys, by words and by age, always in the same order."""
 
 from __future__ import annotations
 
@@ -15,98 +15,98 @@ HIGH_ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
 
 class RecallConformance:
-    """EB-13."""
+    """Ranking, paging, visibility and budgets of queries. EB-13"""
 
-    def test_what_was_put_is_found_by_each_of_its_words(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        engram = hand.put("The gateway retries three times", tags=["service:gateway"])
+    def test_an_engram_is_found_by_each_of_its_words(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        engram = client.put("The gateway retries three times", tags=["service:gateway"])
         for question in ("gateway", "RETRIES", "how often are retries made", "gateway retries"):
-            assert hand.query(question).engrams == [without_keys(engram)], question
-        assert hand.query(keys=["service:gateway"]).engrams == [without_keys(engram)]
-        assert hand.query("bananas").engrams == []
+            assert client.query(question).engrams == [without_keys(engram)], question
+        assert client.query(keys=["service:gateway"]).engrams == [without_keys(engram)]
+        assert client.query("bananas").engrams == []
 
     def test_an_engram_is_found_by_its_id(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        engram = hand.put("The gateway retries three times")
-        assert hand.call("get_engram", id=engram.id) == engram
+        client = GatewayClient(harness)
+        engram = client.put("The gateway retries three times")
+        assert client.call("get_engram", id=engram.id) == engram
         for absent in (LOW_ID, "", "not an id", "\x00", "é" * 36, "%"):
             with expect_refusal("ENGRAM_NOT_FOUND"):
-                hand.call("get_engram", id=absent)
+                client.call("get_engram", id=absent)
 
     def test_more_shared_keys_rank_higher(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("The cache is warm")
-        hand.put("The cache of the gateway is warm")
-        hand.put("The gateway is new")
-        assert hand.query_claims("warm gateway cache")[0] == "The cache of the gateway is warm"
+        client = GatewayClient(harness)
+        client.put("The cache is warm")
+        client.put("The cache of the gateway is warm")
+        client.put("The gateway is new")
+        assert client.query_claims("warm gateway cache")[0] == "The cache of the gateway is warm"
 
     def test_rarer_keys_weigh_more(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Only here stands zanzibar")
-        hand.put_many([f"The common matter number {number}" for number in range(40)])
-        assert hand.query_claims("zanzibar common")[0] == "Only here stands zanzibar"
-        assert len(hand.query_claims("zanzibar common", k=100)) == 41
+        client = GatewayClient(harness)
+        client.put("Only here stands zanzibar")
+        client.put_many([f"The common matter number {number}" for number in range(40)])
+        assert client.query_claims("zanzibar common")[0] == "Only here stands zanzibar"
+        assert len(client.query_claims("zanzibar common", k=100)) == 41
 
-    def test_ties_go_to_the_nearer_scope_whatever_else(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Alpha in the run", scope="run", confidence=0.1)
+    def test_ties_go_to_the_nearer_scope_first(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put("Alpha in the run", scope="run", confidence=0.1)
         harness.clock.advance(seconds=5)
-        hand.put("Alpha in the project", scope="project", confidence=0.9, refs=[ref_to_test("alpha.py")])
-        assert hand.query_claims(keys=["alpha"]) == ["Alpha in the run", "Alpha in the project"]
+        client.put("Alpha in the project", scope="project", confidence=0.9, refs=[ref_to_test("alpha.py")])
+        assert client.query_claims(keys=["alpha"]) == ["Alpha in the run", "Alpha in the project"]
 
     def test_then_to_the_more_recent_second(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Alpha one", confidence=0.9)
+        client = GatewayClient(harness)
+        client.put("Alpha one", confidence=0.9)
         harness.clock.advance(seconds=1)
-        hand.put("Alpha two", confidence=0.1)
-        assert hand.query_claims(keys=["alpha"]) == ["Alpha two", "Alpha one"]
+        client.put("Alpha two", confidence=0.1)
+        assert client.query_claims(keys=["alpha"]) == ["Alpha two", "Alpha one"]
 
     def test_within_one_second_to_the_more_confident(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Alpha one", confidence=0.9, refs=[ref_to_test("other.py")])
+        client = GatewayClient(harness)
+        client.put("Alpha one", confidence=0.9, refs=[ref_to_test("other.py")])
         harness.clock.advance(microseconds=999_999)
-        hand.put("Alpha two", confidence=0.5, refs=[ref_to_test("other.py")])
-        assert hand.query_claims(keys=["alpha"]) == ["Alpha one", "Alpha two"]
+        client.put("Alpha two", confidence=0.5, refs=[ref_to_test("other.py")])
+        assert client.query_claims(keys=["alpha"]) == ["Alpha one", "Alpha two"]
 
     def test_then_to_the_pointers_the_question_names(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
+        client = GatewayClient(harness)
         # Both hold every key that is asked for; only one is pointed at a file of that name.
-        hand.put("Alpha is in x9.py", id=LOW_ID)
-        hand.put("Alpha is in there", id=HIGH_ID, refs=[ref_to_test("x9.py")])
-        assert hand.query_claims(keys=["alpha", "x9.py"]) == ["Alpha is in there", "Alpha is in x9.py"]
+        client.put("Alpha is in x9.py", id=LOW_ID)
+        client.put("Alpha is in there", id=HIGH_ID, refs=[ref_to_test("x9.py")])
+        assert client.query_claims(keys=["alpha", "x9.py"]) == ["Alpha is in there", "Alpha is in x9.py"]
 
     def test_and_last_to_the_lower_id(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Alpha high", id=HIGH_ID)
-        hand.put("Alpha low", id=LOW_ID)
-        assert hand.query_claims(keys=["alpha"]) == ["Alpha low", "Alpha high"]
+        client = GatewayClient(harness)
+        client.put("Alpha high", id=HIGH_ID)
+        client.put("Alpha low", id=LOW_ID)
+        assert client.query_claims(keys=["alpha"]) == ["Alpha low", "Alpha high"]
 
-    def test_only_the_newest_of_a_key_are_looked_at(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("The oldest common matter", confidence=1.0)  # first among equals, if it is looked at
-        hand.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
-        assert hand.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
-        hand.put("The common matter that is one too many")
-        assert hand.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
-        assert hand.query_claims("oldest") == ["The oldest common matter"]
+    def test_only_the_newest_engrams_of_a_key_are_ranked(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put("The oldest common matter", confidence=1.0)  # first among equals, if it is looked at
+        client.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
+        assert client.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
+        client.put("The common matter that is one too many")
+        assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
+        assert client.query_claims("oldest") == ["The oldest common matter"]
 
     def test_forgetting_and_expiry_make_room_for_older_ones(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("The oldest common matter", confidence=1.0)
-        ids = hand.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
-        hand.put("The common matter that passes", ttl="PT1S")
-        hand.put("The common matter that is one too many")
-        assert hand.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
-        hand.call("forget_engram", id=ids[40])
-        assert hand.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
+        client = GatewayClient(harness)
+        client.put("The oldest common matter", confidence=1.0)
+        ids = client.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
+        client.put("The common matter that passes", ttl="PT1S")
+        client.put("The common matter that is one too many")
+        assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
+        client.call("forget_engram", id=ids[40])
+        assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
         harness.clock.advance(seconds=1)
-        assert hand.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
+        assert client.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
 
-    def test_what_is_invisible_moves_no_rank(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        reader = hand.add_agent("reader")
-        hand.put("The rare matter of the gateway", scope="run")
-        hand.put_many([f"The common gateway number {number}" for number in range(20)])
+    def test_invisible_engrams_do_not_influence_the_ranking(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        reader = client.add_agent("reader")
+        client.put("The rare matter of the gateway", scope="run")
+        client.put_many([f"The common gateway number {number}" for number in range(20)])
         questions: list[dict[str, Any]] = [
             {"q": "rare gateway"},
             {"q": "common"},
@@ -114,103 +114,103 @@ class RecallConformance:
             {"k": 5},
             {"scope": "run"},
         ]
-        before = [hand.try_call("query_engrams", reader, **question) for question in questions]
-        hand.open_run("Nobody else's business")
-        hand.put_many([f"The rare common gateway secret {number}" for number in range(200)], scope="run")
-        after = [hand.try_call("query_engrams", reader, **question) for question in questions]
-        assert after == before
+        expected = [client.try_call("query_engrams", reader, **question) for question in questions]
+        client.open_run("Nobody else's business")
+        client.put_many([f"The rare common gateway secret {number}" for number in range(200)], scope="run")
+        after = [client.try_call("query_engrams", reader, **question) for question in questions]
+        assert after == expected
 
-    def test_kind_and_scope_narrow_what_is_found(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Alpha risk", kind="risk")
-        hand.put("Alpha fact", kind="fact")
-        hand.put("Alpha test", kind="test", scope="run")
-        assert hand.query_claims("alpha", kind="risk") == ["Alpha risk"]
-        assert hand.query_claims("alpha", scope="run") == ["Alpha test"]
-        assert hand.query_claims("alpha", scope="project", kind="test") == []
-        assert hand.query_claims(kind="fact") == ["Alpha fact"]
-        assert hand.query_claims("alpha", scope="org") == []
+    def test_queries_filter_by_kind_and_scope(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put("Alpha risk", kind="risk")
+        client.put("Alpha fact", kind="fact")
+        client.put("Alpha test", kind="test", scope="run")
+        assert client.query_claims("alpha", kind="risk") == ["Alpha risk"]
+        assert client.query_claims("alpha", scope="run") == ["Alpha test"]
+        assert client.query_claims("alpha", scope="project", kind="test") == []
+        assert client.query_claims(kind="fact") == ["Alpha fact"]
+        assert client.query_claims("alpha", scope="org") == []
 
-    def test_the_newest_are_paged_without_gap_or_repeat(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
+    def test_pages_have_no_gaps_and_no_repeats(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
         claims = [f"Matter number {number}" for number in range(150)]
         for start in range(0, 150, 50):
-            hand.put_many(claims[start : start + 50], scope="run" if start == 50 else "project")
+            client.put_many(claims[start : start + 50], scope="run" if start == 50 else "project")
         for size in (1, 7, 64, 100):
             seen: list[str] = []
             cursor = None
             while True:
-                page = hand.query(k=size, cursor=cursor)
+                page = client.query(k=size, cursor=cursor)
                 seen += [engram.claim for engram in page.engrams]
                 cursor = page.cursor
                 if cursor is None:
                     break
             assert seen == claims[::-1], size
 
-    def test_paging_survives_what_happens_in_between(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        ids = hand.put_many([f"Matter number {number}" for number in range(10)])
-        first = hand.query(k=4)
-        hand.put("Something newer")
-        hand.call("forget_engram", id=ids[5])
-        second = hand.query(k=4, cursor=first.cursor)
+    def test_paging_survives_changes_in_between(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        ids = client.put_many([f"Matter number {number}" for number in range(10)])
+        first = client.query(k=4)
+        client.put("Something newer")
+        client.call("forget_engram", id=ids[5])
+        second = client.query(k=4, cursor=first.cursor)
         assert [engram.claim[-1] for engram in (*first.engrams, *second.engrams)] == list("98764321")
 
-    def test_a_cursor_of_somebody_else_is_refused_or_empty(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put("Alpha")
+    def test_another_callers_cursor_is_refused_or_empty(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put("Alpha")
         for bad in ("x", "-1", "1.5", "٣", " 1", "1" * 20):
             with expect_refusal("FIELD_VALUE"):
-                hand.query(cursor=bad)
-        assert hand.query_claims(cursor="1") == []
-        assert hand.query_claims(cursor="0") == []
-        assert hand.query_claims(cursor="9" * 18) == ["Alpha"]
+                client.query(cursor=bad)
+        assert client.query_claims(cursor="1") == []
+        assert client.query_claims(cursor="0") == []
+        assert client.query_claims(cursor="9" * 18) == ["Alpha"]
 
-    def test_k_is_kept_and_never_exceeded(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put_many([f"The common matter {number}" for number in range(MAX_K + 20)])
+    def test_k_limits_the_number_of_engrams(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put_many([f"The common matter {number}" for number in range(MAX_K + 20)])
         for k in (1, 12, MAX_K):
-            assert len(hand.query_claims("common", k=k)) == min(k, DEPTH)
-            assert len(hand.query_claims(k=k)) == k
+            assert len(client.query_claims("common", k=k)) == min(k, DEPTH)
+            assert len(client.query_claims(k=k)) == k
 
-    def test_a_budget_cuts_from_the_end_and_says_so(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put_many([f"The common matter {number}" for number in range(10)])
-        whole = hand.query("common", k=10)
-        size = len(msgspec.json.encode(whole))
-        assert hand.query("common", k=10, max_tokens=-(-size // 4)) == whole
+    def test_a_token_limit_cuts_from_the_end_and_reports_it(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put_many([f"The common matter {number}" for number in range(10)])
+        complete = client.query("common", k=10)
+        size = len(msgspec.json.encode(complete))
+        assert client.query("common", k=10, max_tokens=-(-size // 4)) == complete
         for tokens in range(20, size // 4, 97):
-            cut = hand.query("common", k=10, max_tokens=tokens)
+            cut = client.query("common", k=10, max_tokens=tokens)
             assert cut.truncated
-            assert cut.engrams == whole.engrams[: len(cut.engrams)]
+            assert cut.engrams == complete.engrams[: len(cut.engrams)]
             assert len(msgspec.json.encode(cut)) <= tokens * 4
         with expect_refusal("BUDGET_TOO_SMALL"):
-            hand.query("common", max_tokens=1)
+            client.query("common", max_tokens=1)
 
-    def test_hostile_keys_find_what_they_name_and_nothing_else(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
+    def test_hostile_keys_find_only_what_they_name(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
         keys = [
             "service:gateway", "р:ключ", "日本語", "ünï-cödé", "c++", "a+b+c", "*", "p:*", "r1:alpha", "kind=risk",
             "x" * 80, "NEAR", "AND", "naïve:é", "a.b.c", "path/to/file.py", "f(x)", "50%", "[a-z]", "~!@#$%^&",
             "back\\slash", "tokens:alpha", "{x}", "emoji🙂key", "ǅ", "ﬁne", "i̇stanbul", "a^b", "-alpha", "pending",
         ]  # fmt: skip
         for number, key in enumerate(keys):
-            hand.put(f"Matter number {number}", hash_keys=[key], kind="risk" if number % 2 else "fact")
+            client.put(f"Matter number {number}", hash_keys=[key], kind="risk" if number % 2 else "fact")
         for number, key in enumerate(keys):
             # A key that is nothing but signs is no key at all: the question is then for the newest.
-            assert f"Matter number {number}" in hand.query_claims(keys=[key], k=100), key
+            assert f"Matter number {number}" in client.query_claims(keys=[key], k=100), key
         for signs in ('"', "' OR 1=1 --", '" OR "', "tokens:*", "^", "NOT alpha", "(", "\\"):
-            hand.query(keys=[signs])
-            hand.query(signs)
+            client.query(keys=[signs])
+            client.query(signs)
 
-    def test_any_language_is_found_again(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
+    def test_claims_in_any_language_are_found(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
         for claim in ("Шлюз повторяет трижды", "网关重试三次", "La passerelle réessaie", "Η πύλη", "🙂 works"):
-            hand.put(claim)
-            assert claim in hand.query_claims(claim), claim
+            client.put(claim)
+            assert claim in client.query_claims(claim), claim
 
-    def test_the_same_question_gets_the_same_bytes(self, harness: Harness) -> None:
-        hand = GatewayClient(harness)
-        hand.put_many([f"The common matter {number % 7} of {number % 3}" for number in range(90)])
-        first = hand.try_call("query_engrams", q="common matter 3", k=50)
-        assert hand.try_call("query_engrams", q="common matter 3", k=50) == first
+    def test_the_same_query_gives_the_same_bytes(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.put_many([f"The common matter {number % 7} of {number % 3}" for number in range(90)])
+        first = client.try_call("query_engrams", q="common matter 3", k=50)
+        assert client.try_call("query_engrams", q="common matter 3", k=50) == first
