@@ -43,32 +43,31 @@ WORK_JOURNAL = "tuples.jsonl"
 DEFAULT_GOAL = "first run"
 CORTEX_LOG = "shared-cortex.log"
 MEMORY_CACHE = "memory-cache"
-"""What was worked out about memory stores; anyone may delete it."""
+"""Decoded lines of memory stores; it can be deleted at any time."""
 
 
 def init_project(
     start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
 ) -> Project:
-    """Make a project with an empty store, its keys and a first run.
+    """Create a project: an empty store, its keys and a first run.
 
-    A project that came with a checkout, and has no journal on this machine yet, gets its own; one whose making was cut
-    short is made whole.
+    A project that came with a checkout gets its journal on this machine; one that was only partly created is completed.
     """
     clock = clock or SystemClock()
-    before: ProjectExists | None = None
+    existing: ProjectExists | None = None
     try:
         project = create_project(start, new_ulid(clock.now(), randomness))
     except ProjectExists as refusal:
-        project, before = find_project(start), refusal
+        project, existing = find_project(start), refusal
     create_store(project.catalog, project=project.project_id, now_us=clock.now())
-    project = find_project(start)  # when two are making it at once, the journal says whose it became
+    project = find_project(start)  # decision 36: if two processes create it at once, the id in the journal counts
     exclude_from_git(project)
     TokenKey.load(settings.key_folder(project.project_id))
     run = new_ulid(clock.now(), randomness)
 
     def open_first_run(view: View) -> tuple[list[RunOpened], None]:
-        if before is not None and view.current_run() is not None:
-            raise before
+        if existing is not None and view.current_run() is not None:
+            raise existing
         return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
 
     store = SqliteStore(project.catalog, clock)
@@ -87,17 +86,17 @@ def open_project(
     randomness: Randomness = os.urandom,
     progress: Callable[[int, int], None] | None = None,
 ) -> Gateway:
-    """The gateway of the project a folder belongs to."""
-    project = _found(start)
+    """Open the project that a folder belongs to and return its gateway."""
+    project = _find_local_project(start)
     store = SqliteStore(project.catalog, clock or SystemClock(), progress)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
-        {name: GitRepository(place) for name, place in project.repositories.items()},
+        {name: GitRepository(folder) for name, folder in project.repositories.items()},
     )
-    shared = _shared(settings, clock or SystemClock(), randomness)
+    shared = _shared_stores(settings, clock or SystemClock(), randomness)
     project_files = ProjectFiles(project.root, repositories, project.catalog, _memory_stores(project, start))
-    tuple_space = _workbench(project, settings, clock or SystemClock(), project_files, store, progress)
-    shared.deliver(store)  # what a process that died had promoted and not delivered
+    tuple_space = _tuple_space(project, settings, clock or SystemClock(), project_files, store, progress)
+    shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
         store=store,
         evidence=_evidence(project, repositories, store, tuple_space),
@@ -111,7 +110,7 @@ def open_project(
     )
 
 
-def _workbench(
+def _tuple_space(
     project: Project,
     settings: Settings,
     clock: Clock,
@@ -154,7 +153,7 @@ def _workbench(
 def open_worker_dependencies(
     gateway: Gateway, settings: Settings, *, modules: Sequence[str] = (), clock: Clock | None = None
 ) -> WorkerDependencies:
-    """What workers of a project work with: the code in these modules, run in processes of their own."""
+    """Return what workers of a project need; these modules define the yools that their processes run."""
     from importlib import import_module
 
     from engrambus.evidence.receipts import ReceiptFolder
@@ -165,11 +164,11 @@ def open_worker_dependencies(
     for module in modules:
         import_module(module)
     clock = clock or SystemClock()
-    own = Quotas(cpu_quota_pct=settings.space().cpu_quota_pct)
+    from_environment = Quotas(cpu_quota_pct=settings.space().cpu_quota_pct)
 
     def quotas() -> tuple[Quotas, ...]:
         with gateway.store.read() as view:
-            return own, view.policy().guardrails.quotas
+            return from_environment, view.policy().guardrails.quotas
 
     root = gateway.project_files.root
     bodies = gateway.tuple_space.bodies
@@ -188,45 +187,46 @@ def open_worker_dependencies(
     )
 
 
-def open_gc_worker(gateway: Gateway, shop: WorkerDependencies) -> GcWorker:
-    """Who makes room beside a worker, when the disk is short of it and every night."""
+def open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWorker:
+    """Return what frees disk space beside a worker: when the disk is almost full, and every night."""
     from engrambus.space.work import GcWorker
 
     with gateway.store.read() as view:
         hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
-    return GcWorker(shop, run=run.run_id if run else "", hour=hour)
+    return GcWorker(dependencies, run=run.run_id if run else "", hour=hour)
 
 
 def find_project_damage(start: Path) -> list[Damage]:
-    """The first damage in each of a project's journals that has any."""
+    """Return the first damage in each of a project's journals; nothing for a sound one."""
     from engrambus.backends.sqlite import over_journals
     from engrambus.core.journal import find_damage
 
-    found = over_journals(_found(start).catalog, find_damage)
-    return [damage for damage in found if damage is not None]
+    damages = over_journals(_find_local_project(start).catalog, find_damage)
+    return [damage for damage in damages if damage is not None]
 
 
 def recover_project(start: Path, *, clock: Clock | None = None) -> list[Damage]:
-    """Set damaged journals aside and keep what is sound of them."""
+    """Set damaged journals aside, keep the sound beginning of each, and return what was damaged."""
     from engrambus.backends.sqlite import over_journals
     from engrambus.core.journal import set_damage_aside
 
-    now = (clock or SystemClock()).now()
-    found = over_journals(_found(start).catalog, lambda journal: set_damage_aside(journal, now))
-    return [damage for damage in found if damage is not None]
+    now_us = (clock or SystemClock()).now()
+    damages = over_journals(_find_local_project(start).catalog, lambda journal: set_damage_aside(journal, now_us))
+    return [damage for damage in damages if damage is not None]
 
 
-def _found(start: Path) -> Project:
+def _find_local_project(start: Path) -> Project:
+    """Return the project that a folder belongs to, if its journal is on this machine."""
     project = find_project(start)
     if not (project.catalog / JOURNAL).exists():
         raise ProjectNotFound(
             f"{project.catalog} names a project, but there is no journal of it on this machine.",
-            hint="Begin one: engrambus init.",
+            hint="Create one: engrambus init.",
         )
     return project
 
 
-def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedStores:
+def _shared_stores(settings: Settings, clock: Clock, randomness: Randomness) -> SharedStores:
     def opener(scope: str) -> Callable[[], Store]:
         def open_store() -> Store:
             folder = settings.shared_folder(scope)
@@ -240,7 +240,7 @@ def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedS
 
 
 def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
-    """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
+    """Return what opens memory stores: paths start at the project's root; for a person at the machine, at `start`."""
 
     def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
         from engrambus.backends.jsonl_stores import FileStores
@@ -262,16 +262,16 @@ def _evidence(
             urls = view.policy().urls
         return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
-    def of_work(ask: Callable[[WorkView], T]) -> T | None:
-        if not (project.catalog / WORK_JOURNAL).exists():  # nothing was ever done here, and asking shall not begin it
+    def read_work(read: Callable[[WorkView], T]) -> T | None:
+        if not (project.catalog / WORK_JOURNAL).exists():  # opening the tuple space would create it
             return None
         with tuple_space.space.store.read() as view:
-            return ask(view)
+            return read(view)
 
     def receipt(receipt_id: str) -> Receipt | None:
-        return of_work(lambda view: view.receipt(receipt_id))
+        return read_work(lambda view: view.receipt(receipt_id))
 
-    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: of_work(lambda view: view.purged_at_us(sha)))
+    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: read_work(lambda view: view.purged_at_us(sha)))
     # Factories, so that a call loads the resolvers of the pointers it meets and no others (decision 39).
     resolvers: dict[type[Any], Callable[[], Resolver[Any]]] = {
         pointers.RepoAddress: lambda: pointers.RepoResolver(repositories),

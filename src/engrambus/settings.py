@@ -1,4 +1,4 @@
-"""What the environment says, read once. Nothing else in the package looks at it."""
+"""Settings from the environment, read once. Nothing else in the package reads environment variables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Exports(msgspec.Struct, frozen=True, kw_only=True):
-    """Where OpenTelemetry is told to send what it gathers; its SDK reads the rest of its environment itself."""
+    """The exporters of OpenTelemetry; its SDK reads its other variables itself."""
 
     traces: str | None = None
-    """OTEL_TRACES_EXPORTER: `otlp`, `console`, or the name of another that is installed."""
+    """OTEL_TRACES_EXPORTER: `otlp`, `console`, or another that is installed."""
     metrics: str | None = None
     """OTEL_METRICS_EXPORTER: the same for metrics."""
     protocol: str | None = None
@@ -29,117 +29,117 @@ class Exports(msgspec.Struct, frozen=True, kw_only=True):
     """OTEL_SERVICE_NAME."""
 
     @classmethod
-    def from_environment(cls, given: Mapping[str, str]) -> Exports | None:
-        """What the environment asks for; none when it asks for nothing."""
-        if given.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    def from_environment(cls, environment: Mapping[str, str]) -> Exports | None:
+        """Return the exporters that the variables name; None if they name none."""
+        if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             return None
-        endpoint = given.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+        endpoint = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")
         chosen = {}
         for signal in ("traces", "metrics"):
-            named = given.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT") or endpoint
-            name = given.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip() or ("otlp" if named else "none")
+            named = environment.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT") or endpoint
+            name = environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip() or ("otlp" if named else "none")
             chosen[signal] = None if name == "none" else name
         if not any(chosen.values()):
             return None
-        protocol = given.get("OTEL_EXPORTER_OTLP_PROTOCOL") or None
-        return cls(**chosen, protocol=protocol, service=given.get("OTEL_SERVICE_NAME") or "engrambus")
+        protocol = environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or None
+        return cls(**chosen, protocol=protocol, service=environment.get("OTEL_SERVICE_NAME") or "engrambus")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How this process was told to behave."""
+    """The settings of this process."""
 
     url: str | None = None
-    """ENGRAMBUS_URL: speak to a gateway there instead of opening files."""
+    """ENGRAMBUS_URL: call the server there instead of opening the project's files."""
     token: str | None = None
-    """ENGRAMBUS_TOKEN: the bearer token to act under."""
+    """ENGRAMBUS_TOKEN: the token of the agent to act as."""
     run: str | None = None
     """ENGRAMBUS_RUN: the run to act in, for the local admin."""
     home: Path
-    """HOME: where clients keep what holds for all projects."""
+    """HOME: the folder where coding agents keep their configuration for all projects."""
     state_home: Path
-    """XDG_STATE_HOME: where keys are kept."""
+    """XDG_STATE_HOME: the folder of keys."""
     data_home: Path
-    """XDG_DATA_HOME: where the stores that projects share are kept."""
+    """XDG_DATA_HOME: the folder of the stores that projects share."""
     config_home: Path
-    """XDG_CONFIG_HOME: where some clients keep what holds for all projects."""
+    """XDG_CONFIG_HOME: the folder where some coding agents keep their configuration for all projects."""
     no_color: bool = False
-    """NO_COLOR: print without colours, on a terminal too."""
+    """NO_COLOR: print without colours, even on a terminal."""
     exports: Exports | None = None
-    """OTEL_*: where spans and metrics go; nowhere unless said."""
+    """OTEL_*: where spans and metrics are sent; None sends none."""
     environment: dict[str, str] = {}
-    """All of it: steps are given what their yools name, and nothing else of it."""
+    """All variables; a step gets only those that its yool names."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """The settings the environment gives."""
-        given = os.environ if environment is None else environment
-        home = Path(given.get("HOME") or _account_home())
+        """Return the settings of an environment, by default this process's own."""
+        environment = os.environ if environment is None else environment
+        home = Path(environment.get("HOME") or _account_home())
         return cls(
-            url=given.get("ENGRAMBUS_URL") or None,
-            token=given.get("ENGRAMBUS_TOKEN") or None,
-            run=given.get("ENGRAMBUS_RUN") or None,
+            url=environment.get("ENGRAMBUS_URL") or None,
+            token=environment.get("ENGRAMBUS_TOKEN") or None,
+            run=environment.get("ENGRAMBUS_RUN") or None,
             home=home,
-            config_home=_folder(given.get("XDG_CONFIG_HOME"), home / ".config"),
-            state_home=_folder(given.get("XDG_STATE_HOME"), home / ".local" / "state"),
-            data_home=_folder(given.get("XDG_DATA_HOME"), home / ".local" / "share"),
-            no_color=bool(given.get("NO_COLOR")),
-            exports=Exports.from_environment(given),
-            environment=dict(given),
+            config_home=_folder(environment.get("XDG_CONFIG_HOME"), home / ".config"),
+            state_home=_folder(environment.get("XDG_STATE_HOME"), home / ".local" / "state"),
+            data_home=_folder(environment.get("XDG_DATA_HOME"), home / ".local" / "share"),
+            no_color=bool(environment.get("NO_COLOR")),
+            exports=Exports.from_environment(environment),
+            environment=dict(environment),
         )
 
     @property
     def ci(self) -> bool:
-        """CI: whether a build is at work here, and no person."""
+        """CI: true if this process is part of an automated build."""
         return self.environment.get("CI", "").lower() in ("1", "true", "yes")
 
     def space(self) -> SpaceSettings:
-        """How the tuple space behaves: `YOOL_TUPLE_*`, with the published defaults."""
+        """Return the settings of the tuple space: `YOOL_TUPLE_*`, with the defaults of the specification."""
         from engrambus.space.tuples import STAMPED_FIELDS, SpaceSettings, check_lane
 
-        said: dict[str, Any] = {}
-        for name, field in _WHOLE.items():
-            if (text := self.environment.get(name)) is not None and field not in said:
-                said[field] = _whole(name, text)
+        values: dict[str, Any] = {}
+        for name, field in _INTEGERS.items():
+            if (text := self.environment.get(name)) is not None and field not in values:
+                values[field] = _integer(name, text)
         for name, field in _SECONDS.items():
             if (text := self.environment.get(name)) is not None:
-                said[field] = _seconds(name, text)
+                values[field] = _seconds(name, text)
         for name, field in _TEXTS.items():
             if text := self.environment.get(name):
-                said[field] = _text(name, text)
-        if (lane := said.get("alarm_lane")) is not None:
+                values[field] = _text(name, text)
+        if (lane := values.get("alarm_lane")) is not None:
             check_lane(lane, field="YOOL_TUPLE_ALARM_LANE")
         if listed := self.environment.get(_INDEXED):
-            paths = {each.strip() for each in _text(_INDEXED, listed).split(",")} - {""}
-            if said_elsewhere := sorted(paths & STAMPED_FIELDS):
+            paths = {path.strip() for path in _text(_INDEXED, listed).split(",")} - {""}
+            if stamped := sorted(paths & STAMPED_FIELDS):
                 raise FieldValue(
-                    f"{_INDEXED} names fields a tuple was created with; '{said_elsewhere[0]}' is none of them.",
+                    f"{_INDEXED} lists fields that a tuple is created with; '{stamped[0]}' is set later.",
                     field=_INDEXED,
-                    used=said_elsewhere[0],
+                    used=stamped[0],
                 )
-            said["indexed_fields"] = tuple(sorted(paths))
-        return SpaceSettings(**said)
+            values["indexed_fields"] = tuple(sorted(paths))
+        return SpaceSettings(**values)
 
     def key_folder(self, project: str) -> Path:
-        """Where a project's keys are kept, apart from its files."""
+        """Return the folder of a project's keys, which is outside the project."""
         return self.state_home / "engrambus" / project
 
     @property
     def vscode_home(self) -> Path:
-        """Where VS Code keeps what holds for all projects of an account."""
+        """The folder of VS Code's configuration for all projects."""
         application_support = self.home / "Library" / "Application Support"
         return (application_support if sys.platform == "darwin" else self.config_home) / "Code" / "User"
 
     @property
     def client_records(self) -> Path:
-        """Where it is noted what was put into clients' files."""
+        """The folder with records of what was written into coding agents' files."""
         return self.state_home / "engrambus" / "clients"
 
     def shared_folder(self, scope: str) -> Path:
-        """Where the store of a scope beyond the project is kept."""
+        """Return the folder of the store of a scope wider than the project."""
         return self.data_home / "engrambus" / scope
 
 
-_WHOLE = {
+_INTEGERS = {
     "YOOL_TUPLE_LANE_CONCURRENCY": "lane_concurrency",
     "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "max_lane_concurrency",
     "YOOL_MAX_LANE_CONCURRENCY": "max_lane_concurrency",
@@ -152,8 +152,8 @@ _WHOLE = {
 _SECONDS = {"YOOL_TUPLE_LEASE_SECONDS": "lease_us", "YOOL_TUPLE_BACKOFF_SECONDS": "backoff_us"}
 _TEXTS = {"YOOL_TUPLE_ALARM_LANE": "alarm_lane", "YOOL_TUPLE_CACHE_SALT": "cache_salt"}
 _INDEXED = "YOOL_TUPLE_INDEXED"
-_MOST = {"YOOL_TUPLE_CPU_QUOTA_PCT": 100, "YOOL_TUPLE_ALARM_PCT": 100}
-_MAY_BE_NONE = frozenset({"YOOL_TUPLE_MAX_RETRIES", "YOOL_TUPLE_ALARM_PCT"})
+_MAXIMA = {"YOOL_TUPLE_CPU_QUOTA_PCT": 100, "YOOL_TUPLE_ALARM_PCT": 100}
+_MAY_BE_ZERO = frozenset({"YOOL_TUPLE_MAX_RETRIES", "YOOL_TUPLE_ALARM_PCT"})
 
 
 MAX_DIGITS = 20
@@ -162,16 +162,16 @@ MAX_DIGITS = 20
 def _text(name: str, text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes of the environment that are no text
-        raise FieldValue(f"{name} is not a text.", field=name) from None
+    except UnicodeEncodeError:  # a variable may hold any bytes
+        raise FieldValue(f"{name} is not valid UTF-8 text.", field=name) from None
     return text
 
 
-def _whole(name: str, text: str) -> int:
-    least, most = 0 if name in _MAY_BE_NONE else 1, _MOST.get(name, 1_000_000_000)
+def _integer(name: str, text: str) -> int:
+    minimum, maximum = 0 if name in _MAY_BE_ZERO else 1, _MAXIMA.get(name, 1_000_000_000)
     digits = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
-    if not digits or not least <= int(text) <= most:
-        raise FieldValue(f"{name} is a whole number.", field=name, limit=f"{least}..{most}", used=text[:40])
+    if not digits or not minimum <= int(text) <= maximum:
+        raise FieldValue(f"{name} must be a whole number.", field=name, limit=f"{minimum}..{maximum}", used=text[:40])
     return int(text)
 
 
@@ -181,20 +181,20 @@ def _seconds(name: str, text: str) -> int:
     except ValueError:
         seconds = -1.0
     if not 0.001 <= seconds <= 86_400:
-        raise FieldValue(f"{name} is a number of seconds.", field=name, limit="0.001..86400", used=text[:40])
+        raise FieldValue(f"{name} must be a number of seconds.", field=name, limit="0.001..86400", used=text[:40])
     return round(seconds * 1_000_000)
 
 
-def _folder(given: str | None, default: Path) -> Path:
-    """A folder the XDG way: what is not absolute is ignored."""
-    return Path(given) if given and given.startswith("/") else default
+def _folder(path: str | None, default: Path) -> Path:
+    """Return the folder of an XDG variable; the XDG specification says to ignore a relative path."""
+    return Path(path) if path and path.startswith("/") else default
 
 
 def _account_home() -> str:
-    """The home of the account, where the environment names none, as under a service manager."""
+    """Return the account's home folder, for an environment without HOME, as under a service manager."""
     import pwd
 
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # an account that nobody entered, as in some containers
+    except KeyError:  # an account without an entry, as in some containers
         return "/"

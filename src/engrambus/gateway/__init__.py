@@ -1,4 +1,4 @@
-"""How a call enters: operations are declared and decoded, the caller identified, and one gateway runs them all."""
+"""The way into the product: operations are declared and decoded, callers identified, and one gateway runs all calls."""
 
 from typing import TYPE_CHECKING
 

@@ -19,7 +19,7 @@ MAX_QUOTED_NAME = 96
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edge knows about the caller."""
+    """The identity an edge has received, not yet checked."""
 
     token: str | None = None
     """A bearer token, when one was sent."""

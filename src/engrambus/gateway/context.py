@@ -96,7 +96,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             key, request = self.idempotency_key, self.request_digest
             if key is None or request is None or not remember:
                 return decide(view)
-            previous = view.remembered(self.caller.full_name, key)
+            previous = view.earlier_answer(self.caller.full_name, key)
             if previous is not None:
                 if previous.request != request:
                     raise IdempotencyConflict(field="Idempotency-Key", used=key)

@@ -1,4 +1,8 @@
-"""How an operation is declared: once, with everything an edge needs to offer it."""
+"""The declaration of an operation: given once, with everything that every edge needs to offer it.
+
+decision 3: HTTP routes with their OpenAPI, MCP tools, commands and SDK methods are all made from these declarations.
+`tools/generate.py` writes the tables that must be readable without loading the operations.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """How an operation is offered to agents as an MCP tool. An agent pays for every word of a tool's schema."""
+    """The form of an operation as an MCP tool. Decision 15: an agent pays for every word of a tool's schema."""
 
     hidden: tuple[str, ...] = ()
     """Fields that are accepted but not shown."""
@@ -83,77 +87,78 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only=True):
-    """One thing one can do."""
+    """One thing a caller can do: a function from a frozen request to a frozen response."""
 
     name: str
-    """The client's method, the MCP tool (with `less_` where the title says so) and the OpenAPI id."""
+    """The name of the SDK's method and the id in OpenAPI."""
     title: str
-    """The dotted name that specifications and people use."""
+    """The dotted name of the specifications: `less.put_engram`. Errors and hints use it, too."""
     summary: str
     """One sentence for users: the first paragraph of the function's docstring."""
     request: type[Request]
     response: type[Response]
     roles: frozenset[str]
-    """Who may call it."""
+    """The roles that may call it."""
     run: Callable[[Context, Request], Response]
     writes: bool
-    """Whether it can change anything."""
+    """True if it can change the store."""
     route: Route | None
     command: Command | None
     tool: Tool | None
     """Set if agents get it as an MCP tool."""
     absent_from: dict[str, str]
-    """Edges it does not appear on, each with the reason."""
+    """The edges that do not offer it, each with the reason."""
     details: str = ""
     """Further help for the command line: the rest of the docstring."""
     redacts: bool = False
-    """Whether secrets in the request are taken out by the operation instead of being refused."""
+    """True if the operation removes secrets from the request; otherwise the gateway refuses them."""
     resource: Resource | None = None
     """Set if MCP clients can read its answer at an address."""
     span: Span = "execute_tool"
     """Its name in OpenTelemetry's conventions for generative AI."""
     text_field: str | None = None
-    """The field that takes a whole body as text, for operations that read YAML or JSON of a form of their own."""
+    """The field that takes a whole HTTP body as text, for operations that parse YAML or JSON themselves."""
 
     @property
     def tool_name(self) -> str:
-        """Its name as an MCP tool: no dots, since clients refuse them."""
+        """Its name as an MCP tool: without dots, which clients refuse."""
         return self.title.replace(".", "_")
 
     @property
     def field_help(self) -> dict[str, str]:
-        """What each field of the request is."""
+        """The description of each field of the request."""
         hints = get_type_hints(self.request, include_extras=True)
         return {name: next(_descriptions(hint), "") for name, hint in hints.items()}
 
 
 def _descriptions(hint: Any) -> Iterator[str]:
-    """What is said of a type, outside first."""
-    for each in getattr(hint, "__metadata__", ()):
-        if isinstance(each, msgspec.Meta) and each.description:
-            yield each.description
+    """Yield the descriptions in a type hint, the outermost first."""
+    for annotation in getattr(hint, "__metadata__", ()):
+        if isinstance(annotation, msgspec.Meta) and annotation.description:
+            yield annotation.description
     for part in get_args(hint):
         yield from _descriptions(part)
 
 
 class Operations(Mapping[str, Operation[Any, Any]]):
-    """Operations by name; the module that declares one is loaded when it is asked for."""
+    """Operations by name. Decision 39: the module that declares one is imported when it is first looked up."""
 
-    def __init__(self, package: str, rooms: Mapping[str, str]) -> None:
+    def __init__(self, package: str, modules: Mapping[str, str]) -> None:
+        """`modules` maps each module of the package to the names of its operations, separated by spaces."""
         self._package = package
-        self._homes = {name: module for module, names in rooms.items() for name in names.split()}
+        self._modules = {name: module for module, names in modules.items() for name in names.split()}
 
     def __getitem__(self, name: str) -> Operation[Any, Any]:
-        home = self._homes[name]
+        module = self._modules[name]
         if name not in _DECLARED:
-            import_module(f"{self._package}.{home}")
+            import_module(f"{self._package}.{module}")
         return _DECLARED[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
+        return iter(self._modules)
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return len(self._modules)
 
 
 def declared_in(module: str) -> list[Operation[Any, Any]]:
@@ -163,7 +168,7 @@ def declared_in(module: str) -> list[Operation[Any, Any]]:
 
 
 _DECLARED: dict[str, Operation[Any, Any]] = {}
-"""The operations of the modules that are loaded."""
+"""The operations of the modules that have been imported."""
 
 
 def split_help(function: Callable[..., Any]) -> tuple[str, str]:
@@ -186,9 +191,9 @@ def operation(
     redacts: bool = False,
     text_field: str | None = None,
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
-    """Declare a function as an operation. Its types are the request and the response, its docstring the summary."""
+    """Declare a function as an operation. Its types are those of request and response, its docstring is the help."""
 
-    def declared(run: Callable[[Context, Request], Response]) -> Callable[[Context, Request], Response]:
+    def declare(run: Callable[[Context, Request], Response]) -> Callable[[Context, Request], Response]:
         hints = get_type_hints(run, localns={"Context": Any})
         parameters = [hint for name, hint in hints.items() if name != "return"]
         name = run.__name__
@@ -216,4 +221,4 @@ def operation(
         )
         return run
 
-    return declared
+    return declare

@@ -1,4 +1,4 @@
-"""From a stranger's JSON value to a request, or to a refusal that names the field."""
+"""Decoding: from a JSON value to a typed request, or to an error that names the field."""
 
 from __future__ import annotations
 
@@ -13,59 +13,66 @@ from engrambus.errors import FieldMissing, FieldRefusal, FieldType, FieldUnknown
 
 T = TypeVar("T")
 
+MAX_FIELD_NAME = 80
+"""Characters of an unknown field's name that an error repeats."""
+MAX_PATH = 120
+"""Characters of the path of a field that an error repeats."""
 _LIMIT = re.compile(r"[<>]= ([0-9]+)\Z")
 
 
 def to_request(value: Any, kind: type[T], *, lax: bool = False) -> T:
-    """The request a JSON value says; `lax` reads numbers and booleans from text, for query strings."""
+    """Convert a JSON value to a request; `lax` reads numbers and booleans from text, for query strings."""
     try:
         return msgspec.convert(value, kind, strict=not lax)
     except msgspec.ValidationError as problem:
-        raise _refusal(str(problem), kind) from None
+        raise _field_error(str(problem), kind) from None
 
 
-def _refusal(message: str, kind: type) -> FieldRefusal:
-    said, _, path = message.partition(" - at `")
-    where = path.removesuffix("`").removeprefix("$").removeprefix(".")
-    named = said.split("`")
-    if "unknown field" in said:
-        known = [
+def _field_error(message: str, kind: type) -> FieldRefusal:
+    """Translate msgspec's message, which is the only place where it names the field and the limit."""
+    text, _, place = message.partition(" - at `")
+    path = place.removesuffix("`").removeprefix("$").removeprefix(".")
+    quoted = text.split("`")
+    if "unknown field" in text:
+        allowed = [
             field.encode_name
-            for each in _expected(kind, where)
-            if isinstance(each, inspect.StructType)
-            for field in each.fields
+            for expected in _types_at(kind, path)
+            if isinstance(expected, inspect.StructType)
+            for field in expected.fields
         ]
-        detail = f"The field '{named[1][:80]}' is not known here."
-        return FieldUnknown(detail, field=_join(where, named[1]), limit=", ".join(known) or None)
-    if "missing required field" in said:
-        return FieldMissing(f"The field '{named[1]}' is required.", field=_join(where, named[1]))
-    if ", got" in said:
-        return FieldType(f"{said}.", field=where or None)
-    choices = [str(value) for each in _expected(kind, where) for value in getattr(each, "values", ())]
-    number = _LIMIT.search(said)
+        detail = f"The field '{quoted[1][:MAX_FIELD_NAME]}' is not known here."
+        return FieldUnknown(detail, field=_join(path, quoted[1]), limit=", ".join(allowed) or None)
+    if "missing required field" in text:
+        return FieldMissing(f"The field '{quoted[1]}' is required.", field=_join(path, quoted[1]))
+    if ", got" in text:
+        return FieldType(f"{text}.", field=path or None)
+    choices = [str(value) for expected in _types_at(kind, path) for value in getattr(expected, "values", ())]
+    number = _LIMIT.search(text)
     limit = int(number[1]) if number else ", ".join(choices) or None
-    return FieldValue(f"{said}.", field=where or None, limit=limit)
+    return FieldValue(f"{text}.", field=path or None, limit=limit)
 
 
-def _expected(kind: type, where: str) -> list[inspect.Type]:
-    """What may stand at a place of a request, as in `payload[...].yool`; nothing when the place cannot be found."""
-    types = list(_each([inspect.type_info(kind)]))
-    for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", where):
-        types = list(_each(inner for outer in types for inner in _inside(outer, step)))
+def _types_at(kind: type, path: str) -> list[inspect.Type]:
+    """Return the types allowed at a path of a request, such as `payload[...].yool`; none if there is no such path."""
+    types = list(_without_unions([inspect.type_info(kind)]))
+    for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", path):
+        types = list(_without_unions(inner for outer in types for inner in _inside(outer, step)))
     return types
 
 
-def _each(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    for one in types:
-        if isinstance(one, inspect.UnionType):
-            yield from _each(one.types)
-        elif isinstance(one, inspect.Metadata):
-            yield from _each([one.type])
+def _without_unions(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    """Yield the types, each member of a union by itself and without annotations."""
+    for member in types:
+        if isinstance(member, inspect.UnionType):
+            yield from _without_unions(member.types)
+        elif isinstance(member, inspect.Metadata):
+            yield from _without_unions([member.type])
         else:
-            yield one
+            yield member
 
 
 def _inside(outer: inspect.Type, step: str) -> Iterator[inspect.Type]:
+    """Yield the types one step further down: a field of a struct, or an item of a mapping or a list."""
     if isinstance(outer, inspect.StructType):
         yield from (field.type for field in outer.fields if field.encode_name == step)
     elif isinstance(outer, inspect.DictType):
@@ -74,5 +81,5 @@ def _inside(outer: inspect.Type, step: str) -> Iterator[inspect.Type]:
         yield outer.item_type
 
 
-def _join(where: str, name: str) -> str:
-    return f"{where}.{name}"[:120] if where else name[:120]
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}"[:MAX_PATH] if path else name[:MAX_PATH]

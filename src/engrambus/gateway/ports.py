@@ -1,8 +1,8 @@
 """The store an operation works on: reads as of one moment, and one way to change anything.
 
-A change is a function: it is called with a view of the store under the write lock and returns what happened (facts) and
-what to answer. The back end writes the facts as one line of the journal, syncs it, and only then lets the answer out.
-A function that raises changes nothing.
+A change is a function (decision 1). It is called with a view of the store under the write lock, and returns facts and
+an answer. The back end writes the facts as one line of the journal, and syncs it before it returns the answer. A
+function that raises changes nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was answered under an idempotency key."""
+class EarlierAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to an earlier request with the same idempotency key."""
 
     request: str
     """The digest of the request."""
@@ -38,7 +38,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="request.answered", tag_field="fact"):
-    """A request with an idempotency key was carried out."""
+    """The fact that a request with an idempotency key was answered."""
 
     caller: str
     key: str
@@ -47,7 +47,7 @@ class RequestAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="request.an
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a store holds."""
+    """The size of a store."""
 
     commits: int
     journal_bytes: int
@@ -64,7 +64,7 @@ class View(
 
     @property
     def as_of(self) -> int:
-        """The moment, by the project's clock: never earlier than the last commit."""
+        """The time of the view by the project's clock, in microseconds: never before the last commit."""
         ...
 
     def policy(self) -> Policy:
@@ -72,15 +72,15 @@ class View(
         ...
 
     def runs(self, *, limit: int) -> list[Run]:
-        """The runs opened last, newest first."""
+        """Return the newest runs, newest first."""
         ...
 
-    def remembered(self, caller: str, key: str) -> Remembered | None:
-        """The answer once given to this caller under this idempotency key."""
+    def earlier_answer(self, caller: str, key: str) -> EarlierAnswer | None:
+        """Return the answer this caller already got under this idempotency key."""
         ...
 
     def counts(self) -> Counts:
-        """How much there is."""
+        """Return the size of the store."""
         ...
 
 
@@ -88,26 +88,26 @@ Decide = Callable[[View], tuple[Sequence[Any], T]]
 
 
 class CortexFiles(Protocol):
-    """Where the episodic store and the log of the shared cortex are written."""
+    """The files of the shared cortex: the store of episodes, and a log."""
 
     def note(self, line: str) -> None:
         """Add a line to the log."""
         ...
 
     def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
-        """Write what is remembered and not yet in the store."""
+        """Append the episodes that the file does not have yet."""
         ...
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something `verify` found wrong."""
+    """One thing that `verify` found wrong, and where."""
 
     what: str
     where: str
 
 
 class Store(Protocol):
-    """Everything one project knows."""
+    """The store of one project, or of one shared scope."""
 
     @property
     def project(self) -> str:
@@ -115,33 +115,31 @@ class Store(Protocol):
         ...
 
     def read(self) -> AbstractContextManager[View]:
-        """The store as of now."""
+        """Open a view of the store as of now."""
         ...
 
     def commit(self, decide: Decide[T]) -> T:
-        """Change the store; returns once the change is on the disk."""
+        """Change the store; return once the change is on the disk."""
         ...
 
     def last_line(self) -> int:
-        """The number of the last line committed by anyone; cheap to ask when nothing is new."""
+        """Return the number of the last line committed by any process; cheap when nothing is new."""
         ...
 
     def lines_after(self, seq: int, limit: int) -> list[Line]:
-        """The committed lines of the journal that follow the line of that number, oldest first."""
+        """Return the committed lines of the journal after the line of that number, oldest first."""
         ...
 
     def watch(self, committed: Callable[[], None]) -> None:
-        """Have a function called after every commit this process makes; it must be quick and must not raise."""
+        """Call a function after every commit of this process; it must be quick and must not raise."""
         ...
 
     def verify(self) -> list[Finding]:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        """Recompute every checksum, and compare the index with a rebuild from the journal."""
         ...
 
     def rebuild(self) -> None:
-        """Make the index anew from the journal."""
+        """Rebuild the index from the journal."""
         ...
 
-    def close(self) -> None:
-        """Let go of every file."""
-        ...
+    def close(self) -> None: ...

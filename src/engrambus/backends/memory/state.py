@@ -10,7 +10,7 @@ import msgspec
 from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US, MINUTE_US, Fact, mail_of
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import parse_time
-from engrambus.gateway.ports import Counts, Remembered, RequestAnswered, View
+from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
@@ -91,7 +91,7 @@ class KnowledgeState:
         self.rejections: dict[tuple[str, str, str], str] = {}
         self.budgets: dict[tuple[str, str], ChildBudgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
-        self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
+        self.answers: dict[tuple[str, str], tuple[int, EarlierAnswer]] = {}
         self.cortex = CortexState()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.counted_turns: dict[tuple[str, str], int] = {}
@@ -177,8 +177,8 @@ class KnowledgeState:
                     Brief(version=fact.version, made_us=at_us, lines=fact.lines)
                 )
             case RequestAnswered():
-                answer = Remembered(request=fact.request, answer=bytes(fact.answer))
-                self.remembered[fact.caller, fact.key] = (at_us, answer)
+                answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
+                self.answers[fact.caller, fact.key] = (at_us, answer)
 
     def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> View:
         """Return a view of the state as of a moment."""
@@ -308,8 +308,8 @@ class MemoryView(MemoryCortex):
     def outbox(self) -> list[StoredEngram]:
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]
 
-    def remembered(self, caller: str, key: str) -> Remembered | None:
-        at_us, answer = self._state.remembered.get((caller, key), (0, None))
+    def earlier_answer(self, caller: str, key: str) -> EarlierAnswer | None:
+        at_us, answer = self._state.answers.get((caller, key), (0, None))
         return answer if at_us + IDEMPOTENCY_WINDOW_US > self._as_of else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:

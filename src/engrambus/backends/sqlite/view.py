@@ -20,7 +20,7 @@ from engrambus.backends.sqlite.projection import (
     turn_from_row,
 )
 from engrambus.backends.sqlite.queries import queries
-from engrambus.gateway.ports import Counts, Remembered
+from engrambus.gateway.ports import Counts, EarlierAnswer
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import EVERYTHING, Engram, StoredEngram, Traits, kind_key
@@ -141,9 +141,9 @@ class SqliteView(SqliteCortex):
     def outbox(self) -> list[StoredEngram]:
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]
 
-    def remembered(self, caller: str, key: str) -> Remembered | None:
+    def earlier_answer(self, caller: str, key: str) -> EarlierAnswer | None:
         row = self._row("recorded_answer", caller, key, self._as_of - IDEMPOTENCY_WINDOW_US)
-        return Remembered(request=row[0], answer=row[1]) if row else None
+        return EarlierAnswer(request=row[0], answer=row[1]) if row else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
         row = self._row("grant", run_id, grant_id)
