@@ -1,4 +1,4 @@
-"""A desk to run commands at."""
+"""Fixtures of the command-line tests, used here too."""
 
 from __future__ import annotations
 

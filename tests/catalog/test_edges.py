@@ -1,4 +1,4 @@
-"""The catalog on every edge: the same answers, the same refusals, and nothing that changes it from afar."""
+"""The catalog on every edge: the same answers and errors everywhere, and no way to change it remotely."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.space.catalog import Catalog, read_catalog, write_catalog
 from mcp import Client, StdioServerParameters
-from tests.catalog.test_agents import PRINTED
-from tests.catalog.test_names import entry
+from tests.catalog.test_agents_file import PRINTED
+from tests.catalog.test_names import make_entry
 from tests.cli.runner import Desk
 from tests.http.running_server import run_server
 from tests.projects import Repository
@@ -30,45 +30,45 @@ SOURCE = str(Path(engrambus.__file__).parents[1])
 
 @pytest.fixture
 def declared(desk: Desk) -> Desk:
-    """A project whose AGENTS.md is the printed one, of two stacks."""
+    """Set up a project of two stacks with the AGENTS.md of the specification."""
     (desk.path / "AGENTS.md").write_text(PRINTED)
     for name in ("pyproject.toml", "go.mod"):
         (desk.path / name).touch()
     return desk
 
 
-def test_a_build_prints_what_the_specification_prints(declared: Desk) -> None:  # YT-03
-    said = declared.ok("catalog", "build")
+def test_a_build_prints_what_the_specification_shows(declared: Desk) -> None:  # YT-03
+    result = declared.ok("catalog", "build")
     size = (declared.path / ".catalog/capabilities.json").stat().st_size
-    assert said.out.splitlines() == [
+    assert result.out.splitlines() == [
         "[build] parsed 2 agents from AGENTS.md",
         "[build] hashing yools ... 4/4",
         "[build] inserting into HAMT ... done",
         f"[build] wrote .catalog/capabilities.json ({size / 1024:.1f} KB)",
         "[build] popcount root: 4/32",
     ]
-    held = read_catalog(declared.path / ".catalog/capabilities.json")
-    assert [each.full_name for each in held] == [
+    catalog = read_catalog(declared.path / ".catalog/capabilities.json")
+    assert [entry.full_name for entry in catalog] == [
         "agent.dev.go.v1",
         "agent.dev.python.v1",
         "agent.lint.go.v1",
         "agent.lint.python.v1",
     ]
-    told = declared.ok("catalog", "build", "--stack", "dotnet", "--json", at=declared.path / "src").json
-    assert (told["yools"], told["stacks"]) == (2, ["dotnet"])
-    assert [flaw["rule"] for flaw in told["flaws"]] == ["gone"] * 4
+    answer = declared.ok("catalog", "build", "--stack", "dotnet", "--json", at=declared.path / "src").json
+    assert (answer["yools"], answer["stacks"]) == (2, ["dotnet"])
+    assert [flaw["rule"] for flaw in answer["flaws"]] == ["gone"] * 4
 
 
-def test_a_build_takes_the_yools_of_code_the_operator_names(declared: Desk, tmp_path: Path) -> None:  # YT-03
+def test_a_build_includes_yools_of_imported_modules(declared: Desk, tmp_path: Path) -> None:  # YT-03
     (declared.path / "yools_for_this_test.py").write_text(
         "from engrambus.space.catalog import yool\n"
         "yool('net.fetch', lane='net', effect='reads', about='Fetches')(['curl', '${url}'])\n"
     )
     output = tmp_path / "out" / "capabilities.json"
-    said = declared.ok("catalog", "build", "--import", "yools_for_this_test", "--output", str(output))
-    assert "[build] took 1 yool from yools_for_this_test" in said.out
+    result = declared.ok("catalog", "build", "--import", "yools_for_this_test", "--output", str(output))
+    assert "[build] took 1 yool from yools_for_this_test" in result.out
     assert read_catalog(output).lookup("net.fetch").contract.effect == "reads"
-    assert "curl" not in output.read_text(), "a command never reaches the file"
+    assert "curl" not in output.read_text(), "commands are never written to the file"
     assert not (declared.path / ".catalog/capabilities.json").exists()
     unknown = declared.run("catalog", "build", "--import", "no_such_module")
     assert (unknown.code, "no_such_module" in unknown.err) == (2, True)
@@ -85,25 +85,25 @@ BROKEN = {
 @pytest.mark.parametrize(
     "command", [("catalog", "build"), ("worker", "--lane", "build", "--until-empty")], ids=" ".join
 )
-@pytest.mark.parametrize("how", BROKEN)
-def test_what_goes_wrong_in_a_named_module_is_told_with_its_line(  # YT-03 # YT-06
-    declared: Desk, command: tuple[str, ...], how: str
+@pytest.mark.parametrize("fault", BROKEN)
+def test_an_error_in_an_imported_module_is_reported_with_its_line(  # YT-03 # YT-06
+    declared: Desk, command: tuple[str, ...], fault: str
 ) -> None:
-    name = f"broken_{how}_{command[0]}"
-    text, told = BROKEN[how]
+    name = f"broken_{fault}_{command[0]}"
+    text, message = BROKEN[fault]
     (declared.path / f"{name}.py").write_text(text)
-    said = declared.run(*command, "--import", name)
-    assert said.code == 2
-    shown = "".join(said.err.split("\n"))
-    assert f"'{name}' cannot be imported" in shown
-    assert told in shown
+    result = declared.run(*command, "--import", name)
+    assert result.code == 2
+    printed = "".join(result.err.split("\n"))
+    assert f"'{name}' cannot be imported" in printed
+    assert message in printed
 
 
 @pytest.mark.parametrize(
     "command", [("catalog", "build"), ("worker", "--lane", "build", "--until-empty")], ids=" ".join
 )
-def test_a_yool_that_cannot_be_one_is_told_with_its_module(declared: Desk, command: tuple[str, ...]) -> None:  # YT-03
-    name = f"unlike_any_{command[0]}"
+def test_an_invalid_yool_is_reported_with_its_module(declared: Desk, command: tuple[str, ...]) -> None:  # YT-03
+    name = f"invalid_yool_{command[0]}"
     (declared.path / f"{name}.py").write_text("from engrambus import yool\n\nyool('net.x', lane='net', inputs='a')\n")
     problem = declared.run(*command, "--import", name, "--json").problem
     assert (problem["code"], problem["field"]) == ("YOOL_CONTRACT", "inputs")
@@ -112,43 +112,43 @@ def test_a_yool_that_cannot_be_one_is_told_with_its_module(declared: Desk, comma
 
 
 @pytest.mark.parametrize("name", ["", ".yools"])
-def test_only_full_names_name_a_module(declared: Desk, name: str) -> None:  # YT-03
+def test_modules_are_named_by_full_names_only(declared: Desk, name: str) -> None:  # YT-03
     for command in (("catalog", "build"), ("worker", "--lane", "build", "--until-empty")):
-        said = declared.run(*command, "--import", name)
-        assert (said.code, f"'{name}' is not the full name of a module" in said.err) == (2, True)
+        result = declared.run(*command, "--import", name)
+        assert (result.code, f"'{name}' is not the full name of a module" in result.err) == (2, True)
 
 
-def test_a_build_is_the_way_out_of_a_damaged_file(declared: Desk) -> None:  # YT-03
+def test_a_build_replaces_a_damaged_file(declared: Desk) -> None:  # YT-03
     file = declared.path / ".catalog/capabilities.json"
     declared.ok("catalog", "build")
-    whole = file.read_bytes()
-    file.write_bytes(b"<<<<<<< ours\n" + whole)
+    original = file.read_bytes()
+    file.write_bytes(b"<<<<<<< ours\n" + original)
     broken = declared.run("catalog", "list", "--json").problem
     assert (broken["code"], "engrambus catalog build" in broken["hint"]) == ("CATALOG_FILE", True)
-    said = declared.ok("catalog", "build")
-    assert "warning: The last build could not be read" in said.err
-    assert "line 1" in said.err
-    assert file.read_bytes() == whole
+    result = declared.ok("catalog", "build")
+    assert "warning: The last build could not be read" in result.err
+    assert "line 1" in result.err
+    assert file.read_bytes() == original
 
 
-def test_a_catalog_has_one_root(declared: Desk) -> None:  # YT-02
+def test_build_list_and_file_have_the_same_root(declared: Desk) -> None:  # YT-02
     built = declared.ok("catalog", "build", "--json").json["root"]
     assert declared.ok("catalog", "list", "--json").json["root"] == built
     assert read_catalog(declared.path / ".catalog/capabilities.json").root == built
 
 
-def test_the_agents_of_the_worktree_one_stands_in_are_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
+def test_the_agents_file_of_the_current_worktree_is_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
     linked = tmp_path / "linked"
     subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=declared.path, check=True, capture_output=True)
     (linked / "AGENTS.md").write_text(PRINTED.replace("${stack}", "here"))
     (linked / "deep").mkdir()
-    said = declared.ok("catalog", "build", at=linked / "deep")
-    assert said.out.startswith(f"[build] parsed 2 agents from {linked / 'AGENTS.md'}\n")
-    held = read_catalog(declared.path / ".catalog/capabilities.json")
-    assert held.names() == ["agent.dev.here", "agent.lint.here"]
+    result = declared.ok("catalog", "build", at=linked / "deep")
+    assert result.out.startswith(f"[build] parsed 2 agents from {linked / 'AGENTS.md'}\n")
+    catalog = read_catalog(declared.path / ".catalog/capabilities.json")
+    assert catalog.names() == ["agent.dev.here", "agent.lint.here"]
 
 
-def test_the_agents_of_a_submodule_are_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
+def test_the_agents_file_of_a_submodule_is_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
     outer = tmp_path / "outer"
     outer.mkdir()
     for words in (("init", "-q"), ("submodule", "add", "-q", str(declared.path), "inner")):
@@ -158,17 +158,17 @@ def test_the_agents_of_a_submodule_are_read(declared: Desk, tmp_path: Path) -> N
     (inner / "AGENTS.md").write_text(PRINTED)
     (inner / "Cargo.toml").touch()
     declared.ok("init", at=inner)
-    said = declared.ok("catalog", "build", at=inner)
-    assert said.out.startswith("[build] parsed 2 agents from AGENTS.md\n")
+    result = declared.ok("catalog", "build", at=inner)
+    assert result.out.startswith("[build] parsed 2 agents from AGENTS.md\n")
     assert "agent.dev.rust.v1" in declared.ok("catalog", "list", at=inner).out
     (inner / "yools_of_a_submodule.py").write_text(
         "from engrambus import yool\nyool('fs.where.here', lane='build', cached=False)(['pwd'])\n"
     )
     declared.ok("catalog", "build", "--import", "yools_of_a_submodule", at=inner)
     declared.ok("out", "--lane", "own", "--yool", "catalog.lookup", "--arg", "name=fs.where.here", at=inner)
-    told = declared.ok("worker", "--lane", "own", "--until-empty", at=inner)
-    assert "catalog.lookup.v1" in told.out
-    assert "MISS exec" in told.out, "the catalog is found where a submodule keeps it"
+    result = declared.ok("worker", "--lane", "own", "--until-empty", at=inner)
+    assert "catalog.lookup.v1" in result.out
+    assert "MISS exec" in result.out, "the catalog of a submodule is found"
     declared.ok("out", "--lane", "build", "--yool", "fs.where.here", at=inner)
     worker = ("worker", "--lane", "build", "--until-empty", "--import", "yools_of_a_submodule")
     declared.ok(*worker, at=inner)
@@ -176,15 +176,15 @@ def test_the_agents_of_a_submodule_are_read(declared: Desk, tmp_path: Path) -> N
     [step, *_] = done["tuple"]["receipts"]
     body = declared.ok("receipt", "get", step, "--json", at=inner).json["receipt"]["stdout_sha"]
     digits = body.removeprefix("sha256:")
-    kept = outer / ".git/modules/inner/.catalog/cas" / digits[:2] / digits[2:]
-    assert kept.read_text() == f"{inner}\n"
+    stored = outer / ".git/modules/inner/.catalog/cas" / digits[:2] / digits[2:]
+    assert stored.read_text() == f"{inner}\n"
 
 
-def test_looking_up_and_listing_from_the_command_line(declared: Desk) -> None:  # YT-01
+def test_lookup_and_list_on_the_command_line(declared: Desk) -> None:  # YT-01
     declared.ok("catalog", "build")
-    shown = declared.ok("catalog", "lookup", "agent.dev.python").out
-    assert shown.startswith("agent.dev.python.v1  implements code from spec\n")
-    assert "budget_usd     0.5\n" in shown
+    printed = declared.ok("catalog", "lookup", "agent.dev.python").out
+    assert printed.startswith("agent.dev.python.v1  implements code from spec\n")
+    assert "budget_usd     0.5\n" in printed
     listed = declared.ok("catalog", "list", "--lane", "build").out
     assert listed.count("agent.") == 4
     assert "catalog.lookup" in declared.ok("catalog", "list").out
@@ -193,7 +193,7 @@ def test_looking_up_and_listing_from_the_command_line(declared: Desk) -> None:  
     assert declared.run("catalog", "lookup", "Agent", "--json").problem["code"] == "YOOL_NAME"
 
 
-def test_lint_and_diff_tell_what_a_build_would_break(declared: Desk) -> None:  # YT-01
+def test_lint_and_diff_show_what_a_build_would_break(declared: Desk) -> None:  # YT-01
     assert declared.ok("catalog", "lint").out == "All names follow the rules.\n"
     declared.ok("catalog", "build")
     assert declared.ok("catalog", "diff").out == "They are the same.\n"
@@ -206,18 +206,18 @@ def test_lint_and_diff_tell_what_a_build_would_break(declared: Desk) -> None:  #
     assert linted.code == 1
     assert [flaw["rule"] for flaw in linted.json["flaws"]] == ["several-verbs", "several-verbs", "gone", "gone"]
     assert linted.json["flaws"][0]["line"] == 15
-    shown = declared.ok("catalog", "diff").out
-    assert "- agent.lint.go.v1  build\n" in shown
-    assert "+ agent.lint_and_test.go.v1  build\n" in shown
-    assert '"cpu_quota_pct": 60' in shown
+    printed = declared.ok("catalog", "diff").out
+    assert "- agent.lint.go.v1  build\n" in printed
+    assert "+ agent.lint_and_test.go.v1  build\n" in printed
+    assert '"cpu_quota_pct": 60' in printed
     declared.ok("catalog", "build")
-    told = declared.ok("catalog", "diff", str(old), "--json").json
-    assert told["changed"] == ["agent.dev.go.v1", "agent.dev.python.v1"]
+    answer = declared.ok("catalog", "diff", str(old), "--json").json
+    assert answer["changed"] == ["agent.dev.go.v1", "agent.dev.python.v1"]
     assert declared.ok("catalog", "diff", str(old), "--new", str(old)).out == "They are the same.\n"
     assert declared.run("catalog", "diff", "--new", str(old)).code == 2
 
 
-def test_faults_of_the_files_are_told_with_field_and_line(declared: Desk) -> None:  # YT-03
+def test_errors_in_files_are_reported_with_field_and_line(declared: Desk) -> None:  # YT-03
     (declared.path / "AGENTS.md").write_text(PRINTED + "- command: rm\n")
     problem = declared.run("catalog", "build", "--json").problem
     assert (problem["code"], problem["field"], problem["line"]) == ("COMMAND_DECLARED", "command", 24)
@@ -235,19 +235,21 @@ def test_faults_of_the_files_are_told_with_field_and_line(declared: Desk) -> Non
 
 @pytest.fixture
 def stocked(gateway: Gateway, repository: Repository) -> Gateway:
-    """A project with two versions of one yool, and many of another lane."""
-    many = [entry(f"op.jira.fetch{number}") for number in range(250)]
-    held = Catalog([entry("agent.lint.ruff.v1"), entry("agent.lint.ruff.v2", about="Enforces style"), *many])
-    write_catalog(repository.path / ".catalog" / "capabilities.json", held)
+    """Set up a project with two versions of one yool, and many other yools."""
+    many = [make_entry(f"op.jira.fetch{number}") for number in range(250)]
+    catalog = Catalog(
+        [make_entry("agent.lint.ruff.v1"), make_entry("agent.lint.ruff.v2", about="Enforces style"), *many]
+    )
+    write_catalog(repository.path / ".catalog" / "capabilities.json", catalog)
     return gateway
 
 
-def test_http_serves_names_and_lanes(stocked: Gateway, repository: Repository) -> None:  # YT-01
+def test_http_serves_lookups_and_lists(stocked: Gateway, repository: Repository) -> None:  # YT-01
     with run_server(stocked, repository) as bus:
         agent = bus.add("coder")
-        found = bus.call("GET", "/catalog/agent.lint.ruff", token=agent)
-        assert found.json["yool_id"] == "agent.lint.ruff.v2"
-        assert found.json["versions"] == [1, 2]
+        answer = bus.call("GET", "/catalog/agent.lint.ruff", token=agent)
+        assert answer.json["yool_id"] == "agent.lint.ruff.v2"
+        assert answer.json["versions"] == [1, 2]
         assert bus.call("GET", "/catalog/agent.lint.ruff.v1").json["yool_id"] == "agent.lint.ruff.v1"
         missing = bus.call("GET", "/catalog/agent.lint.rufff")
         assert (missing.status, missing.code) == (404, "YOOL_NOT_FOUND")
@@ -260,44 +262,44 @@ def test_http_serves_names_and_lanes(stocked: Gateway, repository: Repository) -
         ]
         assert bus.call("GET", "/catalog?lane=nowhere").json["yools"] == []
         assert bus.call("GET", "/catalog?lane=NO").code == "LANE_NAME"
-        for method in ("POST", "DELETE"):  # a catalog is not changed from afar
+        for method in ("POST", "DELETE"):  # a catalog cannot be changed remotely
             assert bus.call(method, "/catalog/agent.lint.ruff", {}).status == 405
             assert bus.call(method, "/catalog", {}).status == 405
 
 
 def test_a_long_list_is_paged_without_gaps(stocked: Gateway) -> None:  # YT-02
     bus = Bus(stocked, LOCAL_ADMIN)
-    seen: list[str] = []
+    names: list[str] = []
     cursor: str | None = None
     while True:
         page = bus.catalog_list_by_lane(lane="build", cursor=cursor)
         assert len(page.yools) <= 100
-        seen += [row.yool_id for row in page.yools]
+        names += [row.yool_id for row in page.yools]
         if page.cursor is None:
             break
         cursor = page.cursor
-    assert len(seen) == len(set(seen)) == 252
+    assert len(names) == len(set(names)) == 252
     assert bus.catalog_list_by_lane(lane="build", cursor="zzz.last").yools == []
-    with pytest.raises(YoolName) as odd:
+    with pytest.raises(YoolName) as invalid:
         bus.catalog_list_by_lane(cursor="5")
-    assert odd.value.field == "cursor"
+    assert invalid.value.field == "cursor"
     assert bus.catalog_lookup("agent.lint.ruff").about == "Enforces style"
     with pytest.raises(YoolNotFound) as refused:
         bus.catalog_lookup("agent.lint.ruf")
     assert refused.value.nearest == ("agent.lint.ruff",)
 
 
-def test_agents_look_names_up_over_mcp(stocked: Gateway, repository: Repository) -> None:  # YT-15
+def test_agents_look_up_yools_over_mcp(stocked: Gateway, repository: Repository) -> None:  # YT-15
     async def talk() -> None:
         environment = {"HOME": str(repository.path.parent / "home"), "PYTHONPATH": SOURCE}
         command = ["-c", "from engrambus.edges.cli import main; main()", "mcp", "--project", str(repository.path)]
         server = StdioServerParameters(command=sys.executable, args=command, env=environment)
         async with Client(server) as client:
             with anyio.fail_after(30):
-                found = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruff"})
+                answer = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruff"})
                 listed = await client.call_tool("catalog_list_by_lane", {"lane": "catalog"})
                 missing = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruf"})
-        assert found.structured_content["yool_id"] == "agent.lint.ruff.v2"
+        assert answer.structured_content["yool_id"] == "agent.lint.ruff.v2"
         assert len(listed.structured_content["yools"]) == 3
         assert missing.is_error
         assert missing.structured_content["nearest"] == ["agent.lint.ruff"]
@@ -305,18 +307,18 @@ def test_agents_look_names_up_over_mcp(stocked: Gateway, repository: Repository)
     anyio.run(talk)
 
 
-def test_the_two_tools_cost_an_agent_little() -> None:  # YT-15
-    """A model reads a tool's name, description and schema."""
-    shown = [
+def test_the_two_tools_cost_an_agent_few_tokens() -> None:  # YT-15
+    """A model reads the name, description and schema of every tool."""
+    definitions = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in tools().values()
         if tool.name.startswith("catalog_")
     ]
-    assert len(shown) == 2
-    assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) <= 110
+    assert len(definitions) == 2
+    assert estimate_tokens(json.dumps(definitions, separators=(",", ":"))) <= 110
 
 
-def test_nothing_about_the_catalog_writes() -> None:  # YT-15
+def test_the_operations_of_the_catalog_only_read() -> None:  # YT-15
     for name in ("catalog_lookup", "catalog_list_by_lane"):
         operation = OPERATIONS[name]
         assert not operation.writes

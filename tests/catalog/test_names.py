@@ -1,4 +1,4 @@
-"""Names of yools: how they are written, how they are resolved, and what the linter has against some."""
+"""Yool names: their syntax, how they are resolved, and the rules of the linter."""
 
 from __future__ import annotations
 
@@ -50,26 +50,28 @@ PUBLISHED = [
 segments = st.from_regex(r"[a-z][a-z0-9_]{0,11}", fullmatch=True).filter(lambda text: not text[1:].isdigit())
 
 
-def entry(name: str, **fields: object) -> CatalogEntry:
-    """A yool of that name."""
+def make_entry(name: str, **fields: object) -> CatalogEntry:
+    """Return a catalog entry with that name."""
     base, version = parse_name(name)
     return CatalogEntry(name=base, version=version or 1, authority=("user",), lane="build", **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_every_published_name_is_one_and_has_no_flaw(name: str) -> None:  # YT-01
+def test_every_published_name_is_valid_and_has_no_flaw(name: str) -> None:  # YT-01
     assert parse_name(name) == (name, None)
     assert parse_name(f"{name}.v12") == (name, 12)
     assert lint_name(name) == []
 
 
 @given(st.lists(segments, min_size=2, max_size=5), st.none() | st.integers(1, 999_999))
-def test_two_to_five_segments_and_perhaps_a_version_are_a_name(parts: list[str], version: int | None) -> None:  # YT-01
+def test_two_to_five_segments_and_an_optional_version_are_a_name(
+    parts: list[str], version: int | None
+) -> None:  # YT-01
     base = ".".join(parts)
     assert parse_name(base if version is None else f"{base}.v{version}") == (base, version)
 
 
-NO_NAMES = [
+INVALID_NAMES = [
     *("", ".", "agent", "agent.v1", "a.b.c.d.e.f", "a.b.c.d.e.f.v1", "agent..dev", ".agent.dev", "agent.dev."),
     *("Agent.dev", "agent.Dev", "agent.dev-x", "agent.dev x", "agent.1dev", "agent._dev", "agent.dév", "agent.dev\n"),
     *("agent.dev.v0", "agent.dev.v01", "agent.dev.v1000000", "agent.v2.dev", "agent.dev.v1.v2", "v1.v2"),
@@ -77,22 +79,22 @@ NO_NAMES = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_NAMES, ids=ascii)
-def test_what_is_not_a_name_is_refused_and_told_why(text: str) -> None:  # YT-01
+@pytest.mark.parametrize("text", INVALID_NAMES, ids=ascii)
+def test_an_invalid_name_is_refused_with_a_hint(text: str) -> None:  # YT-01
     with pytest.raises(YoolName) as refused:
         parse_name(text, "yool_id", 7)
     assert (refused.value.field, refused.value.line) == ("yool_id", 7)
     assert refused.value.hint
 
 
-def test_a_name_has_a_length() -> None:  # YT-01
+def test_a_name_has_a_length_limit() -> None:  # YT-01
     with pytest.raises(YoolName) as refused:
         parse_name("agent." + "x" * MAX_NAME)
     assert refused.value.limit == MAX_NAME
 
 
 @given(st.text())
-def test_any_text_is_a_name_or_refused(text: str) -> None:  # YT-01
+def test_any_text_is_parsed_or_refused(text: str) -> None:  # YT-01
     try:
         base, version = parse_name(text)
     except YoolName:
@@ -100,19 +102,19 @@ def test_any_text_is_a_name_or_refused(text: str) -> None:  # YT-01
     assert text == (base if version is None else f"{base}.v{version}")
 
 
-def test_the_catalogs_own_names_are_nobody_elses() -> None:  # YT-01
+def test_names_of_the_domain_catalog_are_reserved() -> None:  # YT-01
     with pytest.raises(YoolReserved):
         check_not_reserved("catalog.lookup")
     check_not_reserved("catalogue.lookup")
 
 
 @pytest.mark.parametrize("lane", ["build", "gc.urgent", "build-2", "a_b"])
-def test_lanes(lane: str) -> None:  # YT-06
+def test_a_valid_lane_is_returned(lane: str) -> None:  # YT-06
     assert read_lane(lane) == lane
 
 
 @pytest.mark.parametrize("lane", ["", "Build", "build.", ".build", "build lane", "1st", "x" * 65, "a..b", "b\n"])
-def test_what_is_not_a_lane(lane: str) -> None:  # YT-06
+def test_an_invalid_lane_is_refused(lane: str) -> None:  # YT-06
     with pytest.raises(LaneName):
         read_lane(lane)
 
@@ -128,9 +130,9 @@ def test_what_is_not_a_lane(lane: str) -> None:  # YT-06
     ],
 )
 def test_the_published_anti_patterns_are_found(name: str, rule: str) -> None:  # YT-01
-    found = lint_name(f"{name}.v1", line=3)
-    assert rule in [flaw.rule for flaw in found]
-    assert all(flaw.line == 3 and flaw.yool == f"{name}.v1" for flaw in found)
+    flaws = lint_name(f"{name}.v1", line=3)
+    assert rule in [flaw.rule for flaw in flaws]
+    assert all(flaw.line == 3 and flaw.yool == f"{name}.v1" for flaw in flaws)
 
 
 @pytest.mark.parametrize(
@@ -146,45 +148,45 @@ def test_the_published_anti_patterns_are_found(name: str, rule: str) -> None:  #
         "agent.write_test.python",
     ],
 )
-def test_a_verb_that_is_what_another_takes_is_no_second_one(name: str) -> None:  # YT-01
+def test_a_verb_that_is_the_object_of_another_is_not_a_second_verb(name: str) -> None:  # YT-01
     assert lint_name(name) == []
 
 
 @pytest.mark.parametrize("name", ["agent.fetch_get.python", "agent.build_test.python", "agent.create_deploy.python"])
-def test_two_verbs_are_two(name: str) -> None:  # YT-01
+def test_two_verbs_are_a_flaw(name: str) -> None:  # YT-01
     assert [flaw.rule for flaw in lint_name(name)] == ["several-verbs"]
 
 
 @pytest.mark.parametrize("name", ["agent.process.files", "agent.handle_input.web", "agent.fetch_stuff.web"])
-def test_what_says_nothing_is_still_told(name: str) -> None:  # YT-01
+def test_words_that_name_no_action_are_a_flaw(name: str) -> None:  # YT-01
     assert [flaw.rule for flaw in lint_name(name)] == ["opaque"]
 
 
 def test_a_rename_is_breaking_and_a_new_version_is_not() -> None:  # YT-01
-    old = Catalog([entry("agent.dev.python.v1", agent="dev"), entry("agent.lint.ruff.v1")])
-    bumped = old.add(entry("agent.dev.python.v2", agent="dev"))
+    old = Catalog([make_entry("agent.dev.python.v1", agent="dev"), make_entry("agent.lint.ruff.v1")])
+    bumped = old.add(make_entry("agent.dev.python.v2", agent="dev"))
     assert lint_change(old, bumped) == []
-    renamed = old.remove("agent.dev.python.v1").add(entry("agent.develop.python.v1", agent="dev"))
+    renamed = old.remove("agent.dev.python.v1").add(make_entry("agent.develop.python.v1", agent="dev"))
     [flaw] = lint_change(old, renamed)
     assert flaw.rule == "gone"
     assert "renamed to 'agent.develop.python.v1'" in flaw.message
     assert "agent.dev.python.v2" in flaw.message
     [gone] = lint_change(bumped, old)
     assert "'agent.dev.python.v2' is gone" in gone.message
-    [raised] = lint_change(old, bumped.remove("agent.dev.python.v1"))
-    assert "'agent.dev.python.v1' is gone" in raised.message
-    assert "keep it next to 'agent.dev.python.v2'" in raised.message
+    [replaced] = lint_change(old, bumped.remove("agent.dev.python.v1"))
+    assert "'agent.dev.python.v1' is gone" in replaced.message
+    assert "keep it next to 'agent.dev.python.v2'" in replaced.message
 
 
-def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
-    pure = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="pure"))])
-    writes = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="writes"))])
+def test_a_weaker_promise_under_the_same_version_is_a_flaw() -> None:  # YT-01
+    pure = Catalog([make_entry("agent.lint.ruff.v1", contract=Contract(effect="pure"))])
+    writes = Catalog([make_entry("agent.lint.ruff.v1", contract=Contract(effect="writes"))])
     assert [flaw.rule for flaw in lint_change(pure, writes)] == ["effect"]
     assert lint_change(pure, pure) == []
-    assert lint_change(writes, pure) == [], "to promise more breaks nothing"
-    said = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="pure", inputs=("a",), env=("E",)))])
-    assert lint_change(writes, said) == [], "nothing was said of what it depends on"
-    assert [flaw.rule for flaw in lint_change(said, writes)] == ["effect", "inputs"]
+    assert lint_change(writes, pure) == [], "promising more breaks nothing"
+    declared = Catalog([make_entry("agent.lint.ruff.v1", contract=Contract(effect="pure", inputs=("a",), env=("E",)))])
+    assert lint_change(writes, declared) == [], "the default contract declares no dependencies"
+    assert [flaw.rule for flaw in lint_change(declared, writes)] == ["effect", "inputs"]
 
 
 @pytest.mark.parametrize(
@@ -196,10 +198,10 @@ def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
         ("cached", {"contract": Contract(effect="pure", inputs=("a",), env=("E",), cached=False)}),
     ],
 )
-def test_a_change_that_takes_a_new_version_is_told(rule: str, change: dict[str, Any]) -> None:  # YT-01
-    before = {"authority": ("user", "ci"), "contract": Contract(effect="pure", inputs=("a",), env=("E",))}
-    one = msgspec.structs.replace(entry("agent.lint.ruff"), **before)
-    was, now = Catalog([one]), Catalog([msgspec.structs.replace(one, **change)])
+def test_a_change_that_needs_a_new_version_is_a_flaw(rule: str, change: dict[str, Any]) -> None:  # YT-01
+    fields = {"authority": ("user", "ci"), "contract": Contract(effect="pure", inputs=("a",), env=("E",))}
+    old = msgspec.structs.replace(make_entry("agent.lint.ruff"), **fields)
+    was, now = Catalog([old]), Catalog([msgspec.structs.replace(old, **change)])
     [flaw] = lint_change(was, now)
     assert (flaw.rule, flaw.yool) == (rule, "agent.lint.ruff.v1")
     assert flaw.message.endswith("that takes a new version.")
@@ -207,7 +209,7 @@ def test_a_change_that_takes_a_new_version_is_told(rule: str, change: dict[str, 
         assert lint_change(now, was) == []
 
 
-def test_a_name_leaves_room_for_its_version() -> None:  # YT-01
+def test_the_longest_name_leaves_room_for_every_version() -> None:  # YT-01
     longest = ".".join(["a" * 40, "b" * 40, "c" * 30])
     assert len(longest) == MAX_BASE
     assert parse_name(f"{longest}.v999999") == (longest, 999_999)
@@ -218,8 +220,10 @@ def test_a_name_leaves_room_for_its_version() -> None:  # YT-01
         assert (refused.value.limit, refused.value.used) == (MAX_BASE, len(base))
 
 
-def test_a_name_without_a_version_is_the_newest_and_a_version_is_itself() -> None:  # YT-01
-    catalog = Catalog([entry("agent.lint.ruff.v2"), entry("agent.lint.ruff.v10"), entry("agent.lint.ruff")])
+def test_a_name_without_a_version_resolves_to_the_newest() -> None:  # YT-01
+    catalog = Catalog(
+        [make_entry("agent.lint.ruff.v2"), make_entry("agent.lint.ruff.v10"), make_entry("agent.lint.ruff")]
+    )
     assert catalog.lookup("agent.lint.ruff").version == 10
     assert catalog.lookup("agent.lint.ruff.v2").version == 2
     assert catalog.lookup("agent.lint.ruff.v1").full_name == "agent.lint.ruff.v1"

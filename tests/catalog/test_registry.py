@@ -22,7 +22,7 @@ from engrambus.space.catalog import (
     fill_argv,
     write_catalog,
 )
-from tests.catalog.test_names import entry
+from tests.catalog.test_names import make_entry
 
 
 def test_a_function_is_registered_with_its_contract_and_stays_a_function() -> None:  # YT-03
@@ -47,21 +47,21 @@ def test_a_function_is_registered_with_its_contract_and_stays_a_function() -> No
         return f"linted {path}"
 
     assert lint("x.py") == "linted x.py"
-    found = registry.lookup("agent.lint.ruff")
-    assert found.run is lint
-    assert found.kind == "function"
-    assert found.entry.full_name == "agent.lint.ruff.v2"
-    assert found.entry.authority == ("user", "ci")
-    assert found.entry.admits("ci")
-    assert not found.entry.admits("agent")
-    assert found.entry.terms == Terms(budget_micros=50_000, cpu_quota_pct=30)
-    assert found.entry.about == "Lint a file."
-    assert found.entry.contract == Contract(
+    yool = registry.lookup("agent.lint.ruff")
+    assert yool.run is lint
+    assert yool.kind == "function"
+    assert yool.entry.full_name == "agent.lint.ruff.v2"
+    assert yool.entry.authority == ("user", "ci")
+    assert yool.entry.admits("ci")
+    assert not yool.entry.admits("agent")
+    assert yool.entry.terms == Terms(budget_micros=50_000, cpu_quota_pct=30)
+    assert yool.entry.about == "Lint a file."
+    assert yool.entry.contract == Contract(
         effect="pure", inputs=("src/**/*.py", "${path}"), env=("LANG", "PATH"), cost_micros=10_000, cost_tokens=12
     )
 
 
-def test_async_functions_and_commands_are_told_apart() -> None:  # YT-03
+def test_functions_async_functions_and_commands_are_distinguished() -> None:  # YT-03
     registry = Registry()
 
     @registry.yool("net.fetch", lane="net", effect="reads")
@@ -70,7 +70,7 @@ def test_async_functions_and_commands_are_told_apart() -> None:  # YT-03
 
     registry.yool("agent.lint.ruff", lane="build", about="Enforces style")(["ruff", "check", "${path}"])
     assert asyncio.run(fetch("x")) == "x"
-    assert [(each.entry.name, each.kind) for each in registry] == [
+    assert [(yool.entry.name, yool.kind) for yool in registry] == [
         ("agent.lint.ruff", "command"),
         ("net.fetch", "async"),
     ]
@@ -90,7 +90,7 @@ def test_names_resolve_to_the_newest_version_registered() -> None:  # YT-01
         registry.lookup("net.post")
 
 
-def test_a_version_is_somebodys_once() -> None:  # YT-03
+def test_a_version_is_registered_by_one_implementation_only() -> None:  # YT-03
     registry = Registry()
 
     def run() -> None: ...
@@ -106,7 +106,7 @@ def test_a_version_is_somebodys_once() -> None:  # YT-03
     assert registry.lookup("net.fetch").entry.authority == ("user", "ci")
 
 
-def test_a_command_registered_again_is_the_same() -> None:  # YT-03
+def test_registering_the_same_command_again_is_allowed() -> None:  # YT-03
     registry = Registry()
     for _ in range(2):
         registry.yool("net.fetch", lane="net")(["curl"])
@@ -117,22 +117,22 @@ def test_a_command_registered_again_is_the_same() -> None:  # YT-03
 SCRIPT = "def first(): ...\n\n\ndef second(): ...\n"
 
 
-def test_a_function_of_a_script_is_that_of_the_module_it_is_imported_as() -> None:  # YT-03
+def test_a_function_of_a_script_equals_the_same_function_imported_as_a_module() -> None:  # YT-03
     loaded: dict[str, dict[str, Any]] = {}
     for name in ("__main__", "pipeline", "__mp_main__", "copied"):
         loaded[name] = {"__name__": name}
         exec(compile(SCRIPT, "copied.py" if name == "copied" else "pipeline.py", "exec"), loaded[name])
-    for others in (("__main__", "__mp_main__"), ("__mp_main__", "__main__")):
+    for script_names in (("__main__", "__mp_main__"), ("__mp_main__", "__main__")):
         registry = Registry()
-        for name in (others[0], "pipeline", others[1]):
+        for name in (script_names[0], "pipeline", script_names[1]):
             registry.yool("net.fetch", lane="net")(loaded[name]["first"])
         assert registry.lookup("net.fetch").run is loaded["pipeline"]["first"]  # which any process can import
-        for another in (loaded["__main__"]["second"], loaded["copied"]["first"]):
+        for different in (loaded["__main__"]["second"], loaded["copied"]["first"]):
             with pytest.raises(YoolTwice):
-                registry.yool("net.fetch", lane="net")(another)
+                registry.yool("net.fetch", lane="net")(different)
 
 
-def test_one_authority_needs_no_list() -> None:  # YT-03
+def test_a_single_authority_needs_no_list() -> None:  # YT-03
     registry = Registry()
     registry.yool("net.fetch", lane="net", authority="user")(["curl"])
     assert registry.lookup("net.fetch").entry.authority == ("user",)
@@ -180,7 +180,9 @@ def test_one_authority_needs_no_list() -> None:  # YT-03
         ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net")("curl x")),
     ],
 )
-def test_what_cannot_be_kept_is_not_registered(code: str, register: Callable[[Registry], Any]) -> None:  # YT-03
+def test_an_invalid_declaration_is_refused_and_not_registered(
+    code: str, register: Callable[[Registry], Any]
+) -> None:  # YT-03
     registry = Registry()
     with pytest.raises(EngramBusError) as refused:
         register(registry)
@@ -188,7 +190,7 @@ def test_what_cannot_be_kept_is_not_registered(code: str, register: Callable[[Re
     assert list(registry) == []
 
 
-def test_arguments_are_put_into_a_command_one_by_one() -> None:  # YT-03
+def test_each_argument_stays_one_argument_of_the_command() -> None:  # YT-03
     argv = ("ruff", "check", "--config=${config}", "${path}")
     hostile = "a b; rm -rf / $(id) `id` ${config}"
     assert fill_argv(argv, {"config": "-x", "path": hostile}) == ["ruff", "check", "--config=-x", hostile]
@@ -208,40 +210,42 @@ def test_arguments_are_put_into_a_command_one_by_one() -> None:  # YT-03
         {"path": "x" * 40_000},
     ],
 )
-def test_arguments_a_command_does_not_take_are_refused(args: dict[str, Any]) -> None:  # YT-03
+def test_invalid_arguments_of_a_command_are_refused(args: dict[str, Any]) -> None:  # YT-03
     with pytest.raises(YoolArguments) as refused:
         fill_argv(["cat", "${path}"], args)
     assert (refused.value.field or "").startswith("args.")
 
 
-def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # YT-01
+def test_steps_can_query_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # YT-01
     monkeypatch.chdir(tmp_path)
     create_project(tmp_path, new_ulid(0))
-    old = Catalog([entry("agent.lint.ruff"), entry("net.fetch")])
+    old = Catalog([make_entry("agent.lint.ruff"), make_entry("net.fetch")])
     write_catalog(tmp_path / "old.json", old)
-    write_catalog(tmp_path / ".catalog" / "capabilities.json", old.remove("net.fetch").add(entry("agent.lint.ruff.v2")))
-    assert {each.entry.name for each in INTROSPECTION} == {"catalog.lookup", "catalog.list_by_lane", "catalog.diff"}
+    write_catalog(
+        tmp_path / ".catalog" / "capabilities.json", old.remove("net.fetch").add(make_entry("agent.lint.ruff.v2"))
+    )
+    assert {yool.entry.name for yool in INTROSPECTION} == {"catalog.lookup", "catalog.list_by_lane", "catalog.diff"}
 
-    def ask(yool: str, **args: str) -> Any:
+    def call(yool: str, **args: str) -> Any:
         run = REGISTRY.lookup(yool).run
         assert callable(run)
         return run(**args)
 
-    assert ask("catalog.lookup", name="agent.lint.ruff")["yool_id"] == "agent.lint.ruff.v2"
-    assert next(each["yool_id"] for each in ask("catalog.list_by_lane", lane="catalog")) == "catalog.diff.v1"
-    assert ask("catalog.diff", old="old.json") == {
+    assert call("catalog.lookup", name="agent.lint.ruff")["yool_id"] == "agent.lint.ruff.v2"
+    assert next(row["yool_id"] for row in call("catalog.list_by_lane", lane="catalog")) == "catalog.diff.v1"
+    assert call("catalog.diff", old="old.json") == {
         "added": ["agent.lint.ruff.v2"],
         "removed": ["net.fetch.v1"],
         "changed": [],
     }
     with pytest.raises(EngramBusError, match="outside"):
-        ask("catalog.diff", old="../old.json")
+        call("catalog.diff", old="../old.json")
     with pytest.raises(EngramBusError, match="no such file") as missing:
-        ask("catalog.diff", old="older.json")
+        call("catalog.diff", old="older.json")
     assert (missing.value.code, missing.value.field) == ("CATALOG_FILE", "old")
-    with pytest.raises(EngramBusError) as nowhere:
-        ask("catalog.list_by_lane", lane="No Lane")
-    assert nowhere.value.code == "LANE_NAME"
-    for own in INTROSPECTION:
-        assert (own.entry.contract.effect, own.entry.contract.cached) == ("reads", False)
-        assert own.entry.admits("agent")
+    with pytest.raises(EngramBusError) as invalid:
+        call("catalog.list_by_lane", lane="No Lane")
+    assert invalid.value.code == "LANE_NAME"
+    for yool in INTROSPECTION:
+        assert (yool.entry.contract.effect, yool.entry.contract.cached) == ("reads", False)
+        assert yool.entry.admits("agent")

@@ -1,4 +1,4 @@
-"""The trie behaves as a dict that never changes, whatever its keys hash to, and its root is its content."""
+"""The trie behaves like an immutable dict for any hash of its keys, and its root depends only on its content."""
 
 from __future__ import annotations
 
@@ -18,67 +18,67 @@ from engrambus.space.catalog.trie_nodes import HASH_BITS, TOP, Bucket, Child, Le
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "yool_hash.json").read_text())
 
-Place = Callable[[str], int]
-PLACES: dict[str, Place] = {
+HashKey = Callable[[str], int]
+HASHES: dict[str, HashKey] = {
     "published": yool_hash,
-    "all in one place": lambda key: 0,
-    "all in the last place": lambda key: (1 << HASH_BITS) - 1,
-    "three places": lambda key: yool_hash(key) % 3,
+    "all equal": lambda key: 0,
+    "all in the last slot": lambda key: (1 << HASH_BITS) - 1,
+    "three values": lambda key: yool_hash(key) % 3,
     "differ only at the bottom": lambda key: yool_hash(key) & 31,
     "differ only at the top": lambda key: (yool_hash(key) & 7) << TOP,
     "differ in the middle": lambda key: (yool_hash(key) & 3) << 12 | 5,
 }
-places = st.sampled_from(list(PLACES.values()))
-# Few keys that come again and again, and any text: empty, NUL, combining, half a surrogate pair.
+hashes = st.sampled_from(list(HASHES.values()))
+# A few keys that repeat, and any text: empty, NUL, combining characters, half of a surrogate pair.
 keys = st.sampled_from(["", "a", "b", "agent.dev.python", "\0", "é", "e\u0301", "\ud800", "k" * 300]) | st.text(
     max_size=6
 )
 changes = st.lists(st.tuples(keys, st.none() | st.integers(0, 3)), max_size=40)
 
 
-def make(place: Place, held: dict[str, int] | None = None) -> Trie[int]:
-    """A trie of these, built in one go."""
-    return Trie(held or {}, content=lambda value: b"%d" % value, hash_key=place)
+def make(hash_key: HashKey, items: dict[str, int] | None = None) -> Trie[int]:
+    """Return a trie of these items, built at once."""
+    return Trie(items or {}, content=lambda value: b"%d" % value, hash_key=hash_key)
 
 
 def check_shape(trie: Trie[int]) -> None:
-    """What must hold of every node: bits and children agree, leaves stand high, buckets low and in order."""
+    """Check every node: bits match children, leaves are as high as possible, buckets lowest and sorted."""
 
     def check(child: Child, level: int) -> int:
         if isinstance(child, Leaf):
             return 1
         if isinstance(child, Bucket):
-            found = [leaf.key for leaf in child.leaves]
+            bucket_keys = [leaf.key for leaf in child.leaves]
             assert level == 6
-            assert len(found) > 1
-            assert found == sorted(set(found))
+            assert len(bucket_keys) > 1
+            assert bucket_keys == sorted(set(bucket_keys))
             assert len({leaf.hash for leaf in child.leaves}) == 1
-            return len(found)
+            return len(bucket_keys)
         assert isinstance(child, TrieNode)
         assert child.bitmap.bit_count() == len(child.children)
         if level:
             assert child.children
             assert not (len(child.children) == 1 and isinstance(child.children[0], Leaf))
-        return sum(check(each, level + 1) for each in child.children)
+        return sum(check(grandchild, level + 1) for grandchild in child.children)
 
     assert check(trie._root, 0) == len(trie)
 
 
-def test_the_published_hashes_and_slots() -> None:  # YT-02
-    for each in VECTORS["yools"]:
-        assert yool_hash(each["name"]) == each["hash30"]
-        assert slots(each["hash30"]) == each["slots"]
+def test_hashes_and_slots_are_as_published() -> None:  # YT-02
+    for vector in VECTORS["yools"]:
+        assert yool_hash(vector["name"]) == vector["hash30"]
+        assert slots(vector["hash30"]) == vector["slots"]
 
 
-def test_names_that_collide_on_all_thirty_bits_are_found_changed_and_removed() -> None:  # YT-02
+def test_names_with_equal_hashes_can_be_read_changed_and_removed() -> None:  # YT-02
     trie = make(yool_hash)
     for pair in VECTORS["full_collisions"]:
-        one, other = pair["names"]
-        assert yool_hash(one) == yool_hash(other) == pair["hash30"]
-        trie = trie.put(one, 1).put(other, 2)
-        assert (trie.get(one), trie.get(other)) == (1, 2)
-        assert (trie.put(one, 3).get(one), trie.put(one, 3).get(other)) == (3, 2)
-        assert (trie.drop(one).get(one), trie.drop(one).get(other)) == (None, 2)
+        first, second = pair["names"]
+        assert yool_hash(first) == yool_hash(second) == pair["hash30"]
+        trie = trie.put(first, 1).put(second, 2)
+        assert (trie.get(first), trie.get(second)) == (1, 2)
+        assert (trie.put(first, 3).get(first), trie.put(first, 3).get(second)) == (3, 2)
+        assert (trie.drop(first).get(first), trie.drop(first).get(second)) == (None, 2)
         check_shape(trie)
     assert len(trie) == 4
     missing = "agent.dev.lang1"
@@ -86,103 +86,103 @@ def test_names_that_collide_on_all_thirty_bits_are_found_changed_and_removed() -
 
 
 @settings(deadline=None)
-@given(place=places, done=changes)
-def test_it_answers_as_a_dict_does_after_any_changes(place: Place, done: list[tuple[str, int | None]]) -> None:  # YT-02
-    trie, held = make(place), dict[str, int]()
-    before: list[tuple[Trie[int], dict[str, int]]] = []
-    for key, value in done:
-        before.append((trie, dict(held)))
+@given(hash_key=hashes, steps=changes)
+def test_it_equals_a_dict_after_any_changes(hash_key: HashKey, steps: list[tuple[str, int | None]]) -> None:  # YT-02
+    trie, items = make(hash_key), dict[str, int]()
+    earlier: list[tuple[Trie[int], dict[str, int]]] = []
+    for key, value in steps:
+        earlier.append((trie, dict(items)))
         if value is None:
             trie = trie.drop(key)
-            held.pop(key, None)
+            items.pop(key, None)
         else:
             trie = trie.put(key, value)
-            held[key] = value
+            items[key] = value
         check_shape(trie)
-    for each, expected in [*before, (trie, held)]:  # those from before are as they were
-        assert dict(each.items()) == expected
-        assert len(each) == len(expected)
-        for key in {key for key, _ in done} | {"never"}:
-            assert each.get(key) == expected.get(key)
-            assert (key in each) == (key in expected)
+    for version, expected in [*earlier, (trie, items)]:  # earlier versions are unchanged
+        assert dict(version.items()) == expected
+        assert len(version) == len(expected)
+        for key in {key for key, _ in steps} | {"never"}:
+            assert version.get(key) == expected.get(key)
+            assert (key in version) == (key in expected)
 
 
 @settings(deadline=None)
 @given(
-    place=places,
-    held=st.dictionaries(keys, st.integers(0, 3)),
-    gone=st.dictionaries(keys, st.just(9)),
+    hash_key=hashes,
+    items=st.dictionaries(keys, st.integers(0, 3)),
+    removed=st.dictionaries(keys, st.just(9)),
     mix=st.randoms(),
 )
 def test_the_root_depends_only_on_the_content(
-    place: Place, held: dict[str, int], gone: dict[str, int], mix: random.Random
+    hash_key: HashKey, items: dict[str, int], removed: dict[str, int], mix: random.Random
 ) -> None:  # YT-02
-    whole = make(place, held)
-    order = [*held, *(key for key in gone if key not in held)]
+    built = make(hash_key, items)
+    order = [*items, *(key for key in removed if key not in items)]
     mix.shuffle(order)
-    trie = make(place)
+    trie = make(hash_key)
     for key in order:
-        trie = trie.put(key, held.get(key, 9))
+        trie = trie.put(key, items.get(key, 9))
     for key in order:
-        if key not in held:
+        if key not in items:
             trie = trie.drop(key)
-    check_shape(whole)
-    assert trie.root == whole.root
-    assert list(trie.items()) == list(whole.items())
-    if held:
-        key = next(iter(held))
-        assert whole.put(key, held[key] + 1).root != whole.root
-        assert whole.drop(key).root != whole.root
-        assert whole.drop(key).put(key, held[key]).root == whole.root
+    check_shape(built)
+    assert trie.root == built.root
+    assert list(trie.items()) == list(built.items())
+    if items:
+        key = next(iter(items))
+        assert built.put(key, items[key] + 1).root != built.root
+        assert built.drop(key).root != built.root
+        assert built.drop(key).put(key, items[key]).root == built.root
 
 
-def test_a_root_tells_apart_what_could_be_confused() -> None:  # YT-02
-    def root(held: dict[str, bytes]) -> str:
-        return Trie(held, content=lambda value: value, hash_key=lambda key: 0).root
+def test_similar_contents_have_different_roots() -> None:  # YT-02
+    def root(items: dict[str, bytes]) -> str:
+        return Trie(items, content=lambda value: value, hash_key=lambda key: 0).root
 
     roots = [root({}), root({"a": b"bc"}), root({"ab": b"c"}), root({"": b"abc"}), root({"a": b"", "bc": b""})]
     assert len(set(roots)) == len(roots)
 
 
 @settings(deadline=None)
-@given(place=places, old=st.dictionaries(keys, st.integers(0, 2)), done=changes, sealed=st.booleans())
-def test_a_diff_is_what_two_dicts_differ_in(
-    place: Place, old: dict[str, int], done: list[tuple[str, int | None]], sealed: bool
+@given(hash_key=hashes, old=st.dictionaries(keys, st.integers(0, 2)), steps=changes, with_digests=st.booleans())
+def test_a_diff_equals_the_difference_of_two_dicts(
+    hash_key: HashKey, old: dict[str, int], steps: list[tuple[str, int | None]], with_digests: bool
 ) -> None:  # YT-02
     new = dict(old)
-    was = now = make(place, old)
-    for key, value in done:
+    was = now = make(hash_key, old)
+    for key, value in steps:
         if value is None:
             now = now.drop(key)
             new.pop(key, None)
         else:
             now = now.put(key, value)
             new[key] = value
-    alone = make(place, new)  # the same content, sharing nothing
-    if sealed:
+    separate = make(hash_key, new)  # the same content, sharing nothing
+    if with_digests:
         assert (was.root == now.root) == (old == new)
-        assert alone.root == now.root
+        assert separate.root == now.root
     expected = {key: (old.get(key), new.get(key)) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
-    for newer in (now, alone):
-        found = list(was.diff(newer))
-        assert {key: (before, after) for key, before, after in found} == expected
-        assert len(found) == len(expected)
+    for newer in (now, separate):
+        differences = list(was.diff(newer))
+        assert {key: (old_value, new_value) for key, old_value, new_value in differences} == expected
+        assert len(differences) == len(expected)
 
 
 def names(count: int) -> dict[str, int]:
-    """That many names."""
+    """Return that many names."""
     return {f"agent.dev.lang{number}": number for number in range(count)}
 
 
 def calls(work: Callable[[], Any]) -> int:
-    """How often Python code was entered or resumed while working."""
+    """Count the Python calls during some work."""
     count = 0
 
-    def seen(frame: object, event: str, argument: object) -> None:
+    def count_call(frame: object, event: str, argument: object) -> None:
         nonlocal count
         count += event == "call"
 
-    sys.setprofile(seen)
+    sys.setprofile(count_call)
     try:
         work()
     finally:
@@ -190,21 +190,21 @@ def calls(work: Callable[[], Any]) -> int:
     return count
 
 
-def test_a_diff_costs_what_differs_and_not_what_there_is() -> None:  # YT-02
+def test_a_diff_costs_as_much_as_differs_and_not_as_much_as_there_is() -> None:  # YT-02
     costs = []
     for size in (2_000, 50_000):
         was = make(yool_hash, names(size))
         now = was.put("agent.dev.lang7", -1).drop("agent.dev.lang8").put("agent.dev.new", 1)
         assert len(list(was.diff(now))) == 3
         costs.append(calls(lambda was=was, now=now: list(was.diff(now))))  # type: ignore[misc]
-    # One path a change: a level more has at most 32 more children to look at, each in one step.
+    # One path per change: one more level means at most 32 more children to compare.
     assert costs[1] < 3 * 6 * 32 * 8
     assert costs[1] < costs[0] * 4
     rebuilt = make(yool_hash, names(50_000))
     assert rebuilt.root == make(yool_hash, names(50_000)).root
-    sealed = make(yool_hash, names(50_000))
-    assert sealed.root == rebuilt.root
-    assert calls(lambda: list(sealed.diff(rebuilt))) < 10, "equal seals are not opened"
+    hashed = make(yool_hash, names(50_000))
+    assert hashed.root == rebuilt.root
+    assert calls(lambda: list(hashed.diff(rebuilt))) < 10, "nodes with equal digests are not read"
 
 
 def test_a_change_shares_all_but_one_path() -> None:  # YT-02
@@ -215,59 +215,59 @@ def test_a_change_shares_all_but_one_path() -> None:  # YT-02
         assert nodes - shared <= 7
         assert shared > 0.99 * nodes
     assert make(yool_hash, names(20_000)).sharing(was).shared == 0
-    assert was.put("agent.dev.lang7", 7) is was, "what is so already makes nothing new"
+    assert was.put("agent.dev.lang7", 7) is was, "setting the same value changes nothing"
     assert was.drop("agent.dev.unknown") is was
 
 
-def test_a_root_is_computed_when_asked_for_and_then_only_where_something_changed() -> None:  # YT-02
-    sealed: list[int] = []
+def test_a_root_is_computed_at_first_use_and_then_only_for_changed_nodes() -> None:  # YT-02
+    hashed: list[int] = []
 
     def content(value: int) -> bytes:
-        sealed.append(value)
+        hashed.append(value)
         return b"%d" % value
 
     was = Trie(names(5_000), content=content)
-    assert not sealed
+    assert not hashed
     first = was.root
-    assert len(sealed) == 5_000
-    sealed.clear()
+    assert len(hashed) == 5_000
+    hashed.clear()
     assert was.root == first
     now = was.put("agent.dev.lang7", -1)
     assert now.root != first
-    assert sealed == [-1]
+    assert hashed == [-1]
 
 
 @settings(deadline=None)
-@given(place=places, held=st.dictionaries(keys, st.integers(0, 3)))
-def test_shards_by_top_slot_are_maps_of_their_own_and_join_again(place: Place, held: dict[str, int]) -> None:  # YT-02
-    whole = make(place, held)
-    parts = whole.shards()
-    assert len(parts) == whole.popcount
-    joined = make(place)
-    for slot, part in sorted(parts.items(), reverse=True):
-        assert all(slots(place(key))[0] == slot for key, _ in part.items())
-        assert dict(part.items()) == {key: value for key, value in held.items() if slots(place(key))[0] == slot}
-        assert make(place, dict(part.items())).root == part.root
-        joined = joined.join(part)
-    assert joined.root == whole.root
-    assert len(joined) == len(whole)
-    for slot in set(range(32)) - parts.keys():
-        assert len(whole.shard(slot)) == 0
-    if parts:
+@given(hash_key=hashes, items=st.dictionaries(keys, st.integers(0, 3)))
+def test_shards_by_top_slot_can_be_joined_again(hash_key: HashKey, items: dict[str, int]) -> None:  # YT-02
+    trie = make(hash_key, items)
+    shards = trie.shards()
+    assert len(shards) == trie.popcount
+    joined = make(hash_key)
+    for slot, shard in sorted(shards.items(), reverse=True):
+        assert all(slots(hash_key(key))[0] == slot for key, _ in shard.items())
+        assert dict(shard.items()) == {key: value for key, value in items.items() if slots(hash_key(key))[0] == slot}
+        assert make(hash_key, dict(shard.items())).root == shard.root
+        joined = joined.join(shard)
+    assert joined.root == trie.root
+    assert len(joined) == len(trie)
+    for slot in set(range(32)) - shards.keys():
+        assert len(trie.shard(slot)) == 0
+    if shards:
         with pytest.raises(ValueError, match="same slot"):
-            whole.join(whole)
+            trie.join(trie)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 40))
-def test_many_names_in_one_place_stay_in_order(count: int) -> None:  # YT-02
-    held = {f"k{number}": number for number in range(count)}
+def test_many_names_with_one_hash_stay_sorted(count: int) -> None:  # YT-02
+    items = {f"k{number}": number for number in range(count)}
     trie = make(lambda key: 12345)
-    for key in reversed(list(held)):
-        trie = trie.put(key, held[key])
+    for key in reversed(list(items)):
+        trie = trie.put(key, items[key])
     check_shape(trie)
-    assert [key for key, _ in trie.items()] == sorted(held)
-    for key in held:
+    assert [key for key, _ in trie.items()] == sorted(items)
+    for key in items:
         trie = trie.drop(key)
         check_shape(trie)
     assert trie.root == make(yool_hash).root

@@ -1,4 +1,4 @@
-"""`capabilities.json`: one yool a line, written whole or not at all, and read with every fault located."""
+"""`capabilities.json`: one yool per line, written atomically; errors name the line."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from engrambus.space.catalog import (
     read_catalog,
     write_catalog,
 )
-from tests.catalog.test_names import entry
+from tests.catalog.test_names import make_entry
 
 CATALOG = Catalog(
     [
-        entry("agent.lint.ruff.v2", terms=Terms(budget_micros=50_000, cpu_quota_pct=30), about="Enforces style"),
-        entry("agent.lint.ruff.v1", contract=Contract(effect="pure", inputs=("src/**/*.py",), env=("PATH",))),
-        entry("agent.dev.python", agent="dev-agent"),
+        make_entry("agent.lint.ruff.v2", terms=Terms(budget_micros=50_000, cpu_quota_pct=30), about="Enforces style"),
+        make_entry("agent.lint.ruff.v1", contract=Contract(effect="pure", inputs=("src/**/*.py",), env=("PATH",))),
+        make_entry("agent.dev.python", agent="dev-agent"),
     ]
 )
 
 
-def test_each_yool_is_a_line_in_the_order_of_names() -> None:  # YT-03
+def test_each_yool_is_one_line_sorted_by_name() -> None:  # YT-03
     lines = print_catalog(CATALOG).splitlines()
     yools = [json.loads(line.rstrip(",")) for line in lines[3:-2]]
-    assert [each["yool_id"] for each in yools] == ["agent.dev.python.v1", "agent.lint.ruff.v1", "agent.lint.ruff.v2"]
+    assert [yool["yool_id"] for yool in yools] == ["agent.dev.python.v1", "agent.lint.ruff.v1", "agent.lint.ruff.v2"]
     assert yools[2]["agent_terms"] == {"budget_usd": 0.05, "cpu_quota_pct": 30}
     assert yools[1]["contract"] == {"effect": "pure", "env": ["PATH"], "inputs": ["src/**/*.py"]}
-    changed = print_catalog(CATALOG.remove("agent.lint.ruff.v1").add(entry("agent.lint.ruff.v1"))).splitlines()
-    assert [one == other for one, other in zip(lines, changed, strict=True)].count(False) == 1
+    changed = print_catalog(CATALOG.remove("agent.lint.ruff.v1").add(make_entry("agent.lint.ruff.v1"))).splitlines()
+    assert [old == new for old, new in zip(lines, changed, strict=True)].count(False) == 1
     assert parse_catalog(print_catalog(Catalog())).root == Catalog().root
 
 
-def test_writing_the_same_again_touches_nothing(tmp_path: Path) -> None:  # YT-03
+def test_an_unchanged_catalog_is_not_written_again(tmp_path: Path) -> None:  # YT-03
     file = tmp_path / "new" / "capabilities.json"
     size = write_catalog(file, CATALOG)
     assert size == file.stat().st_size
@@ -53,28 +53,28 @@ def test_writing_the_same_again_touches_nothing(tmp_path: Path) -> None:  # YT-0
     assert os.listdir(file.parent) == ["capabilities.json"]
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:  # YT-03
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:  # YT-03
     file = tmp_path / "capabilities.json"
     write_catalog(file, CATALOG)
-    before = file.read_bytes()
+    original = file.read_bytes()
     draft = tmp_path / f".capabilities.json.{os.getpid()}.new"
     draft.mkdir()
     with pytest.raises(OSError, match=r"capabilities\.json"):
         write_catalog(file, Catalog())
-    assert file.read_bytes() == before
+    assert file.read_bytes() == original
 
 
-def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:  # YT-03
+def test_a_catalog_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:  # YT-03
     file = tmp_path / "capabilities.json"
     write_catalog(file, CATALOG)
-    before = file.read_bytes()
+    original = file.read_bytes()
     with pytest.raises(EngramBusError) as refused:
-        write_catalog(file, Catalog([entry("net.fetch", contract=Contract(cost_tokens=1.5))]))  # type: ignore[arg-type]
+        write_catalog(file, Catalog([make_entry("net.fetch", contract=Contract(cost_tokens=1.5))]))  # type: ignore[arg-type]
     assert refused.value.code == "YOOL_CONTRACT"
-    assert file.read_bytes() == before
+    assert file.read_bytes() == original
 
 
-def test_a_link_is_followed_and_what_is_no_file_is_left(tmp_path: Path) -> None:  # YT-03
+def test_a_symbolic_link_is_followed_and_other_kinds_of_files_are_refused(tmp_path: Path) -> None:  # YT-03
     link, file = tmp_path / "link.json", tmp_path / "elsewhere" / "capabilities.json"
     link.symlink_to(file)
     write_catalog(link, CATALOG)
@@ -84,15 +84,15 @@ def test_a_link_is_followed_and_what_is_no_file_is_left(tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe", tmp_path / "folder"
     os.mkfifo(pipe)
     folder.mkdir()
-    for each in (pipe, folder):
-        for attempt in (lambda path: write_catalog(path, CATALOG), read_catalog):
+    for path in (pipe, folder):
+        for attempt in (lambda target: write_catalog(target, CATALOG), read_catalog):
             with pytest.raises(EngramBusError, match="not a regular file") as refused:
-                attempt(each)
+                attempt(path)
             assert refused.value.code == "CATALOG_FILE"
     assert pipe.is_fifo()
 
 
-def test_the_file_is_read_again_when_it_has_changed_and_only_then(tmp_path: Path) -> None:  # YT-03
+def test_the_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:  # YT-03
     reader = CatalogReader(tmp_path)
     assert reader.current().names() == ["catalog.diff", "catalog.list_by_lane", "catalog.lookup"]
     write_catalog(tmp_path / "capabilities.json", CATALOG)
@@ -105,24 +105,24 @@ def test_the_file_is_read_again_when_it_has_changed_and_only_then(tmp_path: Path
     assert reader.current().get("agent.lint.ruff") is None
 
 
-@pytest.mark.parametrize("how", ["put in its place with the time of the old one", "written over"])
-def test_a_change_that_leaves_the_size_is_noticed(tmp_path: Path, how: str) -> None:  # YT-03
+@pytest.mark.parametrize("change", ["replaced by a file with the same time", "overwritten"])
+def test_a_change_that_keeps_the_size_is_noticed(tmp_path: Path, change: str) -> None:  # YT-03
     file = tmp_path / "capabilities.json"
     write_catalog(file, CATALOG)
     reader = CatalogReader(tmp_path)
     assert reader.current().get("agent.lint.ruff.v3") is None
-    before = file.stat()
+    status = file.stat()
     text = print_catalog(CATALOG).replace("agent.lint.ruff.v2", "agent.lint.ruff.v3")
-    other = file if how == "written over" else tmp_path / "other"
-    other.write_text(text)
-    os.utime(other, ns=(0, before.st_mtime_ns + (how == "written over")))
-    other.rename(file)
-    assert file.stat().st_size == before.st_size
+    new = file if change == "overwritten" else tmp_path / "new"
+    new.write_text(text)
+    os.utime(new, ns=(0, status.st_mtime_ns + (change == "overwritten")))
+    new.rename(file)
+    assert file.stat().st_size == status.st_size
     assert reader.current().lookup("agent.lint.ruff").version == 3
 
 
 def with_line(line: str) -> str:
-    """A file whose fifth line is this."""
+    """Return a catalog file with this text as its fifth line."""
     first = '{"yool_id":"agent.dev.python.v1","authority":["user"],"lane":"build"}'
     return f'{{\n"schema": "yool-catalog/v1",\n"yools": [\n{first},\n{line}\n]\n}}\n'
 
@@ -197,7 +197,7 @@ def test_a_broken_file_is_refused_with_code_field_and_line(text: str) -> None:  
     assert refused.value.status == 422
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:  # YT-03
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:  # YT-03
     (tmp_path / "capabilities.json").write_bytes(b"\xff\xfe")
     with pytest.raises(EngramBusError, match="not UTF-8"):
         CatalogReader(tmp_path).current()
