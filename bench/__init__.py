@@ -1,1 +1,1 @@
-"""How fast the bus is, as ratios to the raw limit and to its peers, measured in one run."""
+"""Benchmarks: ratios to the raw limit and to peers, measured in one run."""

@@ -18,10 +18,10 @@ from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
 from bench.grants import grant_rows
 from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
-from bench.law import message_rows
 from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
 from bench.memory import memory_rows
+from bench.messages import message_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
 from bench.work import work_rows
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
-    """Every row, on one growing store."""
+    """Measure every row, on one growing store."""
     environment = {"XDG_STATE_HOME": str(scratch / "state")}
     settings = Settings.from_environment({"HOME": str(scratch), **environment})
     project = scratch / "project"
@@ -63,11 +63,11 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
     rows: list[Row] = []
     with Progress(transient=True) as progress:
         task = progress.add_task("importing", total=sizes[-1])
-        held = 0
+        imported = 0
         for size in sizes:
-            fill(gateway, corpus, refs, size - held, lambda count: progress.advance(task, count))
-            os.sync()  # what the import left to the disk must not delay what is measured next
-            held = size
+            fill(gateway, corpus, refs, size - imported, lambda count: progress.advance(task, count))
+            os.sync()  # pending writes of the import must not delay the next measurement
+            imported = size
             progress.update(task, description=f"recall at {size:,}")
             recalls[size] = recall_times(gateway, index, questions)
             if size == sizes[0]:
@@ -83,10 +83,10 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += cli_rows(project, environment)
                 rows += page_rows(project, environment, size)
             progress.update(task, description="importing")
-        progress.update(task, description=f"HTTP at {held:,}")
+        progress.update(task, description=f"HTTP at {imported:,}")
         rows += http_rows(gateway, project, environment, questions)
         rows += tool_rows(project, environment, questions)
-        progress.update(task, description=f"followers at {held:,}")
+        progress.update(task, description=f"followers at {imported:,}")
         rows += watched_rows(gateway, project, environment, corpus, questions, seconds=60 if peers else 10)
         show(recall_rows(recalls) + rows)
         if peers:
@@ -101,33 +101,32 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
 
 
 def report(rows: list[Row]) -> str:
-    """The page in the documentation."""
+    """Return the text of docs/performance.md."""
     return f"""# Performance
 
-Written by `make bench`; every ratio is between two figures of the same run, on one machine
-({platform.machine()}, Python {platform.python_version()}). Absolute times mean little elsewhere; ratios travel.
-The machine is shared, and its speed moved by up to half from one run to the next: rows that are held to a time, such as
-the CLI's and HTTP's, move with it.
+Written by `make bench`; every ratio is between two figures of the same run, on one machine ({platform.machine()},
+Python {platform.python_version()}). Absolute times mean little on other machines; ratios can be compared. The
+machine is shared, and its speed varied by up to half from one run to the next: rows with an absolute bar, such as
+the CLI's and HTTP's, vary with it.
 
 {markdown(rows)}
 
 How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
-returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
-SQLite's full-text index, set up as ours is, taking the same tokens in the same batches; *raw cat-file* is the whole
-file read through one `git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by
-its engine, *shown first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own
-search of the same commit for one of the pasted lines. A put takes turns with its raw peer, and the median turn counts.
-What a put costs, and which of its bars no Python reaches, stands in [decision 13](decisions/0013-put-cost-by-stage.md).
-The same about a tuple stands in [decision 35](decisions/0035-tuple-cost-by-stage.md).
-The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
-are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. *DuckDB* reads
-the same JSONL file with all cores, scores each record as the controller does and sorts them all; it makes no hashes and
-no package; *the obvious loop* is the contract read line by line with Python's own JSON, making the same package.
-*Followers* read every event as it comes, while four clients take turns at asking, and at putting an engram
-once in a hundred times, of a server that has been asked for two seconds before it is timed; an answer counts from when
-its question was due, so one slow sync counts against all that its client asks meanwhile. What an import left to the
-disk is written before anything else is timed. The peers hold as many records, are asked the same questions, and get
-their vectors from a hash that costs nothing, so their search is what is timed.
+returned; *raw synced append* writes and syncs a line of the same length, again and again; *raw FTS5 insert* is
+SQLite's full-text index with our settings, the same tokens and the same batches; *raw cat-file* is the whole file
+read through one `git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by
+its engine, *shown first* to a gateway that has not seen it, *shown again* to one that has; *git grep -F* is git's
+own search of the same commit for one of the pasted lines. A put alternates with its raw comparison, and the median
+counts. The cost of a put by stage is in [decision 13](decisions/0013-put-cost-by-stage.md). That of a tuple is in
+[decision 35](decisions/0035-tuple-cost-by-stage.md). The catalog's *resolved names* come from its dict of resolved
+names, *the walk* descends the trie every time; both look up the same names as `immutables.Map`, a dict and
+pyrsistent, each in the best of five rounds. *DuckDB* reads the same JSONL file with all cores, scores each record
+as the controller does and sorts them all; it makes no hashes and no package; *the obvious loop* is the contract
+read line by line with Python's own JSON, making the same package. *Followers* read every event while four clients
+send queries, and an engram once in a hundred requests, to a server that is warmed up for two seconds. A latency
+counts from the time its request was due, so one slow sync counts against every request its client has waiting.
+Pending writes of an import are synced before anything else is timed. The peers hold as many records, get the same
+queries, and get their vectors from a hash function without cost, so only their search is timed.
 """
 
 

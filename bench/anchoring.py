@@ -40,9 +40,9 @@ def anchor_rows(scratch: Path) -> list[Row]:
     anchors.close()
     repository.close()
     p95, grep = percentile(times, 0.95), percentile(greps, 0.5)
-    what = f"{LINES} quoted lines in {FILES:,} files, p95"
+    measured = f"{LINES} quoted lines in {FILES:,} files, p95"
     return [
-        Row("anchor", what, microseconds(p95), f"git grep -F {microseconds(grep)}", *at_least(grep / p95, 5.0)),
+        Row("anchor", measured, microseconds(p95), f"git grep -F {microseconds(grep)}", *at_least(grep / p95, 5.0)),
         Row(
             "anchor", "first index", microseconds(built), f"raw cat-file of every file {microseconds(read_all)}",
             f"{built / read_all:.2f} ×", "–", None,

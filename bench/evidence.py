@@ -52,10 +52,10 @@ def deref_rows(gateway: Gateway, repository: Path, refs: list[str]) -> list[Row]
     git.wait()
     receive.close()
     raw95 = percentile(raw_times, 0.95)
-    beside = f"raw cat-file {microseconds(raw95)}"
+    comparison = f"raw cat-file {microseconds(raw95)}"
     rows = []
-    for what, measured, bar in (("resolver, git, p95", times, 2.0), ("whole operation, git, p95", whole, None)):
-        p95 = percentile(measured, 0.95)
+    for measured, durations, bar in (("resolver, git, p95", times, 2.0), ("whole operation, git, p95", whole, None)):
+        p95 = percentile(durations, 0.95)
         ratio = at_most(p95 / raw95, bar) if bar else (f"{p95 / raw95:.2f} ×", "–", None)
-        rows.append(Row("deref", what, microseconds(p95), beside, *ratio))
+        rows.append(Row("deref", measured, microseconds(p95), comparison, *ratio))
     return rows

@@ -74,18 +74,18 @@ def recall_times(gateway: Gateway, index: Path, questions: list[str]) -> tuple[l
     return times, raw_times
 
 
-def recall_rows(measured: dict[int, tuple[list[float], list[float]]]) -> list[Row]:
-    """How recall compares with the raw read, and how it grows."""
+def recall_rows(times_by_size: dict[int, tuple[list[float], list[float]]]) -> list[Row]:
+    """Compare recall with the raw index read, and with itself at other sizes."""
     rows = []
-    for size, (times, raw) in measured.items():
+    for size, (times, raw) in times_by_size.items():
         p95, raw95 = percentile(times, 0.95), percentile(raw, 0.95)
         ratio = at_most(p95 / raw95, 5)
-        what = f"k=12, {size:,} engrams, p95 (p50 {microseconds(percentile(times, 0.5))})"
-        rows.append(Row("recall", what, microseconds(p95), f"raw index read {microseconds(raw95)}", *ratio))
-    sizes = sorted(measured)
-    small, large = (percentile(measured[size][0], 0.95) for size in (sizes[0], sizes[-1]))
-    what = f"growth of p95 from {sizes[0]:,} to {sizes[-1]:,}"
-    rows.append(Row("recall", what, microseconds(large), microseconds(small), *at_most(large / small, 2)))
+        measured = f"k=12, {size:,} engrams, p95 (p50 {microseconds(percentile(times, 0.5))})"
+        rows.append(Row("recall", measured, microseconds(p95), f"raw index read {microseconds(raw95)}", *ratio))
+    sizes = sorted(times_by_size)
+    small, large = (percentile(times_by_size[size][0], 0.95) for size in (sizes[0], sizes[-1]))
+    measured = f"growth of p95 from {sizes[0]:,} to {sizes[-1]:,}"
+    rows.append(Row("recall", measured, microseconds(large), microseconds(small), *at_most(large / small, 2)))
     return rows
 
 
@@ -109,16 +109,16 @@ def put_rows(gateway: Gateway, journal: Path, corpus: Corpus, refs: list[str], s
         part = list(islice(drafts, CLIENTS * 10))
         many.append(rate(len(part), partial(_in_threads, gateway, part)))
     one, most, limit = median(single), median(many), median(raw)
-    beside = f"raw synced append {per_second(limit)}"
+    comparison = f"raw synced append {per_second(limit)}"
     return [
-        Row("put", "durable, 1 client", per_second(one), beside, *at_least(one / limit, 0.5)),
+        Row("put", "durable, 1 client", per_second(one), comparison, *at_least(one / limit, 0.5)),
         Row("put", f"durable, {CLIENTS} clients", per_second(most), f"1 client {per_second(one)}",
             *at_least(most / one, 5)),
     ]  # fmt: skip
 
 
 def synced_appends(path: Path, line: bytes, count: int) -> None:
-    """What the disk gives at best: a line, a sync, a line, a sync."""
+    """Write and sync line after line: the best the disk can do."""
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     try:
         for _ in range(count):

@@ -106,7 +106,7 @@ def _first_answer(command: list[str], environment: dict[str, str]) -> float:
 def watched_rows(
     gateway: Gateway, project: Path, environment: dict[str, str], corpus: Corpus, questions: list[str], *, seconds: int
 ) -> list[Row]:
-    """Requests at a steady rate while many follow every event; the same rate with nobody following is beside it."""
+    """Measure requests at a steady rate with many followers of the event stream, compared with none."""
     port = free_port()
     server = subprocess.Popen(
         [COMMAND, "up", "--port", str(port), "--project", str(project)],
@@ -121,9 +121,9 @@ def watched_rows(
         ]
         clients = [_requests(port, token, corpus, questions) for token in tokens]
         _in_turns(clients, WARM_SECONDS)
-        before = _processor_seconds(server.pid)
+        start_seconds = _processor_seconds(server.pid)
         alone = _in_turns(clients, min(seconds, 10))
-        busy_alone = (_processor_seconds(server.pid) - before) / min(seconds, 10)
+        busy_alone = (_processor_seconds(server.pid) - start_seconds) / min(seconds, 10)
         with subprocess.Popen(
             [sys.executable, "-m", "bench.live", str(port), str(LISTENERS)],
             stdin=subprocess.PIPE,
@@ -136,27 +136,27 @@ def watched_rows(
             listeners.stdin.flush()
             if listeners.stdout.readline() != "ready\n":
                 raise RuntimeError("not every listener got its stream")
-            before = _processor_seconds(server.pid)
+            start_seconds = _processor_seconds(server.pid)
             watched = _in_turns(clients, seconds)
-            busy = (_processor_seconds(server.pid) - before) / seconds
-            told, left = map(int, listeners.communicate("stop\n")[0].split())
+            busy = (_processor_seconds(server.pid) - start_seconds) / seconds
+            delivered, connected = map(int, listeners.communicate("stop\n")[0].split())
     finally:
         server.terminate()
         server.wait(10)
-    if left != LISTENERS:
-        raise RuntimeError(f"only {left} of {LISTENERS} listeners were still there")
+    if connected != LISTENERS:
+        raise RuntimeError(f"only {connected} of {LISTENERS} listeners were still connected")
     p99, p99_alone = percentile(watched, 0.99), percentile(alone, 0.99)
-    what = f"p99 at {PACED_RATE} req/s for {seconds} s, {LISTENERS} followers"
+    measured = f"p99 at {PACED_RATE} req/s for {seconds} s, {LISTENERS} followers"
     return [
-        Row("events", what, microseconds(p99), f"nobody following {microseconds(p99_alone)}",
+        Row("events", measured, microseconds(p99), f"no followers {microseconds(p99_alone)}",
             f"{p99 / p99_alone:.1f} ×", "≤ 50 ms", p99 <= 50_000),
-        Row("events", f"processor time of the server, {told / seconds:,.0f} events/s told", f"{busy:.0%} of a core",
-            f"nobody following {busy_alone:.0%}", f"{busy / busy_alone:.1f} ×", "–", None),
+        Row("events", f"server's processor time, {delivered / seconds:,.0f} events/s", f"{busy:.0%} of a core",
+            f"no followers {busy_alone:.0%}", f"{busy / busy_alone:.1f} ×", "–", None),
     ]  # fmt: skip
 
 
 def _requests(port: int, token: str, corpus: Corpus, questions: list[str]) -> list[Callable[[], object]]:
-    """What one agent asks and tells, over and over, on a connection of its own."""
+    """Return the requests of one client, on a connection of its own."""
     connection = connect(port)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
@@ -177,14 +177,14 @@ def _requests(port: int, token: str, corpus: Corpus, questions: list[str]) -> li
 
 
 def _in_turns(clients: list[list[Callable[[], object]]], seconds: int) -> list[float]:
-    """Every client at its share of the rate, so that one slow answer delays only what the same client asks next.
+    """Run each client at its share of the rate, so that a slow answer delays only the same client's next request.
 
-    They take turns, as the rate has it: agents that know nothing of each other do not all ask in the same instant.
+    The clients are staggered: independent agents do not all send at the same instant.
     """
 
     def paced(number: int) -> list[float]:
         time.sleep(number / PACED_RATE)
-        behind = PUT_EACH * number // len(clients)  # nor do they all put at once
+        behind = PUT_EACH * number // len(clients)  # their puts are staggered as well
         calls = clients[number][behind:] + clients[number][:behind]
         return at_a_steady_rate(calls, seconds, PACED_RATE // len(clients))
 
@@ -198,11 +198,11 @@ def _processor_seconds(pid: int) -> float:
 
 
 class _Listeners:
-    """Many streams, read as fast as they come."""
+    """Many event streams, read as fast as possible."""
 
     def __init__(self) -> None:
         self.open = 0
-        self.told = 0
+        self.delivered = 0
 
     async def follow(self, port: int, token: str) -> None:
         """Read one stream until it ends."""
@@ -214,7 +214,7 @@ class _Listeners:
             raise RuntimeError(head.decode())
         self.open += 1
         while chunk := await reader.read(65536):
-            self.told += chunk.count(b"\nevent: ") + chunk.startswith(b"event: ")
+            self.delivered += chunk.count(b"\nevent: ") + chunk.startswith(b"event: ")
         self.open -= 1
 
 
@@ -224,9 +224,9 @@ async def _listen(port: int, count: int, token: str, stopped: Callable[[], Await
     while listeners.open < count and not any(task.done() for task in tasks):
         await asyncio.sleep(0.05)
     print("ready" if listeners.open == count else "refused", flush=True)
-    listeners.told = 0
+    listeners.delivered = 0
     await stopped()
-    print(listeners.told, listeners.open, flush=True)
+    print(listeners.delivered, listeners.open, flush=True)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -63,14 +63,14 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     met_first = first_s <= FIRST_READ_BAR_S
     bar = f"≤ {FIRST_READ_BAR_S:g} s"
     peak_mb = max(read.peak_bytes for read in first) / 1e6
-    beside = f"first read {first_s:.2f} s"
+    comparison = f"first read {first_s:.2f} s"
     few = f"first read of {records // LITERAL_DIVISOR:,} records, beside the literal reader of the tests"
     ratio = f"{literal.cpu_s / product.cpu_s:.1f} ×"
     return [
         Row("memory.read", f"first read, {size}, processor time", f"{first_s:.2f} s", "–", "–", bar, met_first),
-        Row("memory.read", "second read, another question", f"{second_s:.2f} s", beside,
+        Row("memory.read", "second read, another question", f"{second_s:.2f} s", comparison,
             f"{second_s / first_s:.2f} ×", "–", None),
-        Row("memory.read", f"{records // GROWTH_DIVISOR:,} records added, read again", f"{grown_s:.2f} s", beside,
+        Row("memory.read", f"{records // GROWTH_DIVISOR:,} records added, read again", f"{grown_s:.2f} s", comparison,
             *at_most(grown_s / first_s, GROWN_BAR)),
         Row("memory.read", few, f"{product.cpu_s:.2f} s", f"{literal.cpu_s:.2f} s", ratio, "–", None),
         Row("memory.read", "peak memory of the first read", f"{peak_mb:.0f} MB", "–", "–", "–", None),
