@@ -1,4 +1,4 @@
-"""Where a project lives: one `.catalog` for a repository and all its worktrees."""
+"""The folders of a project: one `.catalog` for a repository and all its worktrees."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def repo(tmp_path: Path) -> Path:
     return repo
 
 
-def test_a_project_stands_where_its_repository_does(repo: Path) -> None:
+def test_a_project_is_created_at_the_root_of_its_repository(repo: Path) -> None:
     project = create_project(repo / "deep" / "er", new_ulid(0))
     assert project.root == repo
     assert project.catalog == repo / ".catalog"
     assert project.git_folder == repo / ".git"
-    for place in (repo, repo / "deep", repo / "deep" / "er"):
-        assert find_project(place) == project
+    for folder in (repo, repo / "deep", repo / "deep" / "er"):
+        assert find_project(folder) == project
 
 
-def test_what_is_for_git_and_what_is_not(repo: Path) -> None:
+def test_only_the_files_for_git_are_committed(repo: Path) -> None:
     project = create_project(repo, new_ulid(0))
     (project.catalog / "memory.jsonl").write_text("x")
     (project.catalog / "index.db").write_text("x")
@@ -70,7 +70,7 @@ def test_linked_worktrees_share_the_project(repo: Path, tmp_path: Path) -> None:
         create_project(repo, new_ulid(0))
 
 
-def test_a_bare_repository_keeps_it_inside(tmp_path: Path) -> None:
+def test_a_bare_repository_contains_its_catalog(tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     git(bare, "init", "-q", "--bare")
     project = create_project(bare, new_ulid(0))
@@ -79,7 +79,7 @@ def test_a_bare_repository_keeps_it_inside(tmp_path: Path) -> None:
     assert find_project(bare / "refs") == project
 
 
-def test_worktrees_of_a_bare_repository_share_it(repo: Path, tmp_path: Path) -> None:
+def test_worktrees_of_a_bare_repository_share_the_project(repo: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     git(tmp_path, "clone", "-q", "--bare", str(repo), str(bare))
     git(bare, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
@@ -89,56 +89,56 @@ def test_worktrees_of_a_bare_repository_share_it(repo: Path, tmp_path: Path) -> 
     assert find_project(bare) == msgspec.structs.replace(project, root=bare)
 
 
-def test_a_submodule_is_a_project_of_its_own(repo: Path, tmp_path: Path) -> None:
+def test_a_submodule_is_a_separate_project(repo: Path, tmp_path: Path) -> None:
     outer = tmp_path / "outer"
     git(outer, "init", "-q")
     git(outer, "submodule", "add", "-q", str(repo), "inner")
-    inside = create_project(outer / "inner", new_ulid(0))
-    assert inside.catalog == outer / ".git" / "modules" / "inner" / ".catalog"
-    assert inside.root == outer / "inner"
-    around = create_project(outer, new_ulid(1))
-    assert around.catalog == outer / ".catalog"
-    assert find_project(outer / "inner" / "deep") == inside
-    assert find_project(outer) == around
+    inner_project = create_project(outer / "inner", new_ulid(0))
+    assert inner_project.catalog == outer / ".git" / "modules" / "inner" / ".catalog"
+    assert inner_project.root == outer / "inner"
+    outer_project = create_project(outer, new_ulid(1))
+    assert outer_project.catalog == outer / ".catalog"
+    assert find_project(outer / "inner" / "deep") == inner_project
+    assert find_project(outer) == outer_project
 
 
-def test_a_repository_inside_another_is_a_project_of_its_own(repo: Path) -> None:
-    around = create_project(repo, new_ulid(0))
+def test_a_repository_inside_another_is_a_separate_project(repo: Path) -> None:
+    outer_project = create_project(repo, new_ulid(0))
     inner = repo / "vendor" / "inner"
     git(inner, "init", "-q")
     with pytest.raises(ProjectNotFound):
         find_project(inner)
-    inside = create_project(inner, new_ulid(1))
-    assert find_project(inner) == inside
-    assert find_project(repo / "vendor") == around
+    inner_project = create_project(inner, new_ulid(1))
+    assert find_project(inner) == inner_project
+    assert find_project(repo / "vendor") == outer_project
 
 
-def test_without_git_the_nearest_catalog_above(tmp_path: Path) -> None:
-    place = tmp_path / "plain"
-    (place / "a" / "b").mkdir(parents=True)
+def test_without_git_the_nearest_catalog_above_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    (folder / "a" / "b").mkdir(parents=True)
     with pytest.raises(ProjectNotFound):
-        find_project(place)
-    project = create_project(place, new_ulid(0))
+        find_project(folder)
+    project = create_project(folder, new_ulid(0))
     assert project.git_folder is None
-    assert find_project(place / "a" / "b") == project
+    assert find_project(folder / "a" / "b") == project
     with pytest.raises(ProjectExists):
-        create_project(place / "a", new_ulid(0))
+        create_project(folder / "a", new_ulid(0))
 
 
-def test_through_a_symbolic_link(repo: Path, tmp_path: Path) -> None:
+def test_a_project_is_found_through_a_symbolic_link(repo: Path, tmp_path: Path) -> None:
     project = create_project(repo, new_ulid(0))
     (tmp_path / "link").symlink_to(repo / "deep")
     assert find_project(tmp_path / "link" / "er") == project
 
 
-def test_making_a_project_leaves_a_persons_policy_alone(repo: Path) -> None:
+def test_creating_a_project_keeps_an_existing_policy_file(repo: Path) -> None:
     (repo / ".catalog").mkdir()
     (repo / ".catalog" / "policy.yaml").write_text("max_ttl: P1D\n")
     create_project(repo, new_ulid(0))
     assert (repo / ".catalog" / "policy.yaml").read_text() == "max_ttl: P1D\n"
 
 
-def test_other_repositories_by_name(repo: Path, tmp_path: Path) -> None:
+def test_further_repositories_are_read_by_name(repo: Path, tmp_path: Path) -> None:
     project = create_project(repo, new_ulid(0))
     file = project.catalog / "project.yaml"
     file.write_text(f"project: {project.project_id}\nrepositories:\n  lib: ../lib\n  abs: {tmp_path}/abs\n")
@@ -154,7 +154,7 @@ def test_other_repositories_by_name(repo: Path, tmp_path: Path) -> None:
         "project: 01KDVP9R000000000000000000\nrepositories: {a: 1}\n",
     ],
 )  # fmt: skip
-def test_a_project_file_that_names_no_project(repo: Path, text: str) -> None:
+def test_an_invalid_project_file_is_refused(repo: Path, text: str) -> None:
     project = create_project(repo, new_ulid(0))
     (project.catalog / "project.yaml").write_text(text)
     with pytest.raises(FormatUnknown):

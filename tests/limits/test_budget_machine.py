@@ -1,4 +1,4 @@
-"""No budget is overspent at any prefix of a journal, whatever happens in between."""  # EB-08, EB-09, EB-11
+"""No budget is overspent at any prefix of a journal, for any sequence of operations."""  # EB-08, EB-09, EB-11
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.machines.budget_rules import BudgetRules
 
 EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "40"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "50"))
-SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
+SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # in memory, because syncing is not tested here
 SETTINGS = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
@@ -27,25 +27,22 @@ SETTINGS = settings(
 )
 
 
-class MemoryLaw(BudgetRules):
-    """On the reference."""
+class MemoryBudgetMachine(BudgetRules):
+    """The rules on the reference back end."""
 
     @staticmethod
     def make_harness(clock: ManualClock) -> Harness:
-        """A store in memory."""
         return MemoryHarness(clock)
 
 
-class SqliteLaw(BudgetRules):
-    """On disk."""
+class SqliteBudgetMachine(BudgetRules):
+    """The rules on SQLite."""
 
     @staticmethod
     def make_harness(clock: ManualClock) -> Harness:
-        """A store in a folder of its own."""
         return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 
     def teardown(self) -> None:
-        """Check, then clear away."""
         assert isinstance(self.harness, SqliteHarness)
         try:
             super().teardown()
@@ -53,10 +50,10 @@ class SqliteLaw(BudgetRules):
             shutil.rmtree(self.harness.folder.parent)
 
 
-TestMemoryLaw = MemoryLaw.TestCase
-TestMemoryLaw.settings = SETTINGS
-TestSqliteLaw = SqliteLaw.TestCase
-TestSqliteLaw.settings = SETTINGS
+TestMemoryBudgets = MemoryBudgetMachine.TestCase
+TestMemoryBudgets.settings = SETTINGS
+TestSqliteBudgets = SqliteBudgetMachine.TestCase
+TestSqliteBudgets.settings = SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ TestSqliteLaw.settings = SETTINGS
         ['{"fact":"deref.proved","run":"r","agent":"a","turn":1,"type":"sam","tokens":1,"granted":true}'],
     ],
 )
-def test_the_auditor_finds_what_was_overspent(facts: list[str]) -> None:
+def test_the_ledger_detects_overspending(facts: list[str]) -> None:
     lines = ['{"fact":"agent.added","run":"r","name":"a"}', *facts]
     grant = '{"fact":"grant.issued","block_id":"b","cap_tokens":10,"uses":1}'
     journal = "\n".join(

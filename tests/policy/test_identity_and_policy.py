@@ -35,8 +35,8 @@ def caller(name: str, role: str) -> Caller:
     return Caller(project="p", run=RUN, name=name, role=role)
 
 
-class Family:
-    """Agents of one run, in plain sight."""
+class AgentTree:
+    """The agents of one run, by name and parent."""
 
     def __init__(self, **parents: str | None) -> None:
         self._agents = {
@@ -61,8 +61,8 @@ class Family:
 
 @pytest.mark.parametrize("parent", [*LADDER, "tool", "admin"])
 @pytest.mark.parametrize("role", [*LADDER, "tool", "admin"])
-def test_a_childs_role_stands_below_its_parents(parent: str, role: str) -> None:
-    rank = {role: place for place, role in enumerate(["tool", *LADDER, "admin"])}
+def test_a_childs_role_must_rank_below_its_parents(parent: str, role: str) -> None:
+    rank = {role: index for index, role in enumerate(["tool", *LADDER, "admin"])}
     allowed = role != "admin" and parent != "tool" and rank[role] < rank[parent]
     if allowed:
         check_below(role, parent)
@@ -74,32 +74,32 @@ def test_a_childs_role_stands_below_its_parents(parent: str, role: str) -> None:
 
 
 def test_a_descendant_is_a_child_of_a_child() -> None:
-    family = Family(a=None, b="a", c="b", d="c", x=None)
+    agents = AgentTree(a=None, b="a", c="b", d="c", x=None)
     for name in "abcd":
-        assert check_descends(family, caller("a", "architect"), name).name == name
-        assert check_descends(family, caller("admin", "admin"), name).name == name
+        assert check_descends(agents, caller("a", "architect"), name).name == name
+        assert check_descends(agents, caller("admin", "admin"), name).name == name
     for name in ("a", "x"):
         with pytest.raises(NotYourDescendant):
-            check_descends(family, caller("b", "manager"), name)
+            check_descends(agents, caller("b", "manager"), name)
     with pytest.raises(AgentNotFound):
-        check_descends(family, caller("a", "architect"), "nobody")
+        check_descends(agents, caller("a", "architect"), "nobody")
 
 
-def test_a_ring_of_parents_ends() -> None:
-    family = Family(a="b", b="a", x=None)
+def test_a_cycle_of_parents_is_not_followed_forever() -> None:
+    agents = AgentTree(a="b", b="a", x=None)
     with pytest.raises(NotYourDescendant):
-        check_descends(family, caller("x", "manager"), "a")
+        check_descends(agents, caller("x", "manager"), "a")
 
 
 @pytest.mark.parametrize("name", ["a", "ada", "ada-2", "_x", "9", "a.b_c-d", "x" * 64])
-def test_names(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     assert check_name(name) == name
 
 
 @pytest.mark.parametrize(
     "name", ["", "x" * 65, "Ada", "a b", "-a", ".a", "a/b", "é", "a\n", "a\x00", "admin", "..", "a:b", "\ud800"]
 )
-def test_what_is_no_name(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(FieldValue):
         check_name(name)
 
@@ -120,7 +120,7 @@ def test_the_lines_of_the_template_are_valid_when_uncommented() -> None:
     )
 
 
-def test_a_policy_says_what_it_says() -> None:
+def test_a_policy_sets_scopes_floors_and_lifetimes() -> None:
     policy = read_policy(
         {
             "scopes": ["run", "project", "org"],
@@ -133,7 +133,7 @@ def test_a_policy_says_what_it_says() -> None:
     assert not policy.may_write("programmer", "project")
     assert policy.may_write("manager", "project")
     assert policy.may_write("architect", "org")
-    assert not policy.may_write("architect", "global")  # not switched on
+    assert not policy.may_write("architect", "global")  # not enabled
     assert policy.floor("org") == 0.95
 
 
@@ -158,7 +158,7 @@ def test_a_policy_says_what_it_says() -> None:
         ({"urls": {"extra": 1}}, "policy.yaml"),
     ],
 )
-def test_what_is_no_policy(value: Any, field: str) -> None:
+def test_an_invalid_policy_is_refused_with_its_field(value: Any, field: str) -> None:
     with pytest.raises(PolicyInvalid) as caught:
         read_policy(value)
     assert caught.value.field == field
@@ -179,13 +179,12 @@ def test_a_floor_is_a_confidence(floor: float) -> None:
         max_leaves=8,
     )
 )
-def test_anything_is_a_policy_or_refused(value: Any) -> None:
+def test_any_value_is_a_policy_or_refused(value: Any) -> None:
     with contextlib.suppress(PolicyInvalid):
         assert isinstance(read_policy(value), Policy)
 
 
-def test_spaces() -> None:
-    """EB-20: what a caller may see is a list of spaces, and nothing outside them is read."""
+def test_a_caller_sees_the_spaces_of_its_run_and_its_project() -> None:  # EB-20
     ada = caller("ada", "programmer")
     assert space_of("run", RUN) == "r7"
     assert space_of("project", RUN) == "p"

@@ -1,4 +1,4 @@
-"""A manager and a programmer at work on a real repository, for the tests of the specifications."""
+"""A manager and a programmer with a real repository, for the tests of the specifications."""
 
 from __future__ import annotations
 
@@ -50,38 +50,38 @@ INSTRUCTIONS:
 PASTED = "def parse(text):\n    for line in text.split():\n        yield line.strip()\n"
 
 
-class Desk:
+class Team:
     """A project with its repository, a manager and a programmer below it."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock()
         self.repository: Repository = make_repository(folder / "repo")
         self.gateway: Gateway = make_gateway(self.repository.path, make_settings(folder / "home"), self.clock)
-        self.hand = GatewayClient(self)
-        self.mia = self.hand.add_agent("mia", "manager")
-        self.paul = self.hand.add_agent("paul", "programmer", self.mia)
+        self.client = GatewayClient(self)
+        self.mia = self.client.add_agent("mia", "manager")
+        self.paul = self.client.add_agent("paul", "programmer", self.mia)
 
     @property
     def sha(self) -> str:
-        """The commit everything points at."""
+        """The commit that all pointers name."""
         return self.repository.sha
 
     def lines(self, first: int = 1, last: int = 2, file: str = "src/parser.py") -> str:
         """The ref of some lines."""
         return f"repo:{file}#L{first}-L{last}@{self.sha}"
 
-    def send(self, text: str, who: Credential | None = None, **more: Any) -> Any:
+    def send(self, text: str, sender: Credential | None = None, **fields: Any) -> Any:
         """Send a child's message as it is written."""
-        return self.hand.call("send_message", who or self.paul, text=text, **more)
+        return self.client.call("send_message", sender or self.paul, text=text, **fields)
 
-    def refusal(self, operation: str, who: Credential, /, **fields: Any) -> EngramBusError:
-        """Why something is not done."""
+    def refusal(self, operation: str, caller: Credential, /, **fields: Any) -> EngramBusError:
+        """The error that an operation fails with."""
         try:
-            self.hand.call(operation, who, **fields)
+            self.client.call(operation, caller, **fields)
         except EngramBusError as refusal:
             return refusal
-        raise AssertionError(f"{operation} was done")
+        raise AssertionError(f"{operation} succeeded")
 
     def journal(self) -> bytes:
-        """Everything that was ever stored."""
+        """The content of the journal."""
         return (self.repository.path / ".catalog" / "memory.jsonl").read_bytes()

@@ -1,4 +1,4 @@
-"""A desk for every test."""
+"""A team for every test."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.law.desk import Desk
+from tests.limits.team import Team
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def team(tmp_path: Path) -> Iterator[Team]:
     """A project with its repository, a manager and a programmer."""
-    desk = Desk(tmp_path)
-    yield desk
-    desk.gateway.close()
+    team = Team(tmp_path)
+    yield team
+    team.gateway.close()

@@ -1,4 +1,4 @@
-"""A project outlives what becomes of its files: other branches, a beginning cut short, files taken away while open."""
+"""A project survives other branches, an interrupted creation, and files that are deleted while it is open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.projects import Repository, git, make_settings
 
 @pytest.fixture
 def bus(repository: Repository, settings: Settings) -> Iterator[Bus]:
-    """A project whose files for git are committed, open."""
+    """An open project whose files for git are committed."""
     init_project(repository.path, settings)
     git(repository.path, "add", "-A")
     git(repository.path, "commit", "-q", "-m", "A project")
@@ -30,11 +30,10 @@ def bus(repository: Repository, settings: Settings) -> Iterator[Bus]:
 
 
 def claims(bus: Bus) -> list[str]:
-    """What is known, newest first."""
     return [engram.claim for engram in bus.query_engrams().engrams]
 
 
-def test_a_branch_from_before_the_project_still_has_it(bus: Bus, repository: Repository, settings: Settings) -> None:
+def test_a_branch_from_before_the_project_still_finds_it(bus: Bus, repository: Repository, settings: Settings) -> None:
     bus.put_engram("Said on main.", at=["src/parser.py:1"])
     token = bus.add_agent("ada", role="architect").token
     project = find_project(repository.path)
@@ -58,28 +57,28 @@ def test_a_branch_from_before_the_project_does_not_commit_its_journal(bus: Bus, 
     assert git(repository.path, "status", "--short") == "M .catalog/policy.yaml"
 
 
-def test_what_a_person_keeps_out_of_git_stays_out(repository: Repository, settings: Settings) -> None:
+def test_other_lines_of_git_exclude_are_kept(repository: Repository, settings: Settings) -> None:
     exclude = repository.path / ".git" / "info" / "exclude"
     exclude.write_text("*.swp")
     init_project(repository.path, settings)
     assert exclude.read_text() == "*.swp\n/.catalog/*\n"
 
 
-def test_a_repository_that_cannot_be_written_to_is_left_as_it_is(repository: Repository, settings: Settings) -> None:
+def test_a_repository_with_an_unwritable_exclude_file_works(repository: Repository, settings: Settings) -> None:
     shutil.rmtree(repository.path / ".git" / "info")
     (repository.path / ".git" / "info").write_text("")
     assert init_project(repository.path, settings) == find_project(repository.path)
 
 
-def test_a_checkout_that_names_another_project_changes_nothing_here(bus: Bus, repository: Repository) -> None:
+def test_a_checkout_that_names_another_project_changes_nothing(bus: Bus, repository: Repository) -> None:
     project = find_project(repository.path)
     (project.catalog / "project.yaml").write_text("project: 01KDVP9R000000000000000000\n")
     assert find_project(repository.path) == project
 
 
-def test_a_beginning_cut_short_is_taken_up_again(repository: Repository, tmp_path: Path, settings: Settings) -> None:
+def test_an_interrupted_creation_can_be_repeated(repository: Repository, tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="Not a directory"):  # there is no place for the keys
+    with pytest.raises(OSError, match="Not a directory"):  # the keys cannot be written
         init_project(repository.path, make_settings(tmp_path / "file"))
     project = init_project(repository.path, settings)
     with Bus.open(repository.path, settings=settings) as bus:
@@ -89,7 +88,7 @@ def test_a_beginning_cut_short_is_taken_up_again(repository: Repository, tmp_pat
         init_project(repository.path, settings)
 
 
-def test_nothing_is_acknowledged_once_the_journal_was_deleted(bus: Bus, repository: Repository) -> None:
+def test_writes_are_refused_after_the_journal_was_deleted(bus: Bus, repository: Repository) -> None:
     bus.put_engram("Said before.", at=["src/parser.py:1"])
     git(repository.path, "clean", "-q", "-f", "-d", "-x")
     with pytest.raises(StoreReadOnly):
@@ -99,15 +98,15 @@ def test_nothing_is_acknowledged_once_the_journal_was_deleted(bus: Bus, reposito
         bus.put_engram("Said after.", at=["src/parser.py:2"])
 
 
-def test_a_deleted_lock_file_still_lets_only_one_write(tmp_path: Path) -> None:
-    path, done = tmp_path / "lock", [1]
+def test_a_deleted_lock_file_still_allows_only_one_writer(tmp_path: Path) -> None:
+    path, pending = tmp_path / "lock", [1]
     with closing(WriteLock(path)) as first:
         path.unlink()
         with closing(WriteLock(path)) as second:
-            for one, other in ((first, second), (second, first)):
-                assert one.run(partial(other.run_if_free, done.clear)) is False
-            assert first.run_if_free(done.clear)
-    assert done == []
+            for holder, waiter in ((first, second), (second, first)):
+                assert holder.run(partial(waiter.run_if_free, pending.clear)) is False
+            assert first.run_if_free(pending.clear)
+    assert pending == []
 
 
 def test_a_journal_without_its_first_line_is_refused(bus: Bus, repository: Repository) -> None:
