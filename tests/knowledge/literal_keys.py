@@ -1,7 +1,7 @@
-"""docs/hash-keys.md read literally and slowly: the second opinion the product's keys are held against.
+"""A literal and slow implementation of docs/hash-keys.md, which the product's keys are compared with.
 
-Nothing is shared with the product, regular expressions are avoided, and each function is one passage of the document.
-`python -m knowledge.literal_keys` (in tests/) writes the vectors anew.
+It shares nothing with the product and avoids regular expressions; each function is one passage of the document.
+`python -m knowledge.literal_keys` (in tests/) rewrites the vectors.
 """
 
 from __future__ import annotations
@@ -96,18 +96,22 @@ def clean(text: str) -> str:
 # 2. Tokens and sentences
 
 
-def at(text: str, place: int) -> str:
+def char_at(text: str, place: int) -> str:
     return text[place] if 0 <= place < len(text) else " "
 
 
 def apostrophes(text: str) -> str:
     out, i = "", 0
     while i < len(text):
-        if text[i] == "'" and is_alphanumeric(at(text, i - 1)):
-            if at(text, i + 1) in "sS" and not is_alphanumeric(at(text, i + 2)) and at(text, i + 2) != "_":
+        if text[i] == "'" and is_alphanumeric(char_at(text, i - 1)):
+            if (
+                char_at(text, i + 1) in "sS"
+                and not is_alphanumeric(char_at(text, i + 2))
+                and char_at(text, i + 2) != "_"
+            ):
                 i += 2
                 continue
-            if is_alphanumeric(at(text, i + 1)):
+            if is_alphanumeric(char_at(text, i + 1)):
                 i += 1
                 continue
         out += text[i]
@@ -118,8 +122,8 @@ def apostrophes(text: str) -> str:
 def commas(text: str) -> str:
     out = ""
     for i, c in enumerate(text):
-        three = all(at(text, i + n) in DIGITS for n in (1, 2, 3)) and at(text, i + 4) not in DIGITS
-        if not (c == "," and at(text, i - 1) in DIGITS and three):
+        three = all(char_at(text, i + n) in DIGITS for n in (1, 2, 3)) and char_at(text, i + 4) not in DIGITS
+        if not (c == "," and char_at(text, i - 1) in DIGITS and three):
             out += c
     return out
 
@@ -168,16 +172,16 @@ class Meaning:
 def pieces_of(token: str) -> list[str]:
     pieces, piece, i = [], "", 0
     while i < len(token):
-        if token[i] in "-./:" and at(token, i + 1) == token[i]:
+        if token[i] in "-./:" and char_at(token, i + 1) == token[i]:
             same = token[i]
-            while at(token, i) == same:
+            while char_at(token, i) == same:
                 i += 1
             pieces.append(piece)
             piece = ""
         else:
             piece += token[i]
             i += 1
-    return [kept for kept in (strip(p, "-./:") for p in [*pieces, piece]) if kept]
+    return [stripped for stripped in (strip(p, "-./:") for p in [*pieces, piece]) if stripped]
 
 
 def read_token(token: str) -> Meaning:
@@ -234,29 +238,29 @@ def read_other_name(name: str, meaning: Meaning) -> str | None:
         return folded
     if folded in STOP or all(c in "_-." for c in name):
         return None
-    found: list[str] = []
+    part_words: list[str] = []
     for part in name.replace("_", ".").replace("-", ".").split("."):
         for piece in camel_pieces(part):
-            found += words_of(fold(piece))
-    meaning.words += found
+            part_words += words_of(fold(piece))
+    meaning.words += part_words
     if "_" in name or "-" in name or "." in name:
         meaning.names.append(folded)
         return folded
-    whole = words_of(folded)
-    if len(whole) != 1:
+    name_words = words_of(folded)
+    if len(name_words) != 1:
         return None
-    if whole != found:
-        meaning.names += whole
-    return whole[0]
+    if name_words != part_words:
+        meaning.names += name_words
+    return name_words[0]
 
 
 def camel_pieces(part: str) -> list[str]:
     pieces = [""]
     for i, c in enumerate(part):
-        before, after, after_that = at(part, i - 1), at(part, i + 1), at(part, i + 2)
+        previous, following, second_next = char_at(part, i - 1), char_at(part, i + 1), char_at(part, i + 2)
         if c in CAPITAL:
-            plural = after == "s" and after_that not in SMALL
-            if before in SMALL + DIGITS or (before in CAPITAL and after in SMALL and not plural):
+            plural = following == "s" and second_next not in SMALL
+            if previous in SMALL + DIGITS or (previous in CAPITAL and following in SMALL and not plural):
                 pieces.append("")
         pieces[-1] += c
     return [piece for piece in pieces if piece]
@@ -330,10 +334,10 @@ def decode(text: str) -> str:
 
 
 def pointer_texts(ref: str) -> list[str]:
-    scheme, _, rest = ref.partition(":")
-    if scheme == "artifact" and rest.startswith("sha256:"):
+    scheme, _, address = ref.partition(":")
+    if scheme == "artifact" and address.startswith("sha256:"):
         return []
-    place = rest[: rest.rindex("@")]
+    place = address[: address.rindex("@")]
     if scheme == "sam":
         return [decode(place)]
     if scheme == "test":
@@ -377,7 +381,7 @@ def phrases(sentences: list[list[str]]) -> list[str]:
     return out
 
 
-def once(keys: list[str]) -> list[str]:
+def distinct(keys: list[str]) -> list[str]:
     out: list[str] = []
     for key in keys:
         if key not in out and len(key) <= 80:
@@ -385,8 +389,8 @@ def once(keys: list[str]) -> list[str]:
     return out
 
 
-def engram_keys(claim: str, refs: list[str], tags: list[str], given: list[str]) -> tuple[list[str], list[str]]:
-    own = [key for text in given if (key := given_key(text)) is not None]
+def engram_keys(claim: str, refs: list[str], tags: list[str], own_texts: list[str]) -> tuple[list[str], list[str]]:
+    own_keys = [key for text in own_texts if (key := given_key(text)) is not None]
     reading = Reading(claim)
     concepts, names, sentences = list(reading.concepts), list(reading.names), list(reading.sentences)
     for tag in tags:
@@ -403,23 +407,23 @@ def engram_keys(claim: str, refs: list[str], tags: list[str], given: list[str]) 
             files += ([key] if key is not None and i == 0 else []) + reading.both
             sentences += reading.sentences
     words = [word for sentence in sentences for word in sentence]
-    singles = once(own + concepts + names + files + words)
-    public = once(singles + phrases(sentences))[:32]
+    singles = distinct(own_keys + concepts + names + files + words)
+    public = distinct(singles + phrases(sentences))[:32]
     return public, [key for key in singles[32:] if "+" not in key]
 
 
 def question_keys(text: str) -> list[str]:
     reading = Reading(text)
     words = [word for sentence in reading.sentences for word in sentence]
-    return once(reading.concepts + reading.names + words + phrases(reading.sentences))[:32]
+    return distinct(reading.concepts + reading.names + words + phrases(reading.sentences))[:32]
 
 
 def main() -> None:
     """Write the expected keys of every case in the vectors anew."""
     cases = json.loads(VECTORS.read_text("utf-8"))
     for case in cases["engrams"]:
-        public, more = engram_keys(case["claim"], case.get("refs", []), case.get("tags", []), case.get("given", []))
-        case["public"], case["more"] = public, more
+        public, extra = engram_keys(case["claim"], case.get("refs", []), case.get("tags", []), case.get("given", []))
+        case["public"], case["more"] = public, extra
     for case in cases["questions"]:
         case["keys"] = question_keys(case["text"])
     for case in cases["given"]:

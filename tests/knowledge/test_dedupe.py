@@ -1,4 +1,4 @@
-"""What counts as said before, and what only looks like it."""  # EB-21
+"""Repeated claims, and claims that only look repeated."""  # EB-21
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DIFFERENT = [
 
 
 def engram(claim: str) -> Engram:
-    """An engram that says this about one place."""
+    """Return an engram with this claim and one fixed pointer."""
     return Engram(
         id="01KDVP9R000000000000000000",
         kind="fact",
@@ -66,19 +66,19 @@ def engram(claim: str) -> Engram:
     )
 
 
-def said_again(one: str, other: str) -> bool:
-    """Whether putting the other after the one would confirm it."""
-    first, second = engram(one), engram(other)
-    return twin_key(first) == twin_key(second) and is_repeat(second, first)
+def confirms(claim: str, earlier_claim: str) -> bool:
+    """True if putting the claim would confirm the earlier one."""
+    repeat, earlier = engram(claim), engram(earlier_claim)
+    return twin_key(repeat) == twin_key(earlier) and is_repeat(repeat, earlier)
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_the_same_in_nearly_the_same_words(one: str, other: str) -> None:
-    assert said_again(one, other)
-    assert said_again(other, one)
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_nearly_the_same_words_repeat_a_claim(first: str, second: str) -> None:
+    assert confirms(second, first)
+    assert confirms(first, second)
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_is_turned_around_or_replaced_is_another_claim(one: str, other: str) -> None:
-    assert not said_again(one, other)
-    assert not said_again(other, one)
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_a_reversed_limited_or_replaced_word_makes_another_claim(first: str, second: str) -> None:
+    assert not confirms(second, first)
+    assert not confirms(first, second)

@@ -1,4 +1,4 @@
-"""Hash keys: docs/hash-keys.md, its vectors, and the same answer from every Python.  # EB-12"""
+"""Hash keys: docs/hash-keys.md, its test vectors, and the same keys from every Python.  # EB-12"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VECTORS: dict[str, Any] = json.loads(literal_keys.VECTORS.read_text("utf-8"))
 SHA = "a" * 40
 REF = f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"
 
-# Text in which the interesting things happen often: joiners, case, quotes, digits, sentence ends, many scripts.
+# Pieces on which implementations differ: joiners, case, quotes, digits, sentence ends, many scripts.
 PIECES = st.sampled_from(
     [
         *"-./:_ ',!?;+%@#\t\n\x001vsSAé½ﬁ予ーกัΣςİǅẞႠ🚀\u0338\u200d\ufe0f\u00ad\u2028\ud800",
@@ -34,7 +34,7 @@ PIECES = st.sampled_from(
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join))
 
 
-def test_vectors_cover_what_the_document_speaks_of() -> None:
+def test_there_are_at_least_forty_vectors() -> None:
     assert len(VECTORS["engrams"]) >= 40
 
 
@@ -51,40 +51,42 @@ def test_question_vectors(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", VECTORS["given"], ids=lambda case: repr(case["text"][:30]))
-def test_given_key_vectors(case: dict[str, Any]) -> None:
+def test_vectors_of_keys_written_by_people(case: dict[str, Any]) -> None:
     assert normalise_key(case["text"]) == case["key"]
 
 
-def test_the_vectors_are_what_the_document_says() -> None:
+def test_the_literal_implementation_gives_the_vectors() -> None:
     for case in VECTORS["engrams"]:
-        told = literal_keys.engram_keys(
+        keys = literal_keys.engram_keys(
             case["claim"], case.get("refs", []), case.get("tags", []), case.get("given", [])
         )
-        assert told == (case["public"], case["more"])
+        assert keys == (case["public"], case["more"])
 
 
 @given(
     claim=TEXTS,
     tags=st.lists(TEXTS, max_size=3),
-    own=st.lists(TEXTS, max_size=3),
+    own_keys=st.lists(TEXTS, max_size=3),
     names=st.lists(TEXTS.map(lambda text: f"sam:{text.encode('utf-8', 'replace').decode()}@1"), max_size=2),
 )
 @settings(max_examples=600, deadline=None)
-def test_the_quick_way_and_the_literal_way_agree(claim: str, tags: list[str], own: list[str], names: list[str]) -> None:
-    keys = hash_keys(claim, names, tags, own)
-    assert (list(keys.public), list(keys.extra)) == literal_keys.engram_keys(claim, names, tags, own)
+def test_the_product_and_the_literal_implementation_agree(
+    claim: str, tags: list[str], own_keys: list[str], names: list[str]
+) -> None:
+    keys = hash_keys(claim, names, tags, own_keys)
+    assert (list(keys.public), list(keys.extra)) == literal_keys.engram_keys(claim, names, tags, own_keys)
     assert list(query_keys(claim)) == literal_keys.question_keys(claim)
     assert normalise_key(claim) == literal_keys.given_key(claim)
 
 
-@given(claim=TEXTS, tags=st.lists(TEXTS, max_size=3), own=st.lists(TEXTS, max_size=3))
+@given(claim=TEXTS, tags=st.lists(TEXTS, max_size=3), own_keys=st.lists(TEXTS, max_size=3))
 @settings(max_examples=600, deadline=None)
-def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], own: list[str]) -> None:
-    keys = hash_keys(claim, [REF], tags, own)
+def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], own_keys: list[str]) -> None:
+    keys = hash_keys(claim, [REF], tags, own_keys)
     assert len(keys.public) <= 32
-    every = keys.public + keys.extra
-    assert len(set(every)) == len(every)
-    for key in every:
+    all_keys = keys.public + keys.extra
+    assert len(set(all_keys)) == len(all_keys)
+    for key in all_keys:
         assert 1 <= len(key) <= 80
         assert key.encode()
         assert not any(c.isspace() or c < " " or c in "\"'`“”‘’«»" or "\x7f" <= c <= "\x9f" for c in key)
@@ -93,7 +95,7 @@ def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], 
 
 @given(claim=TEXTS)
 @settings(max_examples=600, deadline=None)
-def test_a_key_given_back_stays_as_it_is(claim: str) -> None:
+def test_normalising_a_key_changes_nothing(claim: str) -> None:
     keys = hash_keys(claim, [REF])
     for key in keys.public + keys.extra:
         assert normalise_key(key) == key
@@ -101,12 +103,12 @@ def test_a_key_given_back_stays_as_it_is(claim: str) -> None:
 
 @given(claim=TEXTS)
 @settings(deadline=None)
-def test_a_claim_shares_all_its_words_with_the_question_that_repeats_it(claim: str) -> None:
+def test_a_question_that_repeats_a_claim_shares_all_its_words(claim: str) -> None:
     keys = hash_keys(claim)
     assert {key for key in query_keys(claim) if "+" not in key} <= {*keys.public, *keys.extra}
 
 
-def test_no_word_is_unfindable_however_many_there_are() -> None:
+def test_every_word_of_a_long_claim_is_a_key() -> None:
     claim = " ".join(f"word{number}" for number in range(90))
     keys = hash_keys(claim, [REF], ["service:gateway"])
     assert {f"word{number}" for number in range(90)} <= {*keys.public, *keys.extra}
@@ -120,8 +122,8 @@ def test_order_of_the_public_keys() -> None:
     assert keys.index("http+server") < keys.index("http+server+retry")
 
 
-def test_the_plural_meets_the_singular() -> None:
-    for one, many in (
+def test_plural_and_singular_have_the_same_stem() -> None:
+    for singular, plural in (
         ("budget", "budgets"),
         ("class", "classes"),
         ("retry", "retries"),
@@ -131,15 +133,15 @@ def test_the_plural_meets_the_singular() -> None:
         ("hash", "hashes"),
         ("status", "status"),
     ):
-        assert stem(many) == stem(one), one
+        assert stem(plural) == stem(singular), singular
 
 
-def test_one_name_in_three_spellings_meets() -> None:
+def test_three_spellings_of_a_name_share_its_words() -> None:
     snake, camel, kebab = (set(query_keys(name)) for name in ("vendor_client", "vendorClient", "vendor-client"))
     assert {"vendor", "client", "vendor+client"} <= snake & camel & kebab
 
 
-def test_names_pointers_lead_to() -> None:
+def test_names_of_pointer_targets() -> None:
     digest = "sha256:" + "c" * 64
     assert name_keys(
         [
@@ -155,13 +157,13 @@ def test_names_pointers_lead_to() -> None:
     ) == ("vendor_client.py", "makefile", "spec.md", "decision:publish-domain", "test_ids.py", "page.html")
 
 
-def test_a_ref_that_is_no_pointer_is_read_for_what_it_has() -> None:
-    for ref in ("", ":", "repo:", "repo:@", "nothing", "url:@", "test:@", "%zz", "artifact:#@"):
-        hash_keys("", [ref])
-        name_keys([ref])
+@pytest.mark.parametrize("ref", ["", ":", "repo:", "repo:@", "nothing", "url:@", "test:@", "%zz", "artifact:#@"])
+def test_a_malformed_ref_has_no_keys(ref: str) -> None:
+    assert hash_keys("", [ref]) == ((), ())
+    assert name_keys([ref]) == ()
 
 
-def test_a_long_text_takes_time_in_proportion() -> None:
+def test_hostile_long_texts_have_few_keys() -> None:
     for text in ("a.py." * 40_000, "A" * 200_000, "'" * 200_000, "aB" * 100_000, ":a" * 100_000, "1,000" * 40_000):
         assert len(query_keys(text)) <= 32
 
@@ -181,16 +183,16 @@ for case in vectors["engrams"]:
     assert [list(keys.public), list(keys.extra)] == [case["public"], case["more"]], case["claim"]
 for case in vectors["questions"]:
     assert list(query_keys(case["text"])) == case["keys"], case["text"]
-every = hashlib.sha256()
+checksum = hashlib.sha256()
 for first, last in ((0x0, 0x3400), (0xa000, 0xac00), (0xd7a0, 0xd900), (0xf8f0, 0x11000), (0x1d000, 0x1f800)):
     for code in range(first, last):
         key = normalise_key("x" + chr(code) + "\\u0301 " + chr(code) + "Y")
-        every.update(f"{code} {key} ".encode())
-print(every.hexdigest())
+        checksum.update(f"{code} {key} ".encode())
+print(checksum.hexdigest())
 """
 
 
-def _digest_under(python: str, seed: str) -> str:
+def _checksum_of_keys(python: str, seed: str) -> str:
     root = Path(engrambus.knowledge.engrams.keys.__file__).parents[2]
     done = subprocess.run(
         [python, "-c", PROGRAM, str(root), str(literal_keys.VECTORS)],
@@ -209,10 +211,10 @@ def _other_pythons() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def digest_here() -> str:
-    return _digest_under(sys.executable, "0")
+def expected_checksum() -> str:
+    return _checksum_of_keys(sys.executable, "0")
 
 
 @pytest.mark.parametrize("python", [sys.executable, *_other_pythons()])
-def test_the_same_keys_from_every_python_and_hash_seed(python: str, digest_here: str) -> None:
-    assert _digest_under(python, "1") == digest_here
+def test_the_same_keys_from_every_python_and_hash_seed(python: str, expected_checksum: str) -> None:
+    assert _checksum_of_keys(python, "1") == expected_checksum

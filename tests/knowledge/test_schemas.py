@@ -135,12 +135,12 @@ def test_four_schemas_are_published() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_each_is_as_published_down_to_the_order(name: str) -> None:
+def test_each_schema_is_as_published_including_the_order(name: str) -> None:
     assert json.dumps(json.loads(schema_bytes(name))) == json.dumps(PUBLISHED[name])
 
 
 @pytest.mark.parametrize("name", ["", "engram.json", "../values.py", "/etc/passwd", "schemas/__init__.py"])
-def test_nothing_else_can_be_read(name: str) -> None:
+def test_other_files_cannot_be_read(name: str) -> None:
     with pytest.raises(KeyError):
         schema_bytes(name)
 
@@ -166,12 +166,12 @@ def test_both_families_check_references_formats_and_unknown_properties(name: str
     assert not validator(name).is_valid({**GOOD, **change})
 
 
-def test_a_reference_out_of_the_package_leads_nowhere() -> None:
+def test_references_out_of_the_package_are_not_followed() -> None:
     with pytest.raises(LookupError):
         schemas._retrieve("https://json-schema.org/draft/2020-12/schema")
 
 
-def test_only_one_family_knows_embeddings() -> None:
+def test_only_one_family_has_embeddings() -> None:
     assert validator(ENGRAM).is_valid({**GOOD, "embedding_ref": "e:1"})
     assert not validator(LESS_ENGRAM).is_valid({**GOOD, "embedding_ref": "e:1"})
 
@@ -195,6 +195,6 @@ def test_the_two_families_agree_on_everything_else(change: dict[str, Any]) -> No
     assert validator(ENGRAM).is_valid(engram) == validator(LESS_ENGRAM).is_valid(engram)
 
 
-def test_the_validator_is_loaded_only_when_something_is_checked() -> None:
+def test_the_validator_is_imported_on_first_use() -> None:
     code = "import sys, engrambus.knowledge.engrams; sys.exit('jsonschema_rs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

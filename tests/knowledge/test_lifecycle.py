@@ -1,0 +1,134 @@
+"""The rules of confirming, promoting, pinning, forgetting and delivering engrams, without a store."""  # EB-21
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from engrambus.errors import (
+    EngramBusError,
+    EngramNotFound,
+    IdTaken,
+    NotYourDescendant,
+    RoleForbidden,
+    ScopeForbidden,
+)
+from engrambus.knowledge.engrams import (
+    EngramDelivered,
+    EngramForgotten,
+    EngramPinned,
+    EngramPromoted,
+    EngramReceived,
+    EngramUnpinned,
+    confirm,
+    forget,
+    mark_delivered,
+    promote,
+    receive,
+    set_pinned,
+)
+from engrambus.policy import DEFAULT_POLICY, Policy
+from tests.knowledge.plain_view import DAY_US, NOW_US, PlainView, caller, stored_engram, view_of
+
+SPACES = ("r1", "p")
+OPEN = Policy(scopes=("run", "project", "org"))
+
+
+def test_each_root_of_the_hierarchy_has_one_vote() -> None:
+    stored = stored_engram()
+    view = PlainView(stored)
+    root = caller("lead").full_name
+    view.roots[stored.ordinal] = {root, caller("bob").full_name}
+    (fact,), answer = confirm(view, SPACES, stored.engram.id, caller("ada"))  # type: ignore[arg-type]
+    assert (fact.root, answer.votes) == (root, 2)
+
+
+def test_a_confirmation_never_shortens_a_lifetime() -> None:
+    stored = msgspec.structs.replace(stored_engram(ttl="P1D"), expires_at=NOW_US + 30 * DAY_US)
+    (fact,), _ = confirm(view_of(stored), SPACES, stored.engram.id, caller())
+    assert fact.expires_at == NOW_US + 30 * DAY_US
+
+
+def test_an_unknown_engram_cannot_be_changed() -> None:
+    for rule in (confirm, forget):
+        with pytest.raises(EngramNotFound):
+            rule(view_of(), SPACES, "01JH000000000000000000000A", caller())
+
+
+def test_an_engram_is_forgotten_in_the_space_that_has_it() -> None:
+    stored = stored_engram(scope="run")
+    facts, answer = forget(view_of(stored), SPACES, stored.engram.id, caller())
+    assert facts == [EngramForgotten(id=stored.engram.id, space="r1", by=caller().full_name)]
+    assert answer.forgotten
+
+
+class TestPromotion:
+    def test_a_parent_promotes_an_engram_of_its_descendant(self) -> None:
+        stored = stored_engram(by="ada", scope="run")
+        facts, engram = promote(
+            view_of(stored), SPACES, stored.engram.id, "project", caller=caller("lead"), policy=DEFAULT_POLICY
+        )
+        assert facts == [EngramPromoted(id=stored.engram.id, space="r1", scope="project", by=caller("lead").full_name)]
+        assert engram.scope == "project"
+
+    @pytest.mark.parametrize(("name", "refusal"), [("ada", RoleForbidden), ("bob", NotYourDescendant)])
+    def test_neither_its_author_nor_another_agent_may(self, name: str, refusal: type[EngramBusError]) -> None:
+        stored = stored_engram(by="ada", scope="run")
+        with pytest.raises(refusal):
+            promote(view_of(stored), SPACES, stored.engram.id, "project", caller=caller(name), policy=DEFAULT_POLICY)
+
+    def test_a_scope_is_widened_one_step_at_a_time(self) -> None:
+        stored = stored_engram(scope="run")
+        with pytest.raises(ScopeForbidden) as caught:
+            promote(view_of(stored), SPACES, stored.engram.id, "org", caller=caller("admin"), policy=OPEN)
+        assert caught.value.limit == "project"
+
+    def test_promoting_to_its_own_scope_changes_nothing(self) -> None:
+        stored = stored_engram()
+        facts, engram = promote(
+            view_of(stored), SPACES, stored.engram.id, "project", caller=caller("admin"), policy=OPEN
+        )
+        assert (facts, engram) == ([], stored.engram)
+
+    def test_a_scope_can_require_confidence(self) -> None:
+        stored = stored_engram(scope="run", confidence=0.1)
+        policy = Policy(promotion_floor={"project": 0.5})
+        with pytest.raises(ScopeForbidden) as caught:
+            promote(view_of(stored), SPACES, stored.engram.id, "project", caller=caller("admin"), policy=policy)
+        assert (caught.value.field, caught.value.limit, caught.value.used) == ("confidence", 0.5, 0.1)
+
+    def test_an_id_that_the_wider_space_has_is_refused(self) -> None:
+        narrow = stored_engram(scope="run")
+        wide = msgspec.structs.replace(stored_engram(), ordinal=2)
+        with pytest.raises(IdTaken):
+            promote(
+                view_of(narrow, wide),
+                SPACES,
+                narrow.engram.id,
+                "project",
+                caller=caller("admin"),
+                policy=DEFAULT_POLICY,
+            )
+
+
+def test_pinning_twice_is_one_fact() -> None:
+    stored = stored_engram()
+    view = PlainView(stored)
+    admin = caller("admin")
+    facts, answer = set_pinned(view, SPACES, stored.engram.id, admin, pinned=True)  # type: ignore[arg-type]
+    assert (facts, answer.pinned) == ([EngramPinned(id=stored.engram.id, space="p", by=admin.full_name)], True)
+    view.pins.append(stored.ordinal)
+    assert set_pinned(view, SPACES, stored.engram.id, admin, pinned=True)[0] == []  # type: ignore[arg-type]
+    facts, answer = set_pinned(view, SPACES, stored.engram.id, admin, pinned=False)  # type: ignore[arg-type]
+    assert (facts, answer.pinned) == ([EngramUnpinned(id=stored.engram.id, space="p", by=admin.full_name)], False)
+
+
+def test_delivery_is_idempotent() -> None:
+    waiting = stored_engram(scope="org")
+    (received,), _ = receive(view_of(), waiting, origin="another project")
+    assert isinstance(received, EngramReceived)
+    assert (received.engram, received.origin) == (waiting.engram, "another project")
+    arrived = msgspec.structs.replace(waiting, space="p")
+    assert receive(view_of(arrived), waiting, origin="another project")[0] == []
+    assert mark_delivered(view_of(waiting), waiting)[0] == [EngramDelivered(id=waiting.engram.id)]
+    assert mark_delivered(view_of(), waiting)[0] == []
