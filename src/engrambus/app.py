@@ -242,12 +242,12 @@ def _shared_stores(settings: Settings, clock: Clock, randomness: Randomness) -> 
 def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
     """Return what opens memory stores: paths start at the project's root; for a person at the machine, at `start`."""
 
-    def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
+    def open_stores(allowed_folders: tuple[Path, ...] | None) -> FileStores:
         from engrambus.backends.jsonl_stores import FileStores
 
         return FileStores(
-            start if fences is None else project.root,
-            fences=fences,
+            start if allowed_folders is None else project.root,
+            allowed_folders=allowed_folders,
             cache=project.catalog / MEMORY_CACHE,
         )
 

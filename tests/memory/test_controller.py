@@ -356,16 +356,17 @@ def test_a_bad_request_is_refused_the_same_way_every_time(
     assert problem.field == field
 
 
-def test_stores_outside_the_fences_are_refused(tmp_path: Path) -> None:
+def test_stores_outside_the_allowed_folders_are_refused(tmp_path: Path) -> None:
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     project.mkdir()
     elsewhere.mkdir()
     for folder in (project, elsewhere):
         (folder / "a.jsonl").write_bytes(b'{"memory_id":"m","text":"x"}')
     (project / "link.jsonl").symlink_to(elsewhere / "a.jsonl")
-    assert read(REQUEST, project, fences=(project,))["selection"]["selected"]
+    assert read(REQUEST, project, allowed_folders=(project,))["selection"]["selected"]
     for path in ("../elsewhere/a.jsonl", str(elsewhere / "a.jsonl"), "link.jsonl", "../none.jsonl"):
-        assert isinstance(refusal(project, {**REQUEST, "store_paths": [path]}, fences=(project,)), MemoryStoreOutside)
+        problem = refusal(project, {**REQUEST, "store_paths": [path]}, allowed_folders=(project,))
+        assert isinstance(problem, MemoryStoreOutside)
 
 
 def test_a_line_of_twenty_megabytes_is_read_and_an_endless_one_is_refused(

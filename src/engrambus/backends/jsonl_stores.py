@@ -36,10 +36,12 @@ _decode_lines = msgspec.msgpack.Decoder(list[StoreLine]).decode
 class FileStores:
     """The open files of one read. Closing it closes them."""
 
-    def __init__(self, folder: Path, *, fences: tuple[Path, ...] | None = None, cache: Path | None = None) -> None:
-        """Resolve relative paths from `folder`. With fences, refuse every file that lies beneath none of them."""
+    def __init__(
+        self, folder: Path, *, allowed_folders: tuple[Path, ...] | None = None, cache: Path | None = None
+    ) -> None:
+        """Resolve relative paths from `folder`; refuse files outside the allowed folders, if any are given."""
         self._folder = folder
-        self._fences = None if fences is None else tuple(fence.resolve() for fence in fences)
+        self._allowed = None if allowed_folders is None else tuple(path.resolve() for path in allowed_folders)
         self._cache = None if cache is None else SegmentCache(cache)
         self._files: dict[str, int] = {}
 
@@ -97,9 +99,10 @@ class FileStores:
     def _open(self, path: str, field: str) -> int:
         file_path = self._folder / path
         try:
-            if self._fences is not None:
+            # Links are followed first, so that a link inside an allowed folder cannot lead outside.
+            if self._allowed is not None:
                 file_path = file_path.resolve()
-                if not any(file_path.is_relative_to(fence) for fence in self._fences):
+                if not any(file_path.is_relative_to(folder) for folder in self._allowed):
                     raise MemoryStoreOutside(field=field, used=path)
             # O_NONBLOCK: opening a pipe would otherwise wait for its writer for ever.
             file = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

@@ -40,9 +40,9 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
 )
 def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     """Search JSONL memory files; equal input gives equal excerpts, within a token limit."""
-    fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
+    allowed_folders = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
     context.write_episodes()  # the team's own store may be among those to read
-    with context.project_files.memory_stores(fences) as stores:
+    with context.project_files.memory_stores(allowed_folders) as stores:
         package = read_memory(request, stores)
     if request.dropped == "counts":
         package = count_dropped(package)
