@@ -1,4 +1,4 @@
-"""What an author of a back end supplies to run the suite: a harness that opens, reopens and inspects a store."""
+"""The harness that an author of a back end supplies: it opens, reopens and inspects one project."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
-from engrambus.testing.work.linda import TupleConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
+from engrambus.testing.work.tuples import TupleConformance
 from engrambus.testing.work.wakeups import WakeupConformance
 
 __all__ = [

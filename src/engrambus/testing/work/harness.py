@@ -1,4 +1,4 @@
-"""What a work store's author supplies to run the suite, and the few things its tests do over and over."""
+"""The harness that an author of a work store supplies, and helpers that the suite's tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting, as every back end lets one: asleep until somebody rings, and not a moment of asking in between."""
+"""Blocked calls sleep until a commit wakes them, without polling."""
 
 from __future__ import annotations
 
@@ -14,87 +14,89 @@ from engrambus.errors import LaneFull
 from engrambus.space.tuples import Waiter, WaitKind, space
 from engrambus.testing.work.harness import LEASE_US, WorkHarness, completion, draft, expect_error, put, take
 
-PATIENCE = 60.0
-"""Seconds somebody waits: longer than any test takes, so that whoever is not woken is noticed."""
+PATIENCE_SECONDS = 60.0
+"""Longer than any test takes, so that a call that is not woken is noticed."""
 
 
-class Sleeper:
-    """Somebody who waits, in a thread of its own."""
+class BlockedCall:
+    """A blocked call in a thread of its own."""
 
     def __init__(self) -> None:
-        self.sleeps = threading.Event()
+        self.asleep = threading.Event()
         self.waits: list[float] = []
-        """For how many seconds it lay down, each time."""
-        self.got: list[Any] = []
+        """Timeout of each sleep, in seconds."""
+        self.results: list[Any] = []
 
-    def wait(self, bell: Waiter, seconds: float) -> None:
-        """Wait for a bell, and have it known."""
+    def wait(self, waiter: Waiter, seconds: float) -> None:
+        """Wait on a waiter, and record that the call sleeps."""
         self.waits.append(seconds)
-        self.sleeps.set()
-        bell.wait(seconds)
+        self.asleep.set()
+        waiter.wait(seconds)
 
 
-class _Heard(msgspec.Struct):
-    bell: Waiter
-    sleeper: Sleeper
+class _RecordedWaiter(msgspec.Struct):
+    waiter: Waiter
+    sleeper: BlockedCall
 
     def wait(self, seconds: float) -> None:
-        self.sleeper.wait(self.bell, seconds)
+        self.sleeper.wait(self.waiter, seconds)
 
 
 @contextmanager
-def asleep(harness: WorkHarness, call: Callable[[], Any]) -> Iterator[Sleeper]:
-    """Somebody who sleeps until a bell is rung, which must be by the end of this; nobody looks by itself meanwhile."""
-    sleeper, store = Sleeper(), harness.space.store
-    hang = store.wait_on
+def blocked(harness: WorkHarness, call: Callable[[], Any]) -> Iterator[BlockedCall]:
+    """Run a call that blocks, and require that it is woken by the end of the block. Polling is switched off."""
+    sleeper, store = BlockedCall(), harness.space.store
+    wait_on = store.wait_on
 
     @contextmanager
-    def heard(kind: WaitKind) -> Iterator[Waiter]:
-        with hang(kind) as bell:
-            yield _Heard(bell, sleeper)
+    def recorded(kind: WaitKind) -> Iterator[Waiter]:
+        with wait_on(kind) as waiter:
+            yield _RecordedWaiter(waiter, sleeper)
 
-    waiter = threading.Thread(target=lambda: sleeper.got.append(call()), daemon=True)
-    with patch.object(space, "POLL_SECONDS", PATIENCE), patch.object(store, "wait_on", heard):
-        waiter.start()
-        assert sleeper.sleeps.wait(20), "it never slept"
+    thread = threading.Thread(target=lambda: sleeper.results.append(call()), daemon=True)
+    with patch.object(space, "POLL_SECONDS", PATIENCE_SECONDS), patch.object(store, "wait_on", recorded):
+        thread.start()
+        assert sleeper.asleep.wait(20), "it never slept"
         yield sleeper
-        waiter.join(20)
-    assert len(sleeper.got) == 1, "it was not woken"
-    assert len(sleeper.waits) <= 2, "it looked again and again"
+        thread.join(20)
+    assert len(sleeper.results) == 1, "it was not woken"
+    assert len(sleeper.waits) <= 2, "it polled"
 
 
 class WakeupConformance:
     """Blocked calls end when what they wait for happens. # YT-05 # YT-06"""
 
-    def test_whoever_waits_to_take_is_woken_by_what_is_put(self, harness: WorkHarness) -> None:
-        """A blocked `in` gets the tuple that comes, without asking again and again."""
-        with asleep(harness, lambda: harness.space.in_({"lane": "late"}, by="me", timeout=PATIENCE)) as sleeper:
-            (one,) = put(harness, draft("late"))
-        assert sleeper.got[0].id == one
-        assert min(sleeper.waits) > PATIENCE / 2
+    def test_a_put_wakes_a_blocked_in(self, harness: WorkHarness) -> None:
+        """It returns the tuple."""
+        with blocked(
+            harness, lambda: harness.space.in_({"lane": "late"}, by="me", timeout=PATIENCE_SECONDS)
+        ) as sleeper:
+            (tuple_id,) = put(harness, draft("late"))
+        assert sleeper.results[0].id == tuple_id
+        assert min(sleeper.waits) > PATIENCE_SECONDS / 2
 
-    def test_whoever_waits_to_read_is_woken_by_what_is_put_and_by_what_ends(self, harness: WorkHarness) -> None:
-        """A blocked `rd` waits for whatever becomes of a tuple."""
-        with asleep(harness, lambda: harness.space.rd({"lane": "late"}, timeout=PATIENCE)) as sleeper:
-            (one,) = put(harness, draft("late"))
-        assert sleeper.got[0].id == one
+    def test_a_put_or_an_end_wakes_a_blocked_rd(self, harness: WorkHarness) -> None:
+        """Any change of a tuple may match its pattern."""
+        with blocked(harness, lambda: harness.space.rd({"lane": "late"}, timeout=PATIENCE_SECONDS)) as sleeper:
+            (tuple_id,) = put(harness, draft("late"))
+        assert sleeper.results[0].id == tuple_id
         (claim,) = take(harness, "late")
-        with asleep(harness, lambda: harness.space.rd({"state": "done"}, timeout=PATIENCE)) as sleeper:
+        with blocked(harness, lambda: harness.space.rd({"state": "done"}, timeout=PATIENCE_SECONDS)) as sleeper:
             harness.space.complete([completion(harness, claim)])
-        assert sleeper.got[0].id == one
+        assert sleeper.results[0].id == tuple_id
 
-    def test_a_worker_that_waits_is_woken_by_what_is_given_back(self, harness: WorkHarness) -> None:
-        """It sleeps no longer than until the tuple would be anybody's."""
-        (one,) = put(harness)
+    def test_a_release_wakes_a_waiting_worker(self, harness: WorkHarness) -> None:
+        """It would sleep at most until the lease ends."""
+        (tuple_id,) = put(harness)
         (claim,) = take(harness)
-        wanted = {"lane": "build"}
-        with asleep(harness, lambda: harness.space.claim(wanted, worker="w2", timeout=PATIENCE)) as sleeper:
+        pattern = {"lane": "build"}
+        with blocked(harness, lambda: harness.space.claim(pattern, worker="w2", timeout=PATIENCE_SECONDS)) as sleeper:
             harness.space.release([(claim.id, claim.fence)])
-        assert [each.id for each in sleeper.got[0]] == [one]
+        assert [item.id for item in sleeper.results[0]] == [tuple_id]
         assert LEASE_US / 2_000_000 < sleeper.waits[0] <= LEASE_US / 1_000_000
 
-    def test_whoever_waits_for_room_is_woken_by_whatever_makes_some(self, harness: WorkHarness) -> None:
-        """Backpressure by the depth of the queue: something is claimed, taken out or cancelled. # YT-06"""
+    def test_anything_that_makes_room_in_a_lane_wakes_a_blocked_put(self, harness: WorkHarness) -> None:
+        """A claim, an `in` or a cancellation. # YT-06"""
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=1)
         (first,) = put(harness)
         expect_error(LaneFull, put, harness)
@@ -103,9 +105,9 @@ class WakeupConformance:
             lambda: harness.space.in_({"lane": "build"}, by="me"),
             lambda: harness.space.cancel(harness.space.rd_all({"state": "waiting"})[0].id),
         ):
-            with asleep(harness, lambda: put(harness, block=PATIENCE)) as sleeper:
+            with blocked(harness, lambda: put(harness, block=PATIENCE_SECONDS)) as sleeper:
                 make_room()
-            ((put_last,),) = sleeper.got
-            assert [each.id for each in harness.space.rd_all({"state": "waiting"})] == [put_last]
-            assert min(sleeper.waits) > PATIENCE / 2
+            ((put_last,),) = sleeper.results
+            assert [record.id for record in harness.space.rd_all({"state": "waiting"})] == [put_last]
+            assert min(sleeper.waits) > PATIENCE_SECONDS / 2
         assert harness.space.get(first).state == "claimed"
