@@ -53,9 +53,9 @@ def read(team: Desk, lines: str) -> Said:
 
 
 def test_a_report_reaches_the_parent_with_what_it_asks_for(team: Desk) -> None:  # EB-16
-    assert team.ok("check", "report.yaml", "--as", "ada").out.startswith("It would be taken.")
+    assert team.ok("check", "report.yaml", "--as", "ada").out.startswith("It would be accepted.")
     sent = team.ok("message", "report.yaml", "--as", "ada").out
-    assert "is with lead; turn 2 is open." in sent
+    assert "to lead; turn 2 begins." in sent
     mail = team.ok("inbox", "--as", "lead").out
     assert "request from ada" in mail
     assert 'claim: "The parser trusts its input."' in mail
@@ -118,8 +118,8 @@ def test_a_parent_grants_a_span_or_a_folder_and_takes_it_back(team: Desk) -> Non
 
 def test_a_request_is_turned_down(team: Desk) -> None:
     asked = team.ok("grant", "ask", "src/parser.py", "--reason", "All of it", "--as", "ada", "--json").json
-    assert "is turned down" in team.ok("grant", "deny", asked["request_id"]).out
-    assert team.ok("grant", "requests", "--as", "lead").out == "Nobody waits for an answer.\n"
+    assert "is denied" in team.ok("grant", "deny", asked["request_id"]).out
+    assert team.ok("grant", "requests", "--as", "lead").out == "No request waits for an answer.\n"
 
 
 def test_a_broadcast_lowers_what_a_child_may_spend(team: Desk) -> None:  # EB-06, EB-16
@@ -127,7 +127,7 @@ def test_a_broadcast_lowers_what_a_child_may_spend(team: Desk) -> None:  # EB-06
     assert wrong_kind.code == 1
     assert "BUDGETS is a section of a parent's message." in wrong_kind.out
     team.ok("check", "broadcast.yaml", "--kind", "parent", "--as", "lead")
-    assert team.ok("broadcast", "broadcast.yaml", "--as", "lead").out.endswith("is with ada.\n")
+    assert team.ok("broadcast", "broadcast.yaml", "--as", "lead").out.endswith(" to ada.\n")
     assert "trusts nobody" in team.ok("inbox", "--as", "ada").out
     assert "1 of 2 engrams" in team.ok("check", "report.yaml", "--as", "ada").out
     assert read(team, "1-2").code == 0

@@ -506,7 +506,7 @@ def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
     assert "engrambus deref artifact:" in desk.ok("receipt", "get", named).out
     since = _let_go(project)
     shown = desk.ok("receipt", "get", named).out
-    assert f"junit.xml  gone since {since}, to make room" in shown
+    assert f"junit.xml  deleted at {since} to free space" in shown
     assert "engrambus deref" not in shown
     told = desk.ok("receipt", "verify", named).out
     assert told.startswith(f"{named} is sound\n")
@@ -538,4 +538,4 @@ def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Pat
     receipts = [shop.space.receipt(each) for each in shop.space.public_tuple(one.id)["receipts"]]
     said = shop.bodies.get(receipts[0].stdout_sha).decode() + shop.bodies.get(receipts[0].stderr_sha).decode()
     assert one.state == "done", said
-    assert "There is nothing that may go." in said
+    assert "There is nothing to delete." in said

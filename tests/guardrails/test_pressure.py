@@ -230,7 +230,7 @@ def test_what_engrams_point_at_stays_when_the_rest_goes(
     artifacts = [each.artifacts[0] for each in (kept, named, gone)]
     desk = Desk(repository, tmp_path / "home", monkeypatch)
     said = desk.ok("gc", "--dry-run").out
-    assert "WOULD GO" in said
+    assert "WOULD BE DELETED" in said
     assert "artifacts past their days  1" in said
     assert "2 bodies that engrams point at stay" in said
     assert all(project.shop.bodies.exists(each.sha) for each in artifacts)
@@ -239,4 +239,4 @@ def test_what_engrams_point_at_stays_when_the_rest_goes(
     assert would["pinned"] == done.pinned == 2
     assert [each["bodies"] for each in would["freed"]] == [each.bodies for each in done.freed]
     assert [project.shop.bodies.exists(each.sha) for each in artifacts] == [True, True, False]
-    assert desk.ok("gc").out.startswith("There is nothing that may go.")
+    assert desk.ok("gc").out.startswith("There is nothing to delete.")

@@ -26,7 +26,7 @@ BROKEN_PIPE = 141
 
 
 class Override(NamedTuple):
-    """How a command differs from a plain call of its operation."""
+    """The difference between a command and a plain call of its operation."""
 
     run: Callable[[Session, Operation[Any, Any], Values], None]
     parameters: tuple[click.Parameter, ...] = ()

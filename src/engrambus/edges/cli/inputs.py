@@ -1,4 +1,4 @@
-"""What people name at the command line: files, standard input, lines by path or link, and modules to import."""
+"""Inputs named at the command line: files, standard input, lines by path or link, and modules to import."""
 
 from __future__ import annotations
 

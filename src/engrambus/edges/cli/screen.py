@@ -1,4 +1,4 @@
-"""Text for terminals: nothing an agent wrote can move the cursor, change a colour or hide."""
+"""Text for terminals. Nothing that an agent wrote can move the cursor, change a colour or hide text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+# Not printable for Python, and part of ordinary text: no-break and ideographic spaces, and joiners.
 _HARMLESS = frozenset("\u00a0\u3000\u200c\u200d")
 COLOURS = {
     "risk": "red",
@@ -21,27 +22,27 @@ COLOURS = {
 
 
 def safe(text: str) -> str:
-    """The text on one line, with every character that is not plain printing shown as its escape."""
+    """Return the text on one line, with every character that is not printable as an escape."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in _HARMLESS else _escape(each) for each in text)
+    return "".join(char if char.isprintable() or char in _HARMLESS else _escape(char) for char in text)
 
 
 def safe_line(text: str) -> str:
-    """A line of a file: as `safe`, with tabs left alone."""
+    """Return a line of a file like `safe`, with its tabs."""
     return "\t".join(safe(part) for part in text.split("\t"))
 
 
 def json_line(data: bytes) -> str:
-    """JSON on one line, with nothing in its texts that a terminal would act on."""
+    """Return JSON on one line, with escapes for everything a terminal would act on."""
     text = data.decode()
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else _json_escape(each) for each in text)
+    return "".join(char if char.isprintable() else _json_escape(char) for char in text)
 
 
 def width() -> int | None:
-    """How many columns there are; none in a pipe."""
+    """Return the number of columns of the terminal; None in a pipe."""
     if not sys.stdout.isatty():
         return None
     import shutil
@@ -50,14 +51,14 @@ def width() -> int | None:
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes."""
+    """Return the number of columns a text takes."""
     if text.isascii():
         return len(text)
-    return sum(_cells(each) for each in text)
+    return sum(_char_cells(char) for char in text)
 
 
 def wrap(text: str, columns: int | None) -> list[str]:
-    """The text in lines of at most so many columns; one line when there is no limit."""
+    """Break a text into lines of at most that many columns; without a limit, return one line."""
     if columns is None or cells(text) <= columns:
         return [text]
     lines, line = [], ""
@@ -66,7 +67,7 @@ def wrap(text: str, columns: int | None) -> list[str]:
             if line:
                 lines.append(line)
                 line = ""
-            head = _fitting(word, columns)
+            head = _chars_within(word, columns)
             lines.append(word[:head])
             word = word[head:]
         if line and cells(line) + 1 + cells(word) > columns:
@@ -78,59 +79,60 @@ def wrap(text: str, columns: int | None) -> list[str]:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows under their headings, columns aligned."""
-    shown = [[safe(cell) for cell in row] for row in rows]
-    widths = [max(cells(row[column]) for row in [headings, *shown]) for column in range(len(headings))]
+    """Return rows below their headings, with aligned columns."""
+    printable = [[safe(cell) for cell in row] for row in rows]
+    widths = [max(cells(row[column]) for row in [headings, *printable]) for column in range(len(headings))]
     lines = ["  ".join(cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
-             for row in [headings, *shown]]  # fmt: skip
+             for row in [headings, *printable]]  # fmt: skip
     return [click.style(lines[0], bold=True), *lines[1:]]
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Names and what they are, one to a line."""
-    held = [(safe(name), safe(value)) for name, value in rows]
-    column = max(len(name) for name, _ in held)
-    return [f"{dim(name.ljust(column))}  {value}" for name, value in held]
+    """Return names with their values, one pair a line."""
+    printable = [(safe(name), safe(value)) for name, value in rows]
+    column = max(len(name) for name, _ in printable)
+    return [f"{dim(name.ljust(column))}  {value}" for name, value in printable]
 
 
 def dim(text: str) -> str:
-    """Text that matters less."""
+    """Return a text in grey, for what matters less."""
     return click.style(text, dim=True)
 
 
 def kind(name: str) -> str:
-    """A kind of engram in its colour."""
+    """Return a kind of engram in its colour."""
     return click.style(safe(name), fg=COLOURS.get(name, "blue"), bold=True)
 
 
-def counted(number: int, what: str) -> str:
-    """So many of something: `1 run`, `2,600 runs`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 run`, `2,600 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _escape(each: str) -> str:
-    code = ord(each)
+def _escape(char: str) -> str:
+    code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _json_escape(each: str) -> str:
-    code = ord(each)
+def _json_escape(char: str) -> str:
+    code = ord(char)
     if code < 0x10000:
         return f"\\u{code:04x}"
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
-def _cells(each: str) -> int:
-    if unicodedata.combining(each) or each in "\u200c\u200d":
+def _char_cells(char: str) -> int:
+    if unicodedata.combining(char) or char in "\u200c\u200d":
         return 0
-    return 2 if unicodedata.east_asian_width(each) in "WF" else 1
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def _fitting(word: str, columns: int) -> int:
+def _chars_within(word: str, columns: int) -> int:
+    """Return how many characters of a word fit into the columns: at least one."""
     used = 0
-    for position, each in enumerate(word):
-        used += _cells(each)
+    for position, char in enumerate(word):
+        used += _char_cells(char)
         if used > columns:
             return max(1, position)
     return len(word)

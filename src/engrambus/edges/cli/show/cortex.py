@@ -1,4 +1,4 @@
-"""What the team remembers, reads from its stores, inherits and reviews, as people read it."""
+"""Lines for people: the team's memory, what agents inherit from it and contribute to it."""
 
 from __future__ import annotations
 
@@ -20,81 +20,81 @@ INDENT = 4
 
 
 def episode(answer: EpisodeAnswer) -> Iterator[str]:
-    """What was remembered, and under which name."""
+    """Show the name of a memory."""
     pinned = "  pinned" if answer.pinned else ""
     yield f"{click.style(safe(answer.memory_id), bold=True)}{pinned}"
     yield dim(f"pointer {safe(answer.ref)}   importance {answer.importance:g}")
 
 
-def snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
-    """The items by precedence, and how much of them there is."""
+def snapshot(answer: SharedContextSnapshot) -> Iterator[str]:
+    """Show the inherited items by precedence, and their size."""
     import msgspec
 
     columns = width()
-    for item in snapshot.items:
+    for item in answer.items:
         source = item.provenance.memory_id or item.provenance.atom_id or ""
         origin = item.provenance.origin.replace("_", " ")
         yield f"{origin:<14}  {dim(safe(source))}"
         for line in wrap(safe(item.content), columns - INDENT if columns else None):
             yield " " * INDENT + line
-    size = len(msgspec.json.encode(snapshot))
-    left = f", {snapshot.left_out} left out" if snapshot.left_out else ""
-    if snapshot.redactions:
-        kinds = ", ".join(sorted({each.kind for each in snapshot.redactions}))
-        yield click.style(f"{len(snapshot.redactions)} redacted: {kinds}", fg="yellow")
-    yield dim(f"{len(snapshot.items)} items, {size:,} of {snapshot.limits.max_chars:,} bytes{left}")
-    yield dim(f"snapshot {snapshot.snapshot_id}")
+    size = len(msgspec.json.encode(answer))
+    omitted = f", {answer.left_out} left out" if answer.left_out else ""
+    if answer.redactions:
+        kinds = ", ".join(sorted({redaction.kind for redaction in answer.redactions}))
+        yield click.style(f"{len(answer.redactions)} redacted: {kinds}", fg="yellow")
+    yield dim(f"{len(answer.items)} items, {size:,} of {answer.limits.max_chars:,} bytes{omitted}")
+    yield dim(f"snapshot {answer.snapshot_id}")
 
 
-def contribution(it: Contribution) -> Iterator[str]:
-    """One contribution with what was found out about it."""
-    status = click.style(it.status, fg=STATUS_COLOURS.get(it.status), bold=True)
-    yield f"{status}  {safe(it.contribution_id)}"
+def contribution(answer: Contribution) -> Iterator[str]:
+    """Show one contribution, with the results of its checks."""
+    status = click.style(answer.status, fg=STATUS_COLOURS.get(answer.status), bold=True)
+    yield f"{status}  {safe(answer.contribution_id)}"
     columns = width()
-    for line in it.content.splitlines():
+    for line in answer.content.splitlines():
         for part in wrap(safe(line.expandtabs(INDENT)), columns - INDENT if columns else None):
             yield " " * INDENT + part
     rows = [
-        ("from", it.from_session.rpartition("/")[2]),
-        ("thread", it.thread_id),
-        ("confidence", f"{it.confidence:g}"),
+        ("from", answer.from_session.rpartition("/")[2]),
+        ("thread", answer.thread_id),
+        ("confidence", f"{answer.confidence:g}"),
     ]
-    if it.proposed_categories:
-        rows.append(("categories", ", ".join(it.proposed_categories)))
-    if it.conflict_check.status != "clean":
-        against = ", ".join(it.conflict_check.against)
-        rows.append((it.conflict_check.status.replace("_", " "), f"with {against}"))
-    if it.dedupe.duplicate_of:
-        rows.append(("duplicate of", it.dedupe.duplicate_of))
-    if it.dedupe.similar_to:
-        rows.append(("similar to", ", ".join(it.dedupe.similar_to)))
-    if it.security.redacted:
-        rows.append(("redacted", ", ".join(it.security.redaction_notes)))
-    for item in it.evidence:
+    if answer.proposed_categories:
+        rows.append(("categories", ", ".join(answer.proposed_categories)))
+    if answer.conflict_check.status != "clean":
+        against = ", ".join(answer.conflict_check.against)
+        rows.append((answer.conflict_check.status.replace("_", " "), f"with {against}"))
+    if answer.dedupe.duplicate_of:
+        rows.append(("duplicate of", answer.dedupe.duplicate_of))
+    if answer.dedupe.similar_to:
+        rows.append(("similar to", ", ".join(answer.dedupe.similar_to)))
+    if answer.security.redacted:
+        rows.append(("redacted", ", ".join(answer.security.redaction_notes)))
+    for item in answer.evidence:
         rows.append((item.kind.replace("_", " "), item.pointer.ref if item.pointer else item.value))
-    if it.memory_id:
-        rows.append(("remembered as", it.memory_id))
-    if it.reason:
-        rows.append(("reason", it.reason))
-    if it.decided_by:
-        rows.append(("decided by", it.decided_by.rpartition("/")[2]))
+    if answer.memory_id:
+        rows.append(("remembered as", answer.memory_id))
+    if answer.reason:
+        rows.append(("reason", answer.reason))
+    if answer.decided_by:
+        rows.append(("decided by", answer.decided_by.rpartition("/")[2]))
     yield from pairs(rows)
 
 
 def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
-    """The queue, a line each."""
+    """Show contributions as a table."""
     if not answer.contributions:
         yield "No contributions to show."
         return
     rows = [
         (
-            it.contribution_id,
-            it.status + ("" if it.conflict_check.status == "clean" else f" ({it.conflict_check.status})"),
-            it.from_session.rpartition("/")[2],
-            it.thread_id,
-            " ".join(it.content.split())[:60],
+            row.contribution_id,
+            row.status + ("" if row.conflict_check.status == "clean" else f" ({row.conflict_check.status})"),
+            row.from_session.rpartition("/")[2],
+            row.thread_id,
+            " ".join(row.content.split())[:60],
         )
-        for it in answer.contributions
+        for row in answer.contributions
     ]
     yield from table(("id", "status", "from", "thread", "content"), rows)
     if answer.cursor:
@@ -102,7 +102,7 @@ def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
 
 
 def memory_excerpts(package: ContextPackage) -> Iterator[str]:
-    """The excerpts with their scores, and what became of the rest."""
+    """Show the excerpts with their scores, and how many records were left out."""
     import msgspec
 
     for item in package.selection.selected:
@@ -113,10 +113,10 @@ def memory_excerpts(package: ContextPackage) -> Iterator[str]:
     dropped = package.selection.dropped_counts
     if dropped is msgspec.UNSET:
         dropped = {}
-        for each in package.selection.dropped or ():
-            dropped[each.reason] = dropped.get(each.reason, 0) + 1
-    rest = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
+        for record in package.selection.dropped or ():
+            dropped[record.reason] = dropped.get(record.reason, 0) + 1
+    reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
     budget = package.budget
     spent = f"{budget.used_excerpt_tokens:,} of {budget.max_excerpt_tokens:,} tokens"
-    yield dim(f"{len(package.selection.selected)} selected, {spent}" + (f"; dropped: {rest}" if rest else ""))
+    yield dim(f"{len(package.selection.selected)} selected, {spent}" + (f"; dropped: {reasons}" if reasons else ""))
     yield dim(f"package {package.package_hash}")

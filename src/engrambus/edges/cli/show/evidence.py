@@ -1,4 +1,4 @@
-"""What pointers lead to, as people read it."""
+"""Lines for people: text that pointers lead to, links, and checks."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def deref(answer: DerefAnswer) -> Iterator[str]:
         yield from map(safe_line, lines)
     yield dim("─" * 8)
     yield safe(answer.pointer.ref)
-    yield dim(safe(answer.content_digest) + ("  of the whole" if answer.truncated else ""))
+    yield dim(safe(answer.content_digest) + ("  of the whole text" if answer.truncated else ""))
     if answer.truncated:
         end = "" if answer.tail else ", and --tail shows the end"
-        yield click.style(f"Cut to fit the budget; --max-tokens N lets more through{end}.", fg="yellow")
+        yield click.style(f"Cut to fit --max-tokens; a larger number shows more{end}.", fg="yellow")
 
 
 def anchor(answer: AnchorAnswer) -> Iterator[str]:
@@ -44,11 +44,11 @@ def anchor(answer: AnchorAnswer) -> Iterator[str]:
         if answer.pointer.digest:
             yield dim(answer.pointer.digest)
     elif answer.candidates:
-        yield "It stands in several places; --path says which one is meant."
+        yield "The text occurs in several places; choose one with --path."
         yield from (safe(pointer.ref) for pointer in answer.candidates)
     else:
         yield "Not found in that commit."
-        yield dim("Lines that are not committed yet are found with --snapshot.")
+        yield dim("To search lines that are not committed yet, add --snapshot.")
 
 
 def links(answer: LinkAnswer) -> Iterator[str]:
@@ -64,7 +64,7 @@ def deref_check(answer: ValidateDerefAnswer) -> Iterator[str]:
 
 
 def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
-    """What something would be refused with, and where, and what to do about it."""
+    """Show errors that a call would end with: what is wrong, where, and what to do."""
     for problem in problems:
         yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
         facts = [f"{name}: {safe(str(problem[name]))}" for name in ("field", "line") if problem.get(name) is not None]
@@ -76,8 +76,8 @@ def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
 
 def test_report(answer: TestReportAnswer) -> Iterator[str]:
     counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
+    outcomes = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {outcomes or 'no tests'}"
     for case in answer.first_failed:
         yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
         if case.message:

@@ -1,4 +1,4 @@
-"""Engrams and briefs, as people read them."""
+"""Lines for people: engrams and briefs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 KIND_COLUMN = 12
 SHORT = 7
-SHOWN_VERSIONS = 8
+MAX_VERSIONS = 8
 
 
 def short_ref(pointer: Pointer) -> str:
-    """A pointer as people write it: `src/x.py:10-20@3a4c4fe`; `engrambus deref` takes it back."""
+    """Return a pointer as people write it, `src/x.py:10-20@3a4c4fe`; `engrambus deref` accepts it."""
     ref = pointer.ref
     if pointer.type == "repo":
         address = parse_ref(ref)
@@ -31,11 +31,11 @@ def short_ref(pointer: Pointer) -> str:
             first, last = address.lines or (0, 0)
             lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
             return f"{address.path}{lines}@{address.revision[:SHORT]}"
-    rest, mark, pin = ref.rpartition("@")
+    target, mark, pin = ref.rpartition("@")
     if mark and is_hex(pin, 40, 64):
-        return f"{rest}@{pin[:SHORT]}"
+        return f"{target}@{pin[:SHORT]}"
     if mark and is_digest(pin):
-        return f"{rest}@{pin[: len('sha256:') + SHORT]}…"
+        return f"{target}@{pin[: len('sha256:') + SHORT]}…"
     return ref
 
 
@@ -50,9 +50,9 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + claim[0]
         for line in claim[1:]:
             yield " " * KIND_COLUMN + line
-        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         parts = [
-            short_ref(engram.pointers[0]) + more,
+            short_ref(engram.pointers[0]) + extra,
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
             engram.id,
@@ -61,22 +61,22 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
     if not answer.engrams and not answer.truncated:
         yield "Nothing found."
     if answer.truncated:
-        yield dim("More was found than max-tokens lets through.")
+        yield dim("There is more than --max-tokens allows.")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def engram(engram: Engram) -> Iterator[str]:
-    yield f"{kind(engram.kind)}  {safe(engram.claim)}"
+def engram(answer: Engram) -> Iterator[str]:
+    yield f"{kind(answer.kind)}  {safe(answer.claim)}"
     yield ""
-    rows = [("id", engram.id)]
-    for pointer in engram.pointers:
+    rows = [("id", answer.id)]
+    for pointer in answer.pointers:
         rows += [("pointer", pointer.ref), ("digest", pointer.digest or "")]
-    rows += [("confidence", f"{engram.confidence:g}"), ("ttl", engram.ttl), ("scope", engram.scope)]
-    rows += [("tags", ", ".join(engram.tags)), ("keys", ", ".join(engram.hash_keys))]
-    rows += [("embedding", engram.embedding_ref or "")]
-    rows += [("by", f"{engram.provenance.created_by} ({engram.provenance.source})")]
-    rows += [("at", engram.provenance.created_at)]
+    rows += [("confidence", f"{answer.confidence:g}"), ("ttl", answer.ttl), ("scope", answer.scope)]
+    rows += [("tags", ", ".join(answer.tags)), ("keys", ", ".join(answer.hash_keys))]
+    rows += [("embedding", answer.embedding_ref or "")]
+    rows += [("by", f"{answer.provenance.created_by} ({answer.provenance.source})")]
+    rows += [("at", answer.provenance.created_at)]
     yield from pairs(row for row in rows if row[1])
 
 
@@ -100,20 +100,20 @@ def brief_versions(answer: BriefsAnswer) -> Iterator[str]:
     for line in answer.changed if answer.changed is not None else answer.lines:
         yield safe_line(line)
     if answer.versions:
-        kept = ", ".join(
-            f"{each.version} ({age(each.made_at, answer.as_of)})" for each in answer.versions[:SHOWN_VERSIONS]
+        versions = ", ".join(
+            f"{brief.version} ({age(brief.made_at, answer.as_of)})" for brief in answer.versions[:MAX_VERSIONS]
         )
-        yield dim(f"Versions: {kept}")
+        yield dim(f"Versions: {versions}")
 
 
 def feed(answer: FeedAnswer) -> Iterator[str]:
     for row in answer.rows:
         engram = row.engram
-        marks = [mark for mark, here in (("stale", row.stale), ("pinned", row.pinned)) if here]
+        marks = [mark for mark, is_set in (("stale", row.stale), ("pinned", row.pinned)) if is_set]
         about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks]
-        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
-        yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + more, *about, engram.id])))
+        yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + extra, *about, engram.id])))
     if not answer.rows:
         yield "Nothing found." if answer.cursor is None else f"Nothing in the newest {answer.searched:,}."
     if answer.cursor is not None:

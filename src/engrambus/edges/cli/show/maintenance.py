@@ -1,4 +1,4 @@
-"""Figures, policy, checks and clean-up as people read them."""
+"""Lines for people: figures, policy, checks and freed disk space."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ if TYPE_CHECKING:
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.stats import Figures, StatsAnswer
 
-_WHY = {
-    "artifact": "artifacts past their days",
-    "printed": "output past its days",
-    "room": "the oldest, for room",
+_REASONS = {
+    "artifact": "artifacts past their retention",
+    "printed": "output past its retention",
+    "room": "the oldest, to free space",
     "left": "left by killed workers",
 }
 _HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]
 
 
 def stats(answer: StatsAnswer) -> Iterator[str]:
-    """The lines of `engrambus stats`."""
     team = answer.team
     yield from pairs(
         [
             ("project", answer.project),
             ("run", answer.run_id if answer.over == "run" else "all of them"),
             ("as of", answer.as_of),
-            ("engrams", f"{answer.held.engrams:,}" + _listed(answer.held.kinds)),
-            ("put", f"{team.engrams:,}" + _listed(team.kinds)),
+            ("engrams", f"{answer.held.engrams:,}" + _by_kind(answer.held.kinds)),
+            ("put", f"{team.engrams:,}" + _by_kind(team.kinds)),
             ("contradictions", f"{team.contradictions:,}, {team.contradiction_rate:.0%} of what was put"),
             ("resent", f"{team.resends:,}, {team.resend_rate:.0%} of what was accepted"),
             ("not copied", f"{team.tokens_not_copied:,} tokens"),
-            *(_holdings(answer.counts) if answer.counts else ()),
+            *(_store_size(answer.counts) if answer.counts else ()),
         ]
     )
     rows = [(row.agent_id, row.figures) for row in answer.agents]
@@ -63,34 +62,34 @@ def _columns(rows: list[tuple[str, Figures]]) -> Iterator[str]:
         _HEADINGS,
         [
             [
-                who,
-                f"{each.turns:,}",
-                f"{each.inline_tokens:,}",
-                f"{each.inline_tokens_per_turn:,.0f}",
-                f"{each.derefs:,}",
-                f"{each.derefs_per_turn:.1f}",
-                f"{each.deref_tokens:,}",
-                f"{each.messages + each.broadcasts:,}",
-                f"{each.rejections:,}",
-                f"{each.grants_left:,}",
-                f"{each.engrams:,}",
+                name,
+                f"{figures.turns:,}",
+                f"{figures.inline_tokens:,}",
+                f"{figures.inline_tokens_per_turn:,.0f}",
+                f"{figures.derefs:,}",
+                f"{figures.derefs_per_turn:.1f}",
+                f"{figures.deref_tokens:,}",
+                f"{figures.messages + figures.broadcasts:,}",
+                f"{figures.rejections:,}",
+                f"{figures.grants_left:,}",
+                f"{figures.engrams:,}",
             ]
-            for who, each in rows
+            for name, figures in rows
         ],
     )
 
 
 def _numbers(tally: Tally) -> list[str]:
     sent = tally.messages + tally.broadcasts
-    counted = (tally.inline_tokens, tally.derefs, tally.deref_tokens, sent, tally.rejections, tally.engrams)
-    return [f"{number:,}" for number in counted]
+    numbers = (tally.inline_tokens, tally.derefs, tally.deref_tokens, sent, tally.rejections, tally.engrams)
+    return [f"{number:,}" for number in numbers]
 
 
-def _listed(kinds: dict[str, int]) -> str:
+def _by_kind(kinds: dict[str, int]) -> str:
     return ": " + ", ".join(f"{safe(kind)} {count:,}" for kind, count in kinds.items()) if kinds else ""
 
 
-def _holdings(counts: Counts) -> Iterator[tuple[str, str]]:
+def _store_size(counts: Counts) -> Iterator[tuple[str, str]]:
     yield (
         "in all",
         ", ".join((counted(counts.engrams, "engram"), counted(counts.agents, "agent"), counted(counts.runs, "run"))),
@@ -112,7 +111,7 @@ def policy(answer: PolicyAnswer) -> Iterator[str]:
     if answer.policy:
         yield from pairs((name, json_line(msgspec.json.encode(value))) for name, value in sorted(answer.policy.items()))
     else:
-        yield dim("It says nothing that differs from the defaults.")
+        yield dim("It changes nothing in the defaults.")
 
 
 def verification(answer: VerifyAnswer) -> Iterator[str]:
@@ -121,27 +120,27 @@ def verification(answer: VerifyAnswer) -> Iterator[str]:
         return
     yield click.style("not sound", fg="red", bold=True)
     yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
-    indexes = sorted({"work.db" if each.where.startswith("work") else "index.db" for each in answer.findings})
+    indexes = sorted({"work.db" if finding.where.startswith("work") else "index.db" for finding in answer.findings})
     removed = " and ".join(f".catalog/{name}" for name in indexes)
     yield dim(f"An index is rebuilt when it is removed: {removed}. `engrambus recover` sets a damaged journal aside.")
 
 
 def garbage_report(answer: GarbageAnswer) -> Iterator[str]:
-    """What was freed, or would be."""
-    rows = [[_WHY[each.why], f"{each.bodies:,}", _megabytes(each.bytes)] for each in answer.freed if each.bodies]
+    """Show what was deleted, or would be."""
+    rows = [[_REASONS[row.why], f"{row.bodies:,}", _megabytes(row.bytes)] for row in answer.freed if row.bodies]
     if rows:
-        yield from table(["WOULD GO" if answer.dry_run else "GONE", "PIECES", "SIZE"], rows)
+        yield from table(["WOULD BE DELETED" if answer.dry_run else "DELETED", "FILES", "SIZE"], rows)
     else:
-        yield "There is nothing that may go."
+        yield "There is nothing to delete."
     yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
     then = "would take" if answer.dry_run else "takes"
     yield f"The catalog took {_megabytes(answer.total_bytes)} and {then} {_megabytes(answer.after_bytes)}."
     if answer.rotated:
-        yield "The journal of work goes on in a new file; what was left is compressed."
+        yield "The journal of work continues in a new file; the old one is compressed."
     if not answer.enough:
-        yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
+        yield click.style("Not enough: the size limit or the minimum of free space is still not met.", fg="yellow")
 
 
 def _megabytes(size: int) -> str:
-    """Bytes as people write them."""
+    """Return a size as people write it."""
     return f"{size / 1_000_000:,.1f} MB"

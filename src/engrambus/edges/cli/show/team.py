@@ -1,4 +1,4 @@
-"""Who is there, what they may spend and what they tell each other, as people read it."""
+"""Lines for people: agents, runs, messages, budgets and grants."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run_list(answer: RunsAnswer) -> Iterator[str]:
 
 def grant(answer: GrantAnswer) -> Iterator[str]:
     yield f"Grant {safe(answer.grant_id)} for {safe(answer.child_id)}, until {safe(answer.expires_at)}."
-    yield dim("It holds for that agent as it is; this token lets it pass less on:")
+    yield dim("The agent can use it as it is; with this token it can pass a smaller grant on:")
     yield safe(answer.budget_token)
 
 
@@ -62,32 +62,33 @@ def deref_request(answer: RequestAnswer) -> Iterator[str]:
 
 def request_list(answer: RequestsAnswer) -> Iterator[str]:
     if not answer.requests:
-        yield "Nobody waits for an answer."
+        yield "No request waits for an answer."
     for row in answer.requests:
         yield f"{safe(row.request_id)}  {safe(row.agent)}  {safe_line(row.ref)}  {row.max_tokens} tokens"
         yield f"    {safe_line(row.reason)}"
 
 
 def denial(answer: DenyAnswer) -> Iterator[str]:
-    yield f"{safe(answer.request_id)} is turned down."
+    yield f"{safe(answer.request_id)} is denied."
 
 
 def message(answer: MessageAnswer) -> Iterator[str]:
-    yield f"{safe(answer.message_id)} is with {safe(answer.to)}; turn {answer.turn} is open."
+    yield f"Sent {safe(answer.message_id)} to {safe(answer.to)}; turn {answer.turn} begins."
     for title, ids in (("engram", answer.engrams), ("request", answer.requests)):
-        for each in ids:
-            yield f"  {title} {safe(each)}"
+        for item in ids:
+            yield f"  {title} {safe(item)}"
     if answer.resends:
         yield dim(f"  in place of {safe(answer.resends)}")
 
 
 def broadcast(answer: BroadcastAnswer) -> Iterator[str]:
-    yield f"{safe(answer.broadcast_id)} is with {', '.join(map(safe, answer.to)) or 'nobody: you have no children'}."
+    receivers = ", ".join(map(safe, answer.to)) or "no one: you have no child agents"
+    yield f"Sent {safe(answer.broadcast_id)} to {receivers}."
 
 
 def message_check(answer: ValidateAnswer) -> Iterator[str]:
     used, budget = answer.usage, answer.budget
-    yield f"{'It would be taken.' if answer.ok else 'It would be refused.'}"
+    yield f"{'It would be accepted.' if answer.ok else 'It would be refused.'}"
     yield dim(
         f"{used.inline_tokens} of {budget.max_inline_tokens} tokens, {used.engrams} of {budget.max_engrams} engrams, "
         f"{used.inline_code_chars} of {budget.max_inline_code_chars} characters of code"
@@ -96,8 +97,8 @@ def message_check(answer: ValidateAnswer) -> Iterator[str]:
 
 
 def final_answer(answer: AnswerTaken) -> Iterator[str]:
-    kept = f"kept as message {safe(answer.message_id)}" if answer.message_id else "prose, held to the budget"
-    yield f"{answer.tokens} tokens, {kept}; turn {answer.turn} is open."
+    result = f"stored as message {safe(answer.message_id)}" if answer.message_id else "plain prose within the budget"
+    yield f"{answer.tokens} tokens, {result}; turn {answer.turn} begins."
 
 
 def turn(answer: TurnAnswer) -> Iterator[str]:

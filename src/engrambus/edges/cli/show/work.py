@@ -1,4 +1,4 @@
-"""Work, the catalog and what is kept of both, as people read it."""
+"""Lines for people: tasks, receipts, the catalog and the work board."""
 
 from __future__ import annotations
 
@@ -44,28 +44,25 @@ def yool_list(answer: CatalogAnswer) -> Iterator[str]:
 
 
 def dispatch(answer: DispatchAnswer) -> Iterator[str]:
-    """A tuple that was put."""
-    yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
+    yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  already exists"))
     if answer.receipt_id:
         yield dim(f"receipt {safe(answer.receipt_id)}")
 
 
 def tuple_record(answer: TupleAnswer) -> Iterator[str]:
-    """A tuple that was found."""
-    one = answer.tuple
-    yield f"{click.style(safe(str(one['id'])), bold=True)}  {safe(answer.state)}  {safe(str(one['lane']))}"
-    for at, step in enumerate(one["payload"]):
-        yield f"  {at}  {safe(str(step['yool']))}"
-    for receipt in one.get("receipts", ()):
+    fields = answer.tuple
+    yield f"{click.style(safe(str(fields['id'])), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
+    for index, step in enumerate(fields["payload"]):
+        yield f"  {index}  {safe(str(step['yool']))}"
+    for receipt in fields.get("receipts", ()):
         yield dim(f"  receipt {safe(str(receipt))}")
 
 
 def tuple_status(answer: TupleStatus) -> Iterator[str]:
-    """What became of a tuple."""
     yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
-    for at, step in enumerate(answer.steps):
+    for index, step in enumerate(answer.steps):
         receipt = f"  {dim(safe(step.receipt))}" if step.receipt else ""
-        yield f"  {at}  {safe(step.yool)}  {_stands(step)}{receipt}"
+        yield f"  {index}  {safe(step.yool)}  {_step_state(step)}{receipt}"
     budget = f" of {print_dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
     yield f"  attempt {answer.attempts}, {print_dollars(answer.usd)}{budget}, {answer.tokens} tokens"
     if answer.error:
@@ -73,11 +70,11 @@ def tuple_status(answer: TupleStatus) -> Iterator[str]:
     if answer.terminal:
         yield dim(f"  last receipt {safe(answer.terminal)}")
     if answer.put_again_as:
-        yield dim(f"  put again as {safe(answer.put_again_as)}")
+        yield dim(f"  submitted again as {safe(answer.put_again_as)}")
 
 
 def receipt(answer: ReceiptAnswer) -> Iterator[str]:
-    """What one execution did, and how to read what it left."""
+    """Show one executed step, with the commands that read its output."""
     import json
 
     from engrambus.evidence.receipts import EMPTY_DIGEST
@@ -85,48 +82,46 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     if answer.receipt is None:
         yield from map(safe, json.dumps(answer.statement, indent=2, ensure_ascii=False).splitlines())
         return
-    one = answer.receipt
-    ended = f"exit {one['exit']}"
-    why = one.get("error", ended)
-    yield f"{click.style(safe(one['yool']), bold=True)}  {ended}" + ("" if why == ended else f"  {safe(why)}")
-    cost = one["cost"]
+    fields = answer.receipt
+    ended = f"exit {fields['exit']}"
+    error = fields.get("error", ended)
+    yield f"{click.style(safe(fields['yool']), bold=True)}  {ended}" + ("" if error == ended else f"  {safe(error)}")
+    cost = fields["cost"]
     tokens = cost["tokens_in"] + cost["tokens_out"]
     rows = [
-        ("receipt", one["id"]),
-        ("tuple", one["tuple_id"]),
-        ("worker", one.get("worker") or ""),
-        ("began", one["started_at"]),
+        ("receipt", fields["id"]),
+        ("tuple", fields["tuple_id"]),
+        ("worker", fields.get("worker") or ""),
+        ("began", fields["started_at"]),
         (
             "took",
             f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB kept",
         ),
     ]
-    kept = [("stdout", one["stdout_sha"]), ("stderr", one["stderr_sha"])]
-    kept += [(each["path"], each["sha"]) for each in one["artifacts"]]
-    # Of a step that failed the end says why.
-    more = " --tail --max-tokens 4000" if one["exit"] else " --max-tokens 4000"
-    for name, sha in kept:
+    bodies = [("stdout", fields["stdout_sha"]), ("stderr", fields["stderr_sha"])]
+    bodies += [(artifact["path"], artifact["sha"]) for artifact in fields["artifacts"]]
+    # The reason of a failure is at the end of the output.
+    options = " --tail --max-tokens 4000" if fields["exit"] else " --max-tokens 4000"
+    for name, sha in bodies:
         if sha in answer.gone:
-            rows.append((name, f"gone since {answer.gone[sha]}, to make room"))
+            rows.append((name, f"deleted at {answer.gone[sha]} to free space"))
         elif sha != EMPTY_DIGEST:
-            rows.append((name, f"engrambus deref artifact:{sha}{more}"))
-    rows += [("of", each) for each in one.get("receipts", ())]
+            rows.append((name, f"engrambus deref artifact:{sha}{options}"))
+    rows += [("of", part) for part in fields.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
 
 
 def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
-    """Whether a receipt is sound."""
     yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
-        yield "  its content does not give its id"
+        yield "  its id is not the hash of its content"
     for body in answer.bodies:
-        state = "whole" if body.intact else "DAMAGED" if body.gone_at is None else "gone"
+        state = "whole" if body.intact else "DAMAGED" if body.gone_at is None else "deleted"
         since = f"  since {body.gone_at}" if body.gone_at is not None else ""
         yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{since}"
 
 
 def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
-    """Runs with work in them."""
     if not answer.runs:
         yield "No run has any work yet."
     for run in answer.runs:
@@ -137,57 +132,55 @@ def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
 
 
 def dead_letters(answer: DeadLetters) -> Iterator[str]:
-    """Dead letters."""
     if not answer.dead:
         yield "No dead letters."
-    for each in answer.dead:
-        yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
-        if each.put_again_as:
-            yield dim(f"  put again as {safe(each.put_again_as)}")
+    for letter in answer.dead:
+        error = safe_line(letter.error or "")
+        yield f"{safe(letter.id)}  {safe(letter.lane)}  {letter.attempts} attempts  {error}".rstrip()
+        if letter.put_again_as:
+            yield dim(f"  submitted again as {safe(letter.put_again_as)}")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
 def cancellation(answer: CancelAnswer) -> Iterator[str]:
-    """A tuple that was ended."""
     yield f"{safe(answer.id)} is cancelled."
 
 
 def board(answer: BoardAnswer) -> Iterator[str]:
-    """The work board."""
     totals = answer.totals
     counts = totals.states | {"dead": totals.given_up}
     states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     states = states or ("no work yet" if answer.run_id is None else "no work in this run yet")
     yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {print_dollars(totals.usd)}"
     if answer.lanes:
-        rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
-        # Runs share their lanes: what waits in one may be another run's.
+        rows = [[lane.lane, str(lane.waiting), str(lane.claimed)] for lane in answer.lanes]
+        # Runs share lanes, so the counts include the tasks of other runs.
         yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(
                 [title, "STATE", "COST", "LANE"],
-                [[each.id.removeprefix("sha256:")[:12], each.state, _cost(each), each.lane] for each in tuples],
+                [[row.id.removeprefix("sha256:")[:12], row.state, _cost(row), row.lane] for row in tuples],
             )
             yield head
-            for line, each in zip(lines, tuples, strict=True):
+            for line, row in zip(lines, tuples, strict=True):
                 yield line
-                about = [_steps(each), each.worker and f"by {safe(each.worker)}", safe_line(each.error or "")]
-                yield from (dim(f"  {part}") for part in about if part)
+                details = [_steps(row), row.worker and f"by {safe(row.worker)}", safe_line(row.error or "")]
+                yield from (dim(f"  {part}") for part in details if part)
     if totals.given_up > len(answer.dead):
         yield dim(f"The last {len(answer.dead)} of {totals.given_up:,} given up; engrambus dead lists them all.")
 
 
-def _cost(one: TupleRow) -> str:
-    """What a tuple has spent, and of what: dollars always, tokens where they have a budget."""
-    dollars = print_dollars(one.usd) + (f" of {print_dollars(one.budget_usd)}" if one.budget_usd is not None else "")
-    return dollars + (f", {one.tokens:,} of {one.budget_tokens:,} tokens" if one.budget_tokens is not None else "")
+def _cost(row: TupleRow) -> str:
+    """Return the cost of a tuple with its budget: in dollars, and in tokens where they have a budget."""
+    dollars = print_dollars(row.usd) + (f" of {print_dollars(row.budget_usd)}" if row.budget_usd is not None else "")
+    return dollars + (f", {row.tokens:,} of {row.budget_tokens:,} tokens" if row.budget_tokens is not None else "")
 
 
-def _steps(one: TupleRow) -> str:
-    return ", ".join(f"{safe(step.yool)} {_stands(step)}" for step in one.steps)
+def _steps(row: TupleRow) -> str:
+    return ", ".join(f"{safe(step.yool)} {_step_state(step)}" for step in row.steps)
 
 
-def _stands(step: StepState) -> str:
+def _step_state(step: StepState) -> str:
     return "HIT" if step.hit else "-" if step.exit is None else "done" if step.exit == 0 else "FAIL"
