@@ -1,4 +1,4 @@
-"""Work on the command line, as the specification prints it. # YT-05 # YT-09 # YT-10 # YT-18"""
+"""Tuples and workers on the command line, with the output the specification shows. # YT-05 # YT-09 # YT-10 # YT-18"""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from tests.space.terminal import WORK, Terminal, open_terminal
 
 @pytest.fixture
 def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
-    """A project with a catalog of the tests' yools."""
+    """Open a project with a catalog of the tests' yools."""
     return open_terminal(repository, settings, tmp_path, "tests.space.yools")
 
 
 # BX-03
-def test_an_index_that_is_not_sound_is_named(terminal: Terminal) -> None:
-    """`engrambus verify` names the file to remove, and with it removed all is well."""
+def test_verify_names_a_damaged_index(terminal: Terminal) -> None:
+    """Once the named file is removed, the index is rebuilt and sound."""
     terminal.run("out", "--lane", "notes")
     index = next(terminal.path.rglob("work.db"))
     with closing(apsw.Connection(str(index))) as connection:
         connection.execute("UPDATE tuples SET rank = 7")
-    told, _ = terminal.start("verify").communicate(timeout=120)
-    assert "work.db" in told
-    assert "index.db" not in told
+    printed, _ = terminal.start("verify").communicate(timeout=120)
+    assert "work.db" in printed
+    assert "index.db" not in printed
     index.unlink()
     assert terminal.run("verify").startswith("sound")
 
 
-def test_the_first_run_computes_and_the_next_one_does_not(terminal: Terminal) -> None:
+def test_the_second_run_of_a_step_is_a_cache_hit(terminal: Terminal) -> None:
     (terminal.path / "t.yaml").write_text(
         "lane: build\npayload:\n"
         "  - {yool: agent.sum.numbers, args: {a: 1, b: 2}}\n"
         "  - {yool: agent.spend.money, args: {usd: 0.12, times: 1}}\n"
     )
-    one = terminal.json("dispatch", "t.yaml")["id"]
+    tuple_id = terminal.json("dispatch", "t.yaml")["id"]
     first = terminal.run(*WORK)
     assert re.search(r"\[t=\d+s\] agent\.sum\.numbers\.v1 +MISS exec cost=\$0$", first, re.M)
     assert re.search(r"\[t=\d+s\] agent\.spend\.money\.v1 +MISS exec cost=\$0\.12$", first, re.M)
@@ -54,32 +54,32 @@ def test_the_first_run_computes_and_the_next_one_does_not(terminal: Terminal) ->
     second = terminal.run(*WORK)
     assert re.search(r"agent\.sum\.numbers\.v1 +HIT skip cost=\$0$", second, re.M)
     assert second.endswith("TOTAL: $0\n")
-    seen = terminal.json("observe", one)
-    assert (seen["state"], seen["usd"]) == ("done", 0.12)
-    told = terminal.json("receipt", "verify", seen["steps"][0]["receipt"])
-    assert told["sound"]
+    status = terminal.json("observe", tuple_id)
+    assert (status["state"], status["usd"]) == ("done", 0.12)
+    check = terminal.json("receipt", "verify", status["steps"][0]["receipt"])
+    assert check["sound"]
     (run,) = terminal.json("runs")["runs"]
     assert (run["states"], run["executed"], run["hits"]) == ({"done": 2}, 2, 1)
     assert terminal.json("verify")["sound"]
-    (sha,) = (each["sha"] for each in told["bodies"] if each["name"] == "stdout")
+    (sha,) = (body["sha"] for body in check["bodies"] if body["name"] == "stdout")
     (terminal.path / ".catalog/cas" / sha[7:9] / sha[9:]).unlink()
-    damaged, _ = (process := terminal.start("receipt", "verify", told["id"])).communicate(timeout=120)
+    damaged, _ = (process := terminal.start("receipt", "verify", check["id"])).communicate(timeout=120)
     assert process.returncode == 1
-    assert damaged.startswith(f"{told['id']} is NOT sound\n")
+    assert damaged.startswith(f"{check['id']} is NOT sound\n")
 
 
-def test_a_killed_run_goes_on_where_it_stopped(terminal: Terminal, tmp_path: Path) -> None:
+def test_resume_continues_after_the_last_finished_step(terminal: Terminal, tmp_path: Path) -> None:
     calls, started = tmp_path / "calls", tmp_path / "started"
     steps = [
         {"yool": "agent.count.calls", "args": {"path": str(calls)}},
         {"yool": "agent.wait.long", "args": {"started": str(started)}},
     ]
     (terminal.path / "t.json").write_text(json.dumps({"lane": "build", "payload": steps}))
-    one = terminal.json("dispatch", "t.json")["id"]
+    tuple_id = terminal.json("dispatch", "t.json")["id"]
     worker = terminal.start(*WORK)
-    ends = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while not started.exists():
-        assert time.monotonic() < ends
+        assert time.monotonic() < deadline
         assert worker.poll() is None, worker.communicate()
         time.sleep(0.02)
     worker.send_signal(signal.SIGKILL)
@@ -87,46 +87,46 @@ def test_a_killed_run_goes_on_where_it_stopped(terminal: Terminal, tmp_path: Pat
     started.unlink()
     resumed = terminal.start("resume", "--import", "tests.space.yools")
     while not started.exists():
-        assert time.monotonic() < ends
+        assert time.monotonic() < deadline
         assert resumed.poll() is None, resumed.communicate()
         time.sleep(0.02)
     resumed.send_signal(signal.SIGTERM)
     time.sleep(0.2)
     resumed.send_signal(signal.SIGTERM)
-    _, said = resumed.communicate(timeout=60)
-    assert "has receipts for [agent.count.calls]" in said
-    assert "goes on from step 2 (agent.wait.long)" in said
+    _, printed = resumed.communicate(timeout=60)
+    assert "has receipts for [agent.count.calls]" in printed
+    assert "goes on from step 2 (agent.wait.long)" in printed
     assert calls.read_text() == "called\n"
-    assert terminal.json("observe", one)["state"] == "waiting"
+    assert terminal.json("observe", tuple_id)["state"] == "waiting"
 
 
-def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(terminal: Terminal) -> None:  # YT-10
+def test_resume_runs_requested_collections_and_leaves_alarms(terminal: Terminal) -> None:  # YT-10
     with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
         space = gateway.tuple_space.space
         run = terminal.json("run", "list")["runs"][0]["run_id"]
         alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
-        puts = [
-            space.out(each, authority=INTERNAL_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)
+        ids = [
+            space.out(draft, authority=INTERNAL_AUTHORITY, run=run, trusted=True)[0].id for draft in (gc_draft(), alarm)
         ]
     terminal.run("resume", "--import", "tests.space.yools")
-    assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
+    assert [terminal.json("observe", id)["state"] for id in ids] == ["done", "waiting"]
 
 
-def test_a_part_of_a_tuple_spends_what_that_has(terminal: Terminal) -> None:  # YT-11
+def test_the_spending_of_a_child_is_charged_to_its_parent(terminal: Terminal) -> None:  # YT-11
     (terminal.path / "t.yaml").write_text("lane: notes\nagent_terms: {budget_usd: 0.1}\n")
-    whole = terminal.run("out", "t.yaml").strip()
+    parent = terminal.run("out", "t.yaml").strip()
     spend = ("--yool", "agent.spend.money", "--arg", "usd=0.04", "--arg", "times=2")
-    part = terminal.run("out", "--lane", "build", *spend, "--parent", whole).strip()
+    child = terminal.run("out", "--lane", "build", *spend, "--parent", parent).strip()
     terminal.run(*WORK)
-    assert terminal.json("observe", part)["state"] == "done"
-    assert terminal.json("observe", whole)["usd"] == 0.08
+    assert terminal.json("observe", child)["state"] == "done"
+    assert terminal.json("observe", parent)["usd"] == 0.08
     assert "TUPLE_NOT_FOUND" in terminal.run("out", "--lane", "build", "--parent", f"sha256:{'0' * 64}", code=1)
 
 
-def test_words_that_look_like_numbers_to_python_are_words(terminal: Terminal) -> None:
+def test_nan_and_infinity_are_texts(terminal: Terminal) -> None:
     terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", "--arg", "a=NaN", "--arg", "b=-Infinity")
-    (given,) = terminal.json("rd", "--lane", "notes")["tuple"]["payload"]
-    assert given["args"] == {"a": "NaN", "b": "-Infinity"}
+    (step,) = terminal.json("rd", "--lane", "notes")["tuple"]["payload"]
+    assert step["args"] == {"a": "NaN", "b": "-Infinity"}
 
 
 def test_patterns_on_the_command_line(terminal: Terminal) -> None:
@@ -143,8 +143,8 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         ("flags!", "python"),
         ("map_pos.stack!=python", "dotnet"),
     ):
-        found = terminal.json("rd", "--where", condition)
-        assert found["tuple"]["map_pos"]["stack"] == stack, condition
+        answer = terminal.json("rd", "--where", condition)
+        assert answer["tuple"]["map_pos"]["stack"] == stack, condition
     assert "PATTERN_VALUE" in terminal.run("rd", "--where", "lane^=3", code=1)
     refused = terminal.run("rd", "--state", "nope", code=1)
     assert "PATTERN_VALUE" in refused
@@ -153,33 +153,33 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         assert "is not a condition" in terminal.run("rd", "--where", condition, code=2), condition
     assert "TUPLE_NOT_FOUND" in terminal.run("rd", "--where", 'lane="~n"', code=1)
     both = ("--lane", "notes", "--where", "lane^=zzz")
-    assert "TUPLE_NOT_FOUND" in terminal.run("in", *both, code=1), "what is said twice holds twice"
+    assert "TUPLE_NOT_FOUND" in terminal.run("in", *both, code=1), "both conditions on the lane must hold"
     assert "is not a condition" in terminal.run("rd", "--where", "flags?no", code=2)
     assert "Say what to take" in terminal.run("in", "--timeout", "0.1", code=2)
     twice = ("--where", "priority=1", "--where", "priority=5")
     assert "another condition of this kind" in terminal.run("rd", *twice, code=2)
-    taken = terminal.json("in", "--lane", "notes")
-    assert taken["tuple"]["map_pos"]["stack"] == "dotnet"
+    answer = terminal.json("in", "--lane", "notes")
+    assert answer["tuple"]["map_pos"]["stack"] == "dotnet"
     assert terminal.json("cancel", terminal.json("rd", "--lane", "notes")["tuple"]["id"])["receipt_id"]
     assert "TUPLE_NOT_FOUND" in terminal.run("in", "--lane", "notes", "--timeout", "0.1", code=1)
 
 
-def test_a_catalog_is_built_where_the_files_are(terminal: Terminal) -> None:  # YT-08
+def test_a_catalog_is_only_built_on_the_project_machine(terminal: Terminal) -> None:  # YT-08
     file = terminal.path / ".catalog" / "capabilities.json"
-    before = file.read_bytes()
+    content = file.read_bytes()
     terminal.environment["ENGRAMBUS_URL"] = "http://127.0.0.1:9"
     assert "unset ENGRAMBUS_URL" in terminal.run("catalog", "build", code=2)
-    assert file.read_bytes() == before
+    assert file.read_bytes() == content
 
 
-def test_a_receipt_says_how_its_output_is_read(terminal: Terminal) -> None:  # YT-08
+def test_a_receipt_shows_the_command_that_reads_its_output(terminal: Terminal) -> None:  # YT-08
     draft = {"lane": "build", "payload": [{"yool": "agent.print.much"}], "agent_terms": {"max_retries": 0}}
     (terminal.path / "t.json").write_text(json.dumps(draft))
-    one = terminal.json("out", "t.json")["id"]
+    tuple_id = terminal.json("out", "t.json")["id"]
     terminal.run(*WORK)
-    shown = terminal.run("receipt", "get", terminal.json("observe", one)["steps"][0]["receipt"])
-    assert re.search(r", 0\.\d MB kept$", shown, re.M)
-    (command,) = re.findall(r"stdout +engrambus (deref .*)$", shown, re.M)
+    printed = terminal.run("receipt", "get", terminal.json("observe", tuple_id)["steps"][0]["receipt"])
+    assert re.search(r", 0\.\d MB kept$", printed, re.M)
+    (command,) = re.findall(r"stdout +engrambus (deref .*)$", printed, re.M)
     end = terminal.json(*command.split())
     assert (end["truncated"], end["tail"]) == (True, True)
     assert end["excerpt"].endswith("\nline 39999\nline 40000\n")
@@ -192,30 +192,30 @@ def test_a_receipt_says_how_its_output_is_read(terminal: Terminal) -> None:  # Y
     assert "39999  line 39999\n40000  line 40000\n" in last
 
 
-def test_the_board_tells_lane_and_cost_in_a_narrow_terminal(terminal: Terminal) -> None:  # YT-15
+def test_the_board_fits_a_narrow_terminal(terminal: Terminal) -> None:  # YT-15
     terms = {"budget_usd": 1, "max_retries": 0}
     paid = {"yool": "agent.spend.money", "args": {"usd": 0.12, "times": 1}}
     for payload in ([paid], [{"yool": "agent.fail.always"}], [{"yool": "agent.fail.always"}]):
         (terminal.path / "t.json").write_text(json.dumps({"lane": "build", "payload": payload, "agent_terms": terms}))
-        one = terminal.json("out", "t.json")["id"]
+        tuple_id = terminal.json("out", "t.json")["id"]
         terminal.run(*WORK)
     board = terminal.run("board", "--limit", "1")
     assert board.startswith("2 dead, 1 done; ")
     assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1  build\n  agent.spend.money done$", board, re.M)
-    assert re.search(rf"^{one[7:19]}  dead +\$0 of \$1  build\n  agent.fail.always FAIL\n  exit 1$", board, re.M)
+    assert re.search(rf"^{tuple_id[7:19]}  dead +\$0 of \$1  build\n  agent.fail.always FAIL\n  exit 1$", board, re.M)
     assert board.endswith("The last 1 of 2 given up; engrambus dead lists them all.\n")
     assert max(map(len, board.splitlines())) <= 80
-    both = {"lane": "build", "payload": [paid], "agent_terms": terms | {"budget_tokens": 1_000}}
-    (terminal.path / "t.json").write_text(json.dumps(both))
+    two_budgets = {"lane": "build", "payload": [paid], "agent_terms": terms | {"budget_tokens": 1_000}}
+    (terminal.path / "t.json").write_text(json.dumps(two_budgets))
     terminal.run("out", "t.json")
     terminal.run(*WORK)
     assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1, 11 of 1,000 tokens  build$", terminal.run("board"), re.M)
-    terminal.run("again", one)
-    terminal.run("cancel", terminal.json("observe", one)["again"])
+    terminal.run("again", tuple_id)
+    terminal.run("cancel", terminal.json("observe", tuple_id)["again"])
     assert terminal.run("board").startswith("1 cancelled, 1 dead, 2 done; ")
 
 
-def test_the_board_tells_of_every_run_or_of_the_chosen_one(terminal: Terminal) -> None:  # YT-15
+def test_the_board_shows_all_runs_or_the_chosen_one(terminal: Terminal) -> None:  # YT-15
     first = terminal.json("run", "list")["runs"][0]["run_id"]
     draft = {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
     (terminal.path / "t.json").write_text(json.dumps(draft))
@@ -228,11 +228,11 @@ def test_the_board_tells_of_every_run_or_of_the_chosen_one(terminal: Terminal) -
         "LANE   WAITING  RUNNING",
         "later  1        0",
     ]
-    every = terminal.json("board")
-    assert "run_id" not in every
-    assert [each["id"] for each in every["dead"]] == [dead]
+    all_runs = terminal.json("board")
+    assert "run_id" not in all_runs
+    assert [row["id"] for row in all_runs["dead"]] == [dead]
     of_first = terminal.json("board", "--run", first)
-    assert of_first == every | {"run_id": first, "as_of": of_first["as_of"]}
+    assert of_first == all_runs | {"run_id": first, "as_of": of_first["as_of"]}
     of_second = terminal.json("board", "--run", second)
     assert (of_second["run_id"], of_second["totals"]["states"], of_second["dead"]) == (second, {}, [])
     assert terminal.run("board", "--run", second).splitlines() == [
@@ -245,18 +245,18 @@ def test_the_board_tells_of_every_run_or_of_the_chosen_one(terminal: Terminal) -
     assert (totals["states"], totals["given_up"], totals["executed"]) == ({"dead": 1, "waiting": 2}, 1, 1)
 
 
-def test_what_is_said_of_a_tuple_beside_its_file_is_checked(terminal: Terminal) -> None:  # YT-05
-    before = terminal.json("runs")
+def test_options_that_contradict_the_file_are_refused(terminal: Terminal) -> None:  # YT-05
+    runs = terminal.json("runs")
     for flags in ("", "[no_cache]", "no_cache"):
         (terminal.path / "t.yaml").write_text(f"lane: notes\nflags: {flags}\n")
         assert "FIELD_TYPE" in terminal.run("out", "t.yaml", "--no-cache", code=1)
     twice = ("--arg", "a=1", "--arg", "a=2")
-    said = terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", *twice, code=2)
-    assert "the argument 'a' is given twice" in said
-    assert terminal.json("runs") == before
+    printed = terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", *twice, code=2)
+    assert "the argument 'a' is given twice" in printed
+    assert terminal.json("runs") == runs
 
 
-def test_a_chosen_run_narrows_what_is_listed(terminal: Terminal) -> None:  # YT-05
+def test_a_chosen_run_restricts_lists_and_patterns(terminal: Terminal) -> None:  # YT-05
     draft = {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
     (terminal.path / "t.json").write_text(json.dumps(draft))
     ids = {}
@@ -264,16 +264,16 @@ def test_a_chosen_run_narrows_what_is_listed(terminal: Terminal) -> None:  # YT-
         run = terminal.json("run", "new", goal)["run_id"]
         ids[run] = terminal.json("out", "t.json")["id"]
     terminal.run(*WORK)
-    given_up = [each["id"] for each in terminal.json("dead")["dead"]]  # the last first, whichever that was
-    assert sorted(given_up) == sorted(ids.values())
-    for run, one in ids.items():
-        assert [each["id"] for each in terminal.json("dead", "--run", run)["dead"]] == [one]
-        assert terminal.json("rd", "--lane", "build", "--run", run)["tuple"]["id"] == one
-        assert [each["run_id"] for each in terminal.json("runs", "--run", run)["runs"]] == [run]
+    dead = [row["id"] for row in terminal.json("dead")["dead"]]  # newest first; which one that is may vary
+    assert sorted(dead) == sorted(ids.values())
+    for run, tuple_id in ids.items():
+        assert [row["id"] for row in terminal.json("dead", "--run", run)["dead"]] == [tuple_id]
+        assert terminal.json("rd", "--lane", "build", "--run", run)["tuple"]["id"] == tuple_id
+        assert [row["run_id"] for row in terminal.json("runs", "--run", run)["runs"]] == [run]
     first = terminal.json("dead", "--limit", "1")
-    assert first["dead"][0]["id"] == given_up[0]
+    assert first["dead"][0]["id"] == dead[0]
     (last,) = terminal.json("dead", "--limit", "1", "--cursor", first["cursor"])["dead"]
-    assert last["id"] == given_up[1]
+    assert last["id"] == dead[1]
     assert f"More: --cursor {first['cursor']}" in terminal.run("dead", "--limit", "1")
 
 
@@ -281,11 +281,11 @@ def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
     (terminal.path / "t.json").write_text(
         json.dumps({"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}})
     )
-    one = terminal.json("out", "t.json")["id"]
+    tuple_id = terminal.json("out", "t.json")["id"]
     assert "is a dead letter (exit 1)" in terminal.run(*WORK)
     (dead,) = terminal.json("dead")["dead"]
-    assert (dead["id"], dead["error"]) == (one, "exit 1")
-    again = terminal.json("again", one)["id"]
+    assert (dead["id"], dead["error"]) == (tuple_id, "exit 1")
+    replacement = terminal.json("again", tuple_id)["id"]
     assert terminal.json("dead")["dead"] == []
-    assert terminal.json("dead", "--all")["dead"][0]["again"] == again
-    assert terminal.json("observe", again)["state"] == "waiting"
+    assert terminal.json("dead", "--all")["dead"][0]["again"] == replacement
+    assert terminal.json("observe", replacement)["state"] == "waiting"

@@ -1,4 +1,4 @@
-"""One suite, unchanged, on every back end of the work plane."""
+"""The conformance suite of tuple spaces, run on every back end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
 
 
 class TestMemory(WorkConformance):
-    """The reference."""
+    """The reference back end."""
 
     @pytest.fixture
     def harness(self) -> Iterator[WorkHarness]:
@@ -23,7 +23,7 @@ class TestMemory(WorkConformance):
 
 
 class TestSqlite(WorkConformance):
-    """The work on disk."""
+    """SQLite, the default back end."""
 
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Iterator[WorkHarness]:
@@ -33,11 +33,11 @@ class TestSqlite(WorkConformance):
 
 
 class TestSqliteIndexed(WorkConformance):
-    """The same with fields that tuples are posted by."""
+    """SQLite with indexed fields."""
 
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Iterator[WorkHarness]:
-        # The last three say what became of a tuple: it is not posted by them, and found by them all the same.
+        # The last three are not part of a tuple's body: they cannot be indexed, and patterns match them all the same.
         settings = SpaceSettings(
             indexed_fields=("map_pos.n", "map_pos.stack", "payload.0.args.n", "id", "run", "state")
         )

@@ -1,4 +1,4 @@
-"""What is answered for is on the disk before the answer: in the journal of work. # YT-04 # YT-06"""
+"""The journal of work is synced before an answer that promises it. # YT-04 # YT-06"""
 
 from __future__ import annotations
 
@@ -17,67 +17,67 @@ from tests.harness.stores import SqliteWorkHarness
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[SqliteWorkHarness]:
-    """The work on disk."""
+    """Return a tuple space on disk."""
     with closing(SqliteWorkHarness(tmp_path / "catalog")) as harness:
         yield harness
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is done to the journal, in order."""
+def journal_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of the calls on the journal, in order."""
     calls: list[str] = []
     for name in ("append", "sync"):
-        whole: Callable[..., Any] = getattr(Journal, name)
+        original: Callable[..., Any] = getattr(Journal, name)
 
-        def noted(journal: Journal, *args: Any, _name: str = name, _whole: Callable[..., Any] = whole) -> None:
-            _whole(journal, *args)
+        def record(journal: Journal, *args: Any, _name: str = name, _call: Callable[..., Any] = original) -> None:
+            _call(journal, *args)
             calls.append(_name)
 
-        monkeypatch.setattr(Journal, name, noted)
+        monkeypatch.setattr(Journal, name, record)
     return calls
 
 
-def test_what_is_put_is_on_the_disk(harness: SqliteWorkHarness, done: list[str]) -> None:
-    for more in ({}, {"block": 1.0}, {"accept": True}):
-        done.clear()
-        put(harness, **more)
-        assert done == ["append", "sync"], more
+def test_put_tuples_are_synced(harness: SqliteWorkHarness, journal_calls: list[str]) -> None:
+    for options in ({}, {"block": 1.0}, {"accept": True}):
+        journal_calls.clear()
+        put(harness, **options)
+        assert journal_calls == ["append", "sync"], options
 
 
-def test_what_is_taken_out_is_gone_on_the_disk(harness: SqliteWorkHarness, done: list[str]) -> None:
+def test_taking_a_tuple_is_synced(harness: SqliteWorkHarness, journal_calls: list[str]) -> None:
     put(harness)
-    done.clear()
+    journal_calls.clear()
     assert harness.space.in_({"lane": "build"}, by="me") is not None
-    assert done == ["append", "sync"]
+    assert journal_calls == ["append", "sync"]
 
 
-def some_done(harness: SqliteWorkHarness, claim: Claim) -> Completion:
-    """One step of two."""
+def partial_completion(harness: SqliteWorkHarness, claim: Claim) -> Completion:
+    """Return the completion of one step of two."""
     return Completion(id=claim.id, fence=claim.fence, receipts=(receipt(harness, claim, 0),))
 
 
-@pytest.mark.parametrize("settled", [some_done, failure, completion])
-def test_what_was_done_is_on_the_disk(harness: SqliteWorkHarness, done: list[str], settled: Any) -> None:
-    """Whether the tuple has ended with it, is tried again, or goes on."""
+@pytest.mark.parametrize("make_completion", [partial_completion, failure, completion])
+def test_completions_are_synced(harness: SqliteWorkHarness, journal_calls: list[str], make_completion: Any) -> None:
+    """The same if the tuple continues, is retried or has ended."""
     put(harness, draft("build", 1, 2))
     (claim,) = harness.space.claim({"lane": "build"}, worker="w")
-    result = settled(harness, claim)
-    done.clear()
+    result = make_completion(harness, claim)
+    journal_calls.clear()
     assert harness.space.complete([result]) == ([None], [])
-    assert done == ["append", "sync"]
+    assert journal_calls == ["append", "sync"]
 
 
-def test_the_end_of_a_tuple_is_on_the_disk(harness: SqliteWorkHarness, done: list[str]) -> None:
-    (one,) = put(harness)
-    done.clear()
-    harness.space.cancel(one)
-    assert done == ["append", "sync"]
+def test_a_cancellation_is_synced(harness: SqliteWorkHarness, journal_calls: list[str]) -> None:
+    (tuple_id,) = put(harness)
+    journal_calls.clear()
+    harness.space.cancel(tuple_id)
+    assert journal_calls == ["append", "sync"]
 
 
-def test_what_a_crash_may_lose_is_not_waited_for(harness: SqliteWorkHarness, done: list[str]) -> None:
-    """A claim that is lost is made again."""
+def test_claims_and_renewals_are_not_synced(harness: SqliteWorkHarness, journal_calls: list[str]) -> None:
+    """A claim that a power cut takes away is made again. See decision 22."""
     put(harness)
-    done.clear()
+    journal_calls.clear()
     (claim,) = harness.space.claim({"lane": "build"}, worker="w")
     harness.space.renew([(claim.id, claim.fence)])
-    assert "sync" not in done
+    assert "sync" not in journal_calls
