@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from engrambus.knowledge.cortex import contradicts
+from engrambus.knowledge.cortex.contradiction import contradicts
 
 PAIRS = Path(__file__).with_name("pairs.tsv")
 

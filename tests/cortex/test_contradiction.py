@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.knowledge.cortex import contradicts, find_conflicts
+from engrambus.knowledge.cortex.contradiction import contradicts, find_conflicts
 from tests.cortex.measure import measure, pairs
 
 SUBJECTS = ("the", "cache", "gateway", "port", "and", ",", ".")

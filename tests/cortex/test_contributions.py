@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engrambus.gateway import Credential
-from engrambus.knowledge.cortex import UNDECIDED
+from engrambus.knowledge.cortex.values import UNDECIDED
 from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
 

@@ -6,14 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.knowledge.cortex import (
-    Episode,
-    SharedContextSnapshot,
-    SnapshotLimits,
-    SnapshotScope,
-    snapshot_items,
-    take_snapshot,
-)
+from engrambus.knowledge.cortex import Episode, SharedContextSnapshot, SnapshotLimits, SnapshotScope
+from engrambus.knowledge.cortex.snapshots import snapshot_items, take_snapshot
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 categories = st.lists(st.sampled_from(["billing", "Billing", "search", "ops"]), max_size=3, unique=True).map(tuple)

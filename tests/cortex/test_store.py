@@ -14,7 +14,7 @@ import pytest
 import engrambus
 from engrambus.core import canonical
 from engrambus.gateway import LOCAL_ADMIN
-from engrambus.knowledge.memory import read_record
+from engrambus.knowledge.memory.records import read_record
 from tests.cortex.conftest import Team
 
 WRITER = """

@@ -26,8 +26,8 @@ from engrambus.errors import (
     MemoryStoreOutside,
     TrustSnapshotInvalid,
 )
-from engrambus.knowledge.memory import MemoryInput, read_memory, read_record
-from engrambus.knowledge.memory.records import read_text
+from engrambus.knowledge.memory import MemoryInput, read_memory
+from engrambus.knowledge.memory.records import read_record, read_text
 from tests.memory import literal
 
 VECTORS = Path(__file__).parent / "vectors"

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.cortex.contradiction import contradicts, find_conflicts
-    from engrambus.knowledge.cortex.episodes import EpisodeDraft, keep, pin
-    from engrambus.knowledge.cortex.ports import CortexReads, CortexView
+    from engrambus.knowledge.cortex.episodes import EpisodeDraft, SamResolver, keep, pin
+    from engrambus.knowledge.cortex.ports import CortexReads
     from engrambus.knowledge.cortex.review import (
         AcceptanceTerms,
         accept,
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
         visible_part,
         withdraw,
     )
-    from engrambus.knowledge.cortex.sam_resolver import SamResolver
     from engrambus.knowledge.cortex.snapshots import (
         DEFAULT_MAX_BYTES,
         DEFAULT_MAX_ITEMS,
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
         covered_engrams,
         inherit_snapshot,
         snapshot_bytes,
-        snapshot_items,
-        take_snapshot,
     )
     from engrambus.knowledge.cortex.submission import (
         MAX_CONTENT_CHARS,
@@ -56,7 +52,6 @@ if TYPE_CHECKING:
         log_line,
     )
     from engrambus.knowledge.cortex.values import (
-        UNDECIDED,
         Contribution,
         ContributionMoved,
         ContributionSubmitted,
@@ -73,17 +68,15 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "contradiction": "contradicts find_conflicts",
-        "episodes": "EpisodeDraft keep pin",
-        "ports": "CortexReads CortexView",
+        "episodes": "EpisodeDraft SamResolver keep pin",
+        "ports": "CortexReads",
         "review": (
             "AcceptanceTerms accept engram_draft evidence_pointers find_contribution reject visible_contributions "
             "visible_part withdraw "
         ),
-        "sam_resolver": "SamResolver",
         "snapshots": (
             "DEFAULT_MAX_BYTES DEFAULT_MAX_ITEMS SharedContextSnapshot SnapshotLimits SnapshotScope "
-            "covered_engrams inherit_snapshot snapshot_bytes snapshot_items take_snapshot "
+            "covered_engrams inherit_snapshot snapshot_bytes "
         ),
         "submission": (
             "MAX_CONTENT_CHARS MAX_EVIDENCE MAX_EVIDENCE_CHARS ContributionDraft check_draft compare_with_pins "
@@ -94,19 +87,18 @@ if not TYPE_CHECKING:
             "check_kind check_label check_slug check_text log_line "
         ),
         "values": (
-            "UNDECIDED Contribution ContributionMoved ContributionSubmitted Episode EpisodeKept EvidenceItem "
-            "EvidenceKind SnapshotTaken Status apply_move "
+            "Contribution ContributionMoved ContributionSubmitted Episode EpisodeKept EvidenceItem EvidenceKind "
+            "SnapshotTaken Status apply_move "
         ),
     })
 
 __all__ = [
     "DEFAULT_MAX_BYTES", "DEFAULT_MAX_ITEMS", "MAX_CATEGORIES", "MAX_CONTENT_CHARS", "MAX_EVIDENCE",
     "MAX_EVIDENCE_CHARS", "MAX_INPUT_CHARS", "MAX_KIND_CHARS", "MAX_LABEL_CHARS", "MAX_SLUG_CHARS", "MAX_TEXT_CHARS",
-    "UNDECIDED", "AcceptanceTerms", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted",
-    "CortexReads", "CortexView", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
-    "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept",
-    "apply_move", "check_draft", "check_kind", "check_label", "check_slug", "check_text", "compare_with_pins",
-    "contradicts", "covered_engrams", "engram_draft", "evidence_pointers", "find_conflicts", "find_contribution",
-    "inherit_snapshot", "keep", "log_line", "pin", "redact_draft", "reject", "snapshot_bytes", "snapshot_items",
-    "submit", "take_snapshot", "visible_contributions", "visible_part", "withdraw",
+    "AcceptanceTerms", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted", "CortexReads",
+    "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind", "SamResolver", "SharedContextSnapshot",
+    "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept", "apply_move", "check_draft", "check_kind",
+    "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "engram_draft",
+    "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "pin", "redact_draft", "reject",
+    "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",
 ]

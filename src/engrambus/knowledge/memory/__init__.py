@@ -5,28 +5,17 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.memory.controller import Stores, check_input, count_dropped, read_memory
+    from engrambus.knowledge.memory.controller import Stores, count_dropped, read_memory
     from engrambus.knowledge.memory.receipt import record_read
-    from engrambus.knowledge.memory.records import (
-        Record,
-        Segment,
-        StoreLine,
-        normalise,
-        parse_moment,
-        print_moment,
-        read_lines,
-        read_record,
-    )
+    from engrambus.knowledge.memory.records import Segment, StoreLine, normalise, read_lines
     from engrambus.knowledge.memory.scoring import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD
     from engrambus.knowledge.memory.values import (
         Budget,
         ContextPackage,
-        Dropped,
         MemoryInput,
         MemoryRead,
         MemoryReadData,
         Scoring,
-        Selected,
         TrustFilter,
     )
 
@@ -34,16 +23,15 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "controller": "Stores check_input count_dropped read_memory",
+        "controller": "Stores count_dropped read_memory",
         "receipt": "record_read",
-        "records": "Record Segment StoreLine normalise parse_moment print_moment read_lines read_record",
+        "records": "Segment StoreLine normalise read_lines",
         "scoring": "MAX_SNAPSHOT_BYTES SNAPSHOT_FIELD",
-        "values": "Budget ContextPackage Dropped MemoryInput MemoryRead MemoryReadData Scoring Selected TrustFilter",
+        "values": "Budget ContextPackage MemoryInput MemoryRead MemoryReadData Scoring TrustFilter",
     })
 
 __all__ = [
-    "MAX_SNAPSHOT_BYTES", "SNAPSHOT_FIELD", "Budget", "ContextPackage", "Dropped", "MemoryInput", "MemoryRead",
-    "MemoryReadData", "Record", "Scoring", "Segment", "Selected", "StoreLine", "Stores", "TrustFilter", "check_input",
-    "count_dropped", "normalise", "parse_moment", "print_moment", "read_lines", "read_memory", "read_record",
-    "record_read",
+    "MAX_SNAPSHOT_BYTES", "SNAPSHOT_FIELD", "Budget", "ContextPackage", "MemoryInput", "MemoryRead", "MemoryReadData",
+    "Scoring", "Segment", "StoreLine", "Stores", "TrustFilter", "count_dropped", "normalise", "read_lines",
+    "read_memory", "record_read",
 ]
