@@ -1,4 +1,4 @@
-"""A repository, and something that finds text in it."""
+"""A repository, and a finder of text in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CountingRepository(GitRepository):
     reads = 0
 
     def blob(self, blob_id: str) -> bytes:
-        """As it always does, counted."""
+        """Read a blob and count it."""
         self.reads += 1
         return super().blob(blob_id)
 
@@ -34,7 +34,7 @@ def repo(tmp_path: Path) -> Repo:
 
 @pytest.fixture
 def make_anchors(tmp_path: Path) -> Iterator[MakeAnchors]:
-    """Makes what finds text in a repository."""
+    """Return a function that opens a finder of text in a repository."""
     with ExitStack() as stack:
 
         def make(repo: Repo) -> Anchors:

@@ -1,4 +1,4 @@
-"""A large repository, made at once by git's own importer."""
+"""A large repository, made with git's own importer."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class Large(NamedTuple):
 
     @staticmethod
     def path(number: int) -> str:
-        """Where a file lies."""
+        """Return the path of a file."""
         return f"pkg{number % 97:02}/module_{number:05}.py"
 
 
 def source(number: int) -> str:
-    """A file's text: what others hold as well, and what only it holds."""
-    chosen = random.Random(number)
+    """Return a file's text: lines that all files have, and lines only this one has."""
+    generator = random.Random(number)
     lines = [HEADER + "import os\nimport sys\n"]
     for part in range(4):
-        first, second = chosen.choices(_WORDS, k=2)
+        first, second = generator.choices(_WORDS, k=2)
         lines.append(
             f"\ndef {first}_{second}_{number}_{part}({first}, limit):\n"
-            f"    if {first}.{second} > {chosen.randrange(10**6)}:\n"
+            f"    if {first}.{second} > {generator.randrange(10**6)}:\n"
             f"        raise ValueError({first})\n"
-            f"    return {second}({first}, {chosen.randrange(10**6)})\n"
+            f"    return {second}({first}, {generator.randrange(10**6)})\n"
         )
     return "\n".join(lines)
 
 
 def make_large(repo: Repo, files: int = FILES) -> Large:
-    """A repository of so many files."""
+    """Make a repository with this number of files in one commit."""
     stream = ["commit refs/heads/main\ncommitter Ada <ada@example.org> 1700000000 +0000\ndata 5\nfirst\n"]
     for number in range(files):
         text = source(number)

@@ -19,7 +19,7 @@ from tests.http.running_server import run_server
 from tests.projects import Repository, make_gateway, make_repository
 
 ANCHOR = OPERATIONS["anchor_text"]
-THREE = "> line 10 of the parser\n> line 11 of the parser\n> line 12 of the parser"
+QUOTED_LINES = "> line 10 of the parser\n> line 11 of the parser\n> line 12 of the parser"
 LINES = b"line 10 of the parser\nline 11 of the parser\nline 12 of the parser\n"
 
 
@@ -29,8 +29,8 @@ def anchor(gateway: Gateway, text: str, **fields: object) -> AnchorAnswer:
     return answer
 
 
-def test_what_is_found_carries_its_digest(gateway: Gateway, repository: Repository) -> None:
-    answer = anchor(gateway, THREE)
+def test_an_anchor_has_the_digest_of_its_lines(gateway: Gateway, repository: Repository) -> None:
+    answer = anchor(gateway, QUOTED_LINES)
     assert answer.found
     assert answer.pointer is not None
     assert answer.pointer.ref == f"repo:src/parser.py#L10-L12@{repository.sha}"
@@ -39,12 +39,12 @@ def test_what_is_found_carries_its_digest(gateway: Gateway, repository: Reposito
     assert (repository.path / ".catalog" / "anchors.db").exists()
 
 
-def test_what_is_not_found_is_no_error(gateway: Gateway) -> None:
+def test_text_that_is_not_found_is_no_error(gateway: Gateway) -> None:
     assert anchor(gateway, "nothing of the kind").found is False
     assert anchor(gateway, "line 10 of the parser", revision="HEAD", path="docs/design.md").found
 
 
-def test_uncommitted_lines_after_a_snapshot(gateway: Gateway, repository: Repository) -> None:
+def test_a_snapshot_finds_uncommitted_lines(gateway: Gateway, repository: Repository) -> None:
     (repository.path / "src" / "parser.py").write_text("not committed yet\nand not staged either\n")
     (repository.path / "src" / "new.py").write_text("not even tracked by git\nso it must be named\n")
     text = "not committed yet\nand not staged either"
@@ -60,7 +60,7 @@ def test_uncommitted_lines_after_a_snapshot(gateway: Gateway, repository: Reposi
     assert gateway.evidence.read(named.pointer).data == f"{untracked}\n".encode()
 
 
-def test_refusals(gateway: Gateway, tmp_path: Path, settings: Settings) -> None:
+def test_invalid_requests_are_refused(gateway: Gateway, tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(FieldValue) as refused:
         anchor(gateway, "ö" * (MAX_ANCHOR_TEXT // 2 + 1))
     assert (refused.value.field, refused.value.limit, refused.value.used) == (
@@ -79,11 +79,11 @@ def test_refusals(gateway: Gateway, tmp_path: Path, settings: Settings) -> None:
     without_git.close()
 
 
-def test_over_http(gateway: Gateway, repository: Repository) -> None:
+def test_anchoring_over_http(gateway: Gateway, repository: Repository) -> None:
     with run_server(gateway, repository) as bus:
-        found = bus.call("POST", "/pointer/anchor", {"text": THREE})
-        assert found.status == 200
-        assert found.json == {
+        response = bus.call("POST", "/pointer/anchor", {"text": QUOTED_LINES})
+        assert response.status == 200
+        assert response.json == {
             "found": True,
             "pointer": {
                 "type": "repo",
@@ -96,7 +96,7 @@ def test_over_http(gateway: Gateway, repository: Repository) -> None:
         assert bus.call("POST", "/pointer/anchor", {"text": "x" * (MAX_ANCHOR_TEXT + 1)}).status == 422
 
 
-def test_agents_have_it_as_a_tool() -> None:
+def test_agents_can_anchor_with_a_tool() -> None:
     assert ANCHOR.tool
     assert ANCHOR.tool_name == "less_anchor"
 
@@ -109,11 +109,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return desk
 
 
-def test_on_the_command_line(desk: Desk) -> None:
+def test_anchoring_on_the_command_line(desk: Desk) -> None:
     ref = f"repo:src/parser.py#L10-L12@{desk.repository.sha}"
-    assert desk.ok("anchor", THREE.replace("> ", "")).out.splitlines() == [ref, digest(LINES)]
-    assert desk.run("anchor", "-", given=THREE).out.splitlines()[0] == ref
-    (desk.path / "paste.txt").write_text(THREE)
+    assert desk.ok("anchor", QUOTED_LINES.replace("> ", "")).out.splitlines() == [ref, digest(LINES)]
+    assert desk.run("anchor", "-", given=QUOTED_LINES).out.splitlines()[0] == ref
+    (desk.path / "paste.txt").write_text(QUOTED_LINES)
     assert desk.ok("anchor", "--file", "paste.txt", "--json").json["pointer"]["ref"] == ref
     assert desk.ok("anchor", "Nothing", "of", "the", "kind").out.startswith("Not found")
     assert desk.run("anchor").code == 2
@@ -124,28 +124,28 @@ def test_on_the_command_line(desk: Desk) -> None:
     assert desk.run("anchor", "-", "--json", given=b"x" * (MAX_ANCHOR_TEXT + 1)).problem["field"] == "text"
 
 
-def test_candidates_and_a_path_from_where_one_stands(desk: Desk) -> None:
+def test_the_command_lists_candidates_and_takes_a_relative_path(desk: Desk) -> None:
     for name in ("a.py", "b.py"):
         (desk.path / "src" / name).write_text("the very same line twice\nand another one\n")
-    said = desk.ok("anchor", "the very same line twice", "--snapshot").out
-    assert said.startswith("Not found")
+    output = desk.ok("anchor", "the very same line twice", "--snapshot").out
+    assert output.startswith("Not found")
     subprocess.run(["git", "add", "-A"], cwd=desk.path, check=True)
-    said = desk.ok("anchor", "the very same line twice", "--snapshot").out
-    assert "src/a.py#L1-L1@" in said
-    assert "src/b.py#L1-L1@" in said
-    assert "--path" in said.splitlines()[0]
+    output = desk.ok("anchor", "the very same line twice", "--snapshot").out
+    assert "src/a.py#L1-L1@" in output
+    assert "src/b.py#L1-L1@" in output
+    assert "--path" in output.splitlines()[0]
     narrowed = desk.ok(
         "anchor", "the very same line twice", "--snapshot", "--path", "b.py", "--json", at=desk.path / "src"
     )
     assert "src/b.py#L1-L1@" in narrowed.json["pointer"]["ref"]
 
 
-def test_in_a_linked_checkout(desk: Desk, tmp_path: Path) -> None:
+def test_the_command_in_a_linked_worktree(desk: Desk, tmp_path: Path) -> None:
     subprocess.run(["git", "worktree", "add", "-q", "-b", "side", str(tmp_path / "side")], cwd=desk.path, check=True)
     side = tmp_path / "side"
     (side / "src" / "parser.py").write_text("only in the linked checkout\nand nowhere else\n")
     text = "only in the linked checkout\nand nowhere else"
     assert desk.ok("anchor", text, at=side).out.startswith("Not found")
-    found = json.loads(desk.ok("anchor", text, "--snapshot", "--json", at=side).out)
-    assert found["pointer"]["digest"] == digest(f"{text}\n".encode())
+    answer = json.loads(desk.ok("anchor", text, "--snapshot", "--json", at=side).out)
+    assert answer["pointer"]["digest"] == digest(f"{text}\n".encode())
     assert desk.ok("anchor", text, "--snapshot").out.startswith("Not found")

@@ -1,4 +1,4 @@
-"""Any three lines or more of any file, mangled as people and programs mangle text, lead back to exactly those lines."""
+"""Three or more lines of any file lead back to exactly those lines, in every form people and programs paste them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engrambus.evidence.anchoring.pasted_text import fold_all, is_fence, is_soli
 from engrambus.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse_ref
 from tests.evidence.repos import Repo
 
-HOUSE = Path(engrambus.__file__).parents[2]
+PROJECT = Path(engrambus.__file__).parents[2]
 FILES = {
-    str(path.relative_to(HOUSE)): path.read_bytes()
+    str(path.relative_to(PROJECT)): path.read_bytes()
     for folder in ("src", "tests", "docs")
-    for path in sorted((HOUSE / folder).rglob("*"))
+    for path in sorted((PROJECT / folder).rglob("*"))
     if path.suffix in (".py", ".md", ".sql", ".json", ".html", ".css", ".js") and path.stat().st_size < 100_000
 }
 FILES["data/rows.csv"] = "".join(f"{n},{n * n},{n % 7}\n" for n in range(400)).encode()
@@ -37,7 +37,7 @@ MANGLES: dict[str, Mangle] = {
     "dedent": lambda lines, _: [line.strip() for line in lines],
     "tabs": lambda lines, _: [line.replace("    ", "\t") for line in lines],
     "trailing": lambda lines, n: [line + " " * (n % 4) for line in lines],
-    "blank lines": lambda lines, _: [each for line in lines for each in (line, "")],
+    "blank lines": lambda lines, _: [part for line in lines for part in (line, "")],
     "no blank lines": lambda lines, _: [line for line in lines if line.strip()],
     "CRLF": lambda lines, _: [line + "\r" for line in lines],
     "quote": lambda lines, _: [f"> {line}" for line in lines],
@@ -59,7 +59,7 @@ ESCAPES: dict[str, Callable[[str], str]] = {
 
 @pytest.fixture(scope="module")
 def anchors() -> Iterator[tuple[Anchors, GitRepository]]:
-    """Of a repository that holds every file of this one, and some that are unlike them."""
+    """Anchors of a repository with every file of this project, and files of other formats."""
     with tempfile.TemporaryDirectory() as folder:
         repo = Repo(Path(folder) / "repo")
         repo.commit(dict(FILES))
@@ -72,35 +72,35 @@ def anchors() -> Iterator[tuple[Anchors, GitRepository]]:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_mangled_lines_lead_back(anchors: tuple[Anchors, GitRepository], data: st.DataObject) -> None:
+def test_mangled_lines_are_found(anchors: tuple[Anchors, GitRepository], data: st.DataObject) -> None:
     finder, repository = anchors
     path = data.draw(st.sampled_from(sorted(FILES)))
-    whole = FILES[path].decode().split("\n")
-    start = data.draw(st.integers(0, max(0, len(whole) - 3)))
-    lines = whole[start : start + data.draw(st.integers(3, 30))]
+    all_lines = FILES[path].decode().split("\n")
+    start = data.draw(st.integers(0, max(0, len(all_lines) - 3)))
+    lines = all_lines[start : start + data.draw(st.integers(3, 30))]
     if sum(map(is_solid, fold_all("\n".join(lines)))) < 3:
         return
-    wanted = _bare(fold_all("\n".join(lines)))
+    expected = _without_blank_lines(fold_all("\n".join(lines)))
     text = lines
     for name in data.draw(st.lists(st.sampled_from(sorted(MANGLES)), max_size=2)):
         text = MANGLES[name](text, data.draw(st.integers(1, 300)))
     pasted = ESCAPES[data.draw(st.sampled_from(sorted(ESCAPES)))]("\n".join(text))
     if len(pasted.encode()) > 16_384:
         return
-    found = finder.find(pasted, path=path)
-    pointers = [found.pointer] if found.pointer else list(found.candidates)
-    held = []
+    anchor = finder.find(pasted, path=path)
+    pointers = [anchor.pointer] if anchor.pointer else list(anchor.candidates)
+    contents = []
     for pointer in pointers:
         address = parse_ref(pointer.ref)
         assert isinstance(address, RepoAddress)
         assert address.lines is not None
         content = cut_lines(repository.read(address.revision, address.path).data, *address.lines).decode()
-        held.append(_bare(fold_all(content)))
+        contents.append(_without_blank_lines(fold_all(content)))
         assert address.path == path
-    assert held, pasted
-    assert all(each == wanted for each in held), (pasted, pointers)
+    assert contents, pasted
+    assert all(content == expected for content in contents), (pasted, pointers)
 
 
-def _bare(lines: list[str]) -> list[str]:
-    """The lines that say something or stand between those that do; blank lines and fences aside."""
+def _without_blank_lines(lines: list[str]) -> list[str]:
+    """Return the lines without blank ones and fences."""
     return [line for line in lines if line and not is_fence(line)]

@@ -1,4 +1,4 @@
-"""File text inside a message is recognised in every shape; prose is let be."""
+"""File text inside a message is recognised in every shape, and prose is not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from engrambus.evidence.anchoring import Anchors, Recognised
 from engrambus.evidence.pointers import Repositories
 from tests.anchoring.conftest import MakeAnchors
-from tests.anchoring.test_forgiven import SOURCE
+from tests.anchoring.test_pasted_forms import SOURCE
 from tests.evidence.repos import Repo
 
 LINES = SOURCE.split("\n")
 CUT = LINES[5:12]
 TEXT = "\n".join(CUT)
-BEFORE = "I looked at how refunds are decided, and this is what I found:"
-AFTER = "So two people must agree; I would leave it as it is. Nothing else to report."
+INTRODUCTION = "I looked at how refunds are decided, and this is what I found:"
+CONCLUSION = "So two people must agree; I would leave it as it is. Nothing else to report."
 
 SHAPES = {
     "bare": TEXT,
@@ -36,7 +36,7 @@ SHAPES = {
 
 @pytest.fixture
 def anchors(repo: Repo, make_anchors: MakeAnchors) -> Anchors:
-    """Of a repository with a source file and a document."""
+    """Anchors of a repository with a source file and a document."""
     repo.commit({
         "src/refunds.py": SOURCE,
         "README.md": "# Refunds\n\nRefunds over the limit need two approvals from people who did not ask for them.\n",
@@ -44,37 +44,37 @@ def anchors(repo: Repo, make_anchors: MakeAnchors) -> Anchors:
     return make_anchors(repo)
 
 
-def spans(found: list[Recognised]) -> list[str]:
-    return [each.pointer.ref.removeprefix("repo:").partition("@")[0] for each in found]
+def spans(parts: list[Recognised]) -> list[str]:
+    return [part.pointer.ref.removeprefix("repo:").partition("@")[0] for part in parts]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape(anchors: Anchors, shape: str) -> None:
-    message = f"{BEFORE}\n\n{SHAPES[shape]}\n\n{AFTER}\n"
-    (found,) = anchors.recognise(message)
-    assert spans([found]) == ["src/refunds.py#L6-L12"]
-    assert message[found.start : found.end] == SHAPES[shape]
+def test_pasted_text_is_recognised(anchors: Anchors, shape: str) -> None:
+    message = f"{INTRODUCTION}\n\n{SHAPES[shape]}\n\n{CONCLUSION}\n"
+    (part,) = anchors.recognise(message)
+    assert spans([part]) == ["src/refunds.py#L6-L12"]
+    assert message[part.start : part.end] == SHAPES[shape]
 
 
-def test_a_string_with_escapes(anchors: Anchors) -> None:
-    message = f'{BEFORE}\n{{"file": "x", "content": {json.dumps(TEXT)}, "n": 1}}\n{AFTER}'
-    (found,) = anchors.recognise(message)
-    assert spans([found]) == ["src/refunds.py#L6-L12"]
-    assert message[found.start : found.end] == json.dumps(TEXT)[1:-1]
+def test_text_in_a_json_string_is_recognised(anchors: Anchors) -> None:
+    message = f'{INTRODUCTION}\n{{"file": "x", "content": {json.dumps(TEXT)}, "n": 1}}\n{CONCLUSION}'
+    (part,) = anchors.recognise(message)
+    assert spans([part]) == ["src/refunds.py#L6-L12"]
+    assert message[part.start : part.end] == json.dumps(TEXT)[1:-1]
 
 
-def test_a_line_of_code_with_an_escape_of_its_own(anchors: Anchors) -> None:
-    message = f"{BEFORE}\n{LINES[10]}\n{LINES[11]}\n{AFTER}"
-    (found,) = anchors.recognise(message)
-    assert spans([found]) == ["src/refunds.py#L11-L12"]
+def test_a_line_of_code_that_contains_an_escape(anchors: Anchors) -> None:
+    message = f"{INTRODUCTION}\n{LINES[10]}\n{LINES[11]}\n{CONCLUSION}"
+    (part,) = anchors.recognise(message)
+    assert spans([part]) == ["src/refunds.py#L11-L12"]
 
 
-def test_several_parts_in_the_order_they_stand(anchors: Anchors) -> None:
-    parts = ["\n".join(LINES[14:18]), f"{BEFORE}", "\n".join(f"> {line}" for line in CUT)]
-    message = "\n".join(parts)
-    found = anchors.recognise(message)
-    assert spans(found) == ["src/refunds.py#L15-L18", "src/refunds.py#L6-L12"]
-    assert [message[each.start : each.end] for each in found] == [parts[0], parts[2]]
+def test_several_parts_are_returned_in_order(anchors: Anchors) -> None:
+    pieces = ["\n".join(LINES[14:18]), f"{INTRODUCTION}", "\n".join(f"> {line}" for line in CUT)]
+    message = "\n".join(pieces)
+    parts = anchors.recognise(message)
+    assert spans(parts) == ["src/refunds.py#L15-L18", "src/refunds.py#L6-L12"]
+    assert [message[part.start : part.end] for part in parts] == [pieces[0], pieces[2]]
 
 
 def test_one_long_line_is_enough_and_one_short_line_is_not(anchors: Anchors) -> None:
@@ -87,13 +87,13 @@ def test_one_long_line_is_enough_and_one_short_line_is_not(anchors: Anchors) -> 
     "message",
     [
         "",
-        f"{BEFORE}\n\n{AFTER}",
+        f"{INTRODUCTION}\n\n{CONCLUSION}",
         "The function refund(order, approvals) in src/refunds.py returns pay_back(order).",
         "- refund checks LIMIT\n- check raises TooFew\n\nreturn None",
         "\ud800\0\n```\n```\n\\n\\n",
     ],
 )
-def test_prose_is_let_be(anchors: Anchors, message: str) -> None:
+def test_prose_is_not_recognised(anchors: Anchors, message: str) -> None:
     assert anchors.recognise(message) == []
 
 

@@ -1,4 +1,4 @@
-"""Uncommitted lines are committed to a ref of ours, and nothing of the user's is touched."""
+"""A snapshot commits uncommitted lines to a ref of ours and touches nothing of the user's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def repository(repo: Repo) -> Iterator[GitRepository]:
         yield opened
 
 
-def everything(repo: Repo) -> dict[str, object]:
-    """All that is the user's, to the byte: worktree with times, index, HEAD, refs, reflogs, status."""
+def user_state(repo: Repo) -> dict[str, object]:
+    """Return all that is the user's, to the byte: worktree with times, index, HEAD, refs, reflogs, status."""
     files: dict[str, object] = {}
     for folder, _, names in os.walk(repo.path):
         inside = Path(folder).relative_to(repo.path)
@@ -34,9 +34,9 @@ def everything(repo: Repo) -> dict[str, object]:
         if inside.parts[:2] == (".git", "objects"):
             continue
         for name in names:
-            place = Path(folder) / name
-            status = place.lstat()
-            content = place.read_bytes() if place.is_file() and not place.is_symlink() else None
+            path = Path(folder) / name
+            status = path.lstat()
+            content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
             files[str(inside / name)] = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino, content)
     refs = [ref for ref in repo.git("for-each-ref").splitlines() if SNAPSHOTS not in ref]
     return {
@@ -48,12 +48,12 @@ def everything(repo: Repo) -> dict[str, object]:
 
 
 def files(repo: Repo, commit: str) -> dict[str, str]:
-    """The files of a commit."""
+    """Return the files of a commit."""
     names = repo.git("ls-tree", "-r", "-z", "--name-only", commit).split("\0")
     return {name: repo.git("show", f"{commit}:{name}") for name in names if name}
 
 
-def test_staged_unstaged_and_named_untracked_lines(repo: Repo, repository: GitRepository) -> None:
+def test_staged_unstaged_and_named_untracked_files_are_included(repo: Repo, repository: GitRepository) -> None:
     repo.commit(
         {"same.py": "same\n", "staged.py": "one\n", "edited.py": "one\n", "gone.py": "one\n", "both.py": "one\n"}
     )
@@ -67,9 +67,9 @@ def test_staged_unstaged_and_named_untracked_lines(repo: Repo, repository: GitRe
     (repo.path / "gone.py").unlink()
     (repo.path / "named.py").write_text("mine\n")
     (repo.path / "unnamed.py").write_text("not asked for\n")
-    before = everything(repo)
+    state_before = user_state(repo)
     commit = repository.snapshot(repo.path, ["named.py"])
-    assert everything(repo) == before
+    assert user_state(repo) == state_before
     assert files(repo, commit) == {
         "same.py": "same", "staged.py": "two", "edited.py": "two", "both.py": "three", "added.py": "new",
         "named.py": "mine",
@@ -79,7 +79,7 @@ def test_staged_unstaged_and_named_untracked_lines(repo: Repo, repository: GitRe
     assert repository.read(commit, "both.py").data == b"three\n"
 
 
-def test_nothing_changed_is_head_itself(repo: Repo, repository: GitRepository) -> None:
+def test_without_changes_the_snapshot_is_head(repo: Repo, repository: GitRepository) -> None:
     head = repo.commit({"a.py": "one\n", "run.sh": "#!/bin/sh\n"})
     assert repository.snapshot(repo.path) == head
     (repo.path / "untracked.py").write_text("x\n")
@@ -88,7 +88,7 @@ def test_nothing_changed_is_head_itself(repo: Repo, repository: GitRepository) -
     assert repo.git("for-each-ref", SNAPSHOTS) == ""
 
 
-def test_the_same_lines_are_the_same_commit(repo: Repo, repository: GitRepository) -> None:
+def test_the_same_files_give_the_same_commit(repo: Repo, repository: GitRepository) -> None:
     repo.commit({"a.py": "one\n"})
     (repo.path / "a.py").write_text("two\n")
     first = repository.snapshot(repo.path)
@@ -98,14 +98,14 @@ def test_the_same_lines_are_the_same_commit(repo: Repo, repository: GitRepositor
     assert len(repo.git("for-each-ref", SNAPSHOTS).splitlines()) == 2
 
 
-def test_before_the_first_commit(repo: Repo, repository: GitRepository) -> None:
+def test_a_snapshot_before_the_first_commit(repo: Repo, repository: GitRepository) -> None:
     (repo.path / "a.py").write_text("one\n")
     commit = repository.snapshot(repo.path, ["a.py"])
     assert files(repo, commit) == {"a.py": "one"}
     assert repo.git("rev-list", "--count", commit) == "1"
 
 
-def test_it_outlives_a_collection_of_garbage(repo: Repo, repository: GitRepository) -> None:
+def test_git_gc_keeps_a_snapshot(repo: Repo, repository: GitRepository) -> None:
     repo.commit({"a.py": "one\n"})
     (repo.path / "a.py").write_text("two\n")
     commit = repository.snapshot(repo.path)
@@ -114,7 +114,7 @@ def test_it_outlives_a_collection_of_garbage(repo: Repo, repository: GitReposito
     assert repository.read(commit, "a.py").data == b"two\n"
 
 
-def test_modes_names_and_links(repo: Repo, repository: GitRepository) -> None:
+def test_modes_unusual_names_and_links_are_preserved(repo: Repo, repository: GitRepository) -> None:
     repo.commit({"run.sh": "echo\n", "tab\tand\nline.py": "one\n", "ö.py": "one\n", "target.py": "one\n"})
     (repo.path / "run.sh").chmod(0o755)
     (repo.path / "tab\tand\nline.py").write_text("two\n")
@@ -122,8 +122,8 @@ def test_modes_names_and_links(repo: Repo, repository: GitRepository) -> None:
     (repo.path / "target.py").unlink()
     (repo.path / "target.py").symlink_to("ö.py")
     commit = repository.snapshot(repo.path)
-    listed = repo.git("ls-tree", "-r", "-z", commit).split("\0")
-    assert {entry.split("\t", 1)[1]: entry.split(" ")[0] for entry in listed if entry} == {
+    entries = repo.git("ls-tree", "-r", "-z", commit).split("\0")
+    assert {entry.split("\t", 1)[1]: entry.split(" ")[0] for entry in entries if entry} == {
         "run.sh": "100755", "tab\tand\nline.py": "100644", "ö.py": "100644", "target.py": "120000",
     }  # fmt: skip
     assert repo.git("show", f"{commit}:target.py") == "ö.py"
@@ -157,7 +157,7 @@ def test_a_checkout_that_a_filter_made_counts_as_clean(repo: Repo, repository: G
     assert repository.snapshot(repo.path) == head
 
 
-def test_what_is_ignored_stays_out(repo: Repo, repository: GitRepository) -> None:
+def test_ignored_files_are_refused(repo: Repo, repository: GitRepository) -> None:
     repo.commit({"a.py": "one\n", ".gitignore": "secret.env\nbuild/\n"})
     (repo.path / "secret.env").write_text("KEY=1\n")
     (repo.path / "build").mkdir()
@@ -196,7 +196,7 @@ def test_links_out_of_the_tree_are_refused(repo: Repo, repository: GitRepository
     assert files(repo, commit) == {}
 
 
-def test_a_link_that_always_led_out_does_not_stand_in_the_way(repo: Repo, repository: GitRepository) -> None:
+def test_an_unchanged_link_may_lead_out_of_the_tree(repo: Repo, repository: GitRepository) -> None:
     (repo.path / "host.txt").symlink_to("/etc/hostname")
     head = repo.commit({"a.py": "one\n"})
     assert repository.snapshot(repo.path) == head
@@ -204,7 +204,7 @@ def test_a_link_that_always_led_out_does_not_stand_in_the_way(repo: Repo, reposi
     assert repo.git("show", f"{repository.snapshot(repo.path)}:host.txt") == "/etc/hostname"
 
 
-def test_pipes_and_folders_in_a_files_place_are_skipped(repo: Repo, repository: GitRepository) -> None:
+def test_pipes_and_folders_in_place_of_files_are_skipped(repo: Repo, repository: GitRepository) -> None:
     repo.commit({"a.py": "one\n", "b.py": "one\n", "c.py": "one\n"})
     for name in ("a.py", "b.py"):
         (repo.path / name).unlink()
@@ -216,31 +216,31 @@ def test_pipes_and_folders_in_a_files_place_are_skipped(repo: Repo, repository: 
         repository.snapshot(repo.path, ["pipe"])
 
 
-def test_a_linked_worktree_is_its_own(repo: Repo, repository: GitRepository, tmp_path: Path) -> None:
+def test_a_linked_worktree_has_its_own_snapshot(repo: Repo, repository: GitRepository, tmp_path: Path) -> None:
     repo.commit({"a.py": "one\n"})
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
     (tmp_path / "side" / "a.py").write_text("aside\n")
-    before = everything(repo)
+    state_before = user_state(repo)
     commit = repository.snapshot(tmp_path / "side")
     assert files(repo, commit) == {"a.py": "aside"}
     assert repository.snapshot(repo.path) == repo.git("rev-parse", "HEAD")
-    assert everything(repo) == before
+    assert user_state(repo) == state_before
 
 
-def test_a_merge_with_conflicts(repo: Repo, repository: GitRepository) -> None:
+def test_a_snapshot_during_a_merge_with_conflicts(repo: Repo, repository: GitRepository) -> None:
     base = repo.commit({"a.py": "one\n"})
     repo.commit({"a.py": "ours\n"})
     repo.git("checkout", "-q", "-b", "theirs", base)
     repo.commit({"a.py": "theirs\n"})
     with pytest.raises(subprocess.CalledProcessError):
         repo.git("merge", "main")
-    before = everything(repo)
+    state_before = user_state(repo)
     commit = repository.snapshot(repo.path)
     assert "<<<<<<<" in files(repo, commit)["a.py"]
-    assert everything(repo) == before
+    assert user_state(repo) == state_before
 
 
-def test_sparse_checkouts_keep_what_they_leave_out(repo: Repo, repository: GitRepository) -> None:
+def test_a_sparse_checkout_keeps_the_files_it_leaves_out(repo: Repo, repository: GitRepository) -> None:
     repo.commit({"in/a.py": "one\n", "out/b.py": "one\n"})
     repo.git("sparse-checkout", "set", "in")
     assert not (repo.path / "out").exists()
@@ -248,7 +248,7 @@ def test_sparse_checkouts_keep_what_they_leave_out(repo: Repo, repository: GitRe
     assert files(repo, repository.snapshot(repo.path)) == {"in/a.py": "two", "out/b.py": "one"}
 
 
-def test_only_a_worktree_of_the_repository(repo: Repo, repository: GitRepository, tmp_path: Path) -> None:
+def test_only_a_worktree_of_the_repository_is_accepted(repo: Repo, repository: GitRepository, tmp_path: Path) -> None:
     repo.commit({"a.py": "one\n"})
     other = Repo(tmp_path / "other")
     other.commit({"a.py": "two\n"})

@@ -1,4 +1,4 @@
-"""Text is found although it was indented, quoted, numbered, fenced, escaped, cut, or made a diff."""
+"""Text is found even if it was indented, quoted, numbered, fenced, escaped, cut, or made into a diff."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ FORMS = {
     "backticks": "\n".join(f"`{line.strip()}`" for line in CUT if line.strip()),
     "an added hunk": f"--- a/src/refunds.py\n+++ b/src/refunds.py\n@@ -6,4 +6,7 @@ def x\n{diffed(mark='+')}",
     "a removed hunk": f"diff --git a/x b/x\nindex 12ab..34cd 100644\n@@ -6,7 +6,4 @@\n{diffed(mark='-')}",
-    "a hunk with both": "@@ -6,4 +6,7 @@\n" + diffed(mark="+").replace("\n+", "\n-    gone = before(it)\n+", 1),
+    "a hunk with both": "@@ -6,4 +6,7 @@\n" + diffed(mark="+").replace("\n+", "\n-    removed = line(it)\n+", 1),
     "added lines only": "\n".join("+" + line for line in CUT),
     "a quoted diff": "\n".join(f"> +{line}" for line in CUT),
     "no newline at the end": diffed(mark="+") + "\n\\ No newline at end of file",
@@ -105,13 +105,13 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forgiven(repo: Repo, make_anchors: MakeAnchors, form: str) -> None:
+def test_a_pasted_form_is_found(repo: Repo, make_anchors: MakeAnchors, form: str) -> None:
     sha = repo.commit({"src/refunds.py": SOURCE, "src/other.py": "def other(order):\n    return order.total\n"})
-    found = make_anchors(repo).find(FORMS[form])
-    assert found.pointer is not None, found
-    assert found.pointer.ref == f"repo:{SPAN}@{sha}"
-    assert found.candidates == ()
-    assert found.matched_lines == (4 if form.startswith("elided") else 6)
+    anchor = make_anchors(repo).find(FORMS[form])
+    assert anchor.pointer is not None, anchor
+    assert anchor.pointer.ref == f"repo:{SPAN}@{sha}"
+    assert anchor.candidates == ()
+    assert anchor.matched_lines == (4 if form.startswith("elided") else 6)
 
 
 CHANGED = {
@@ -128,34 +128,34 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("form", CHANGED)
-def test_not_forgiven(repo: Repo, make_anchors: MakeAnchors, form: str) -> None:
+def test_changed_text_is_not_found(repo: Repo, make_anchors: MakeAnchors, form: str) -> None:
     repo.commit({"src/refunds.py": SOURCE})
     assert make_anchors(repo).find(CHANGED[form]) == Anchor()
 
 
-def test_carriage_returns_in_the_file(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_a_file_with_carriage_returns(repo: Repo, make_anchors: MakeAnchors) -> None:
     sha = repo.commit({"src/refunds.py": SOURCE.replace("\n", "\r\n")})
-    found = make_anchors(repo).find(TEXT)
-    assert found.pointer is not None
-    assert found.pointer.ref == f"repo:{SPAN}@{sha}"
+    anchor = make_anchors(repo).find(TEXT)
+    assert anchor.pointer is not None
+    assert anchor.pointer.ref == f"repo:{SPAN}@{sha}"
 
 
 @pytest.mark.parametrize(
-    ("held", "pasted"),
+    ("in_file", "pasted"),
     [
         ("größe = 'schön'  # naïve\n合計 = 数量 * 単価\nprint('🎉 done', größe)\n",) * 2,
         ("caf\u00e9 = 'a drink'\nna\u00efve = True\nprint(caf\u00e9)\n", "cafe\u0301 = 'a drink'\nnai\u0308ve = True\nprint(cafe\u0301)"),  # noqa: E501
         ("合計を計算する関数です。\n数量に単価を掛けます。\n", "合計を計算する関数です。\n数量に単価を掛けます。"),
     ],
 )  # fmt: skip
-def test_letters_of_every_script(repo: Repo, make_anchors: MakeAnchors, held: str, pasted: str) -> None:
-    sha = repo.commit({"wörter.py": f"# first\n{held}# last\n"})
+def test_letters_of_many_scripts(repo: Repo, make_anchors: MakeAnchors, in_file: str, pasted: str) -> None:
+    sha = repo.commit({"wörter.py": f"# first\n{in_file}# last\n"})
     anchors = make_anchors(repo)
-    last = 1 + held.count("\n")
+    last = 1 + in_file.count("\n")
     for text in (pasted, json.dumps(pasted), json.dumps(pasted, ensure_ascii=False)):
-        found = anchors.find(text)
-        assert found.pointer is not None
-        assert found.pointer.ref == f"repo:wörter.py#L2-L{last}@{sha}"
+        anchor = anchors.find(text)
+        assert anchor.pointer is not None
+        assert anchor.pointer.ref == f"repo:wörter.py#L2-L{last}@{sha}"
 
 
 def test_text_that_is_not_unicode_is_not_found(repo: Repo, make_anchors: MakeAnchors) -> None:

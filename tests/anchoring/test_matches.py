@@ -1,4 +1,4 @@
-"""One place is the answer, several are candidates, none is none; a path decides, and a commit is a commit."""
+"""One match is the answer, several are candidates; a path narrows them, and each commit is searched by itself."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ BODY = "def total(order):\n    lines = order.lines\n    return sum(line.price fo
 
 
 def refs(anchor: Anchor) -> list[str]:
-    """The places, without their commit."""
+    """Return the refs of an answer, without their commit."""
     assert (anchor.pointer is None) or not anchor.candidates
     pointers = [anchor.pointer] if anchor.pointer else list(anchor.candidates)
     return [pointer.ref.removeprefix("repo:").partition("@")[0] for pointer in pointers]
 
 
-def test_several_places_are_candidates_in_order(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_several_matches_are_candidates_in_order(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({"b/x.py": BODY, "a/x.py": f"# here too\n\n{BODY}", "c.py": BODY + "\n\n" + BODY, "d.py": "x = 1\n"})
-    found = make_anchors(repo).find(BODY)
-    assert found.pointer is None
-    assert refs(found) == ["a/x.py#L3-L5", "b/x.py#L1-L3", "c.py#L1-L3", "c.py#L6-L8"]
-    assert found.matched_lines == 3
+    anchor = make_anchors(repo).find(BODY)
+    assert anchor.pointer is None
+    assert refs(anchor) == ["a/x.py#L3-L5", "b/x.py#L1-L3", "c.py#L1-L3", "c.py#L6-L8"]
+    assert anchor.matched_lines == 3
 
 
 def test_at_most_eight_candidates(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({f"f{number:02}.py": BODY + f"# {number}\n" for number in range(20)})
-    found = make_anchors(repo).find(BODY)
-    assert refs(found) == [f"f{number:02}.py#L1-L3" for number in range(8)]
+    anchor = make_anchors(repo).find(BODY)
+    assert refs(anchor) == [f"f{number:02}.py#L1-L3" for number in range(8)]
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_at_most_eight_candidates(repo: Repo, make_anchors: MakeAnchors) -> None
         ("", ["a/x.py#L1-L3", "b/c/y.py#L1-L3", "b/x.py#L1-L3"]),
     ],
 )
-def test_a_path_narrows(repo: Repo, make_anchors: MakeAnchors, hint: str, expected: list[str]) -> None:
+def test_a_path_narrows_the_matches(repo: Repo, make_anchors: MakeAnchors, hint: str, expected: list[str]) -> None:
     repo.commit({"a/x.py": BODY, "b/x.py": BODY, "b/c/y.py": BODY})
     assert refs(make_anchors(repo).find(BODY, path=hint)) == expected
 
 
-def test_a_path_that_is_wrong_does_not_hide_the_only_place(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_a_wrong_path_does_not_hide_the_only_match(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({"a/x.py": BODY, "b.py": "nothing = 'of the kind'\n"})
     assert refs(make_anchors(repo).find(BODY, path="b.py")) == ["a/x.py#L1-L3"]
 
@@ -76,7 +76,7 @@ def test_part_of_a_line(repo: Repo, make_anchors: MakeAnchors) -> None:
     assert refs(anchors.find("order):\n    lines")) == ["a.py#L1-L2"]
 
 
-def test_brackets_decide_between_places_that_are_alike_otherwise(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_brackets_decide_between_matches_that_differ_in_nothing_else(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({
         "a.js": "while (busy) {\n  wait(1000);\n}\ncontinueWork();\n",
         "b.js": "while (busy) {\n  wait(1000);\n  continueWork();\n}\n",
@@ -87,18 +87,18 @@ def test_brackets_decide_between_places_that_are_alike_otherwise(repo: Repo, mak
     assert refs(anchors.find("while (busy) {\n  wait(1000);\n  }}\ncontinueWork();")) == ["a.js#L1-L4", "b.js#L1-L3"]
 
 
-def test_a_literal_ellipsis_is_a_line_like_others(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_a_literal_ellipsis_matches_itself(repo: Repo, make_anchors: MakeAnchors) -> None:
     stub = "class Port:\n    def read_it(self) -> int:\n        ...\n    def write_it(self) -> None:\n        ...\n"
     repo.commit({"a.py": stub, "b.py": stub.replace("...", "pass")})
     assert refs(make_anchors(repo).find(stub)) == ["a.py#L1-L5"]
 
 
-def test_of_elided_places_the_tightest(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_of_elided_matches_the_shortest_is_chosen(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({"a.py": "first line here\nfirst line here\nmiddle\nlast line here\nother\n"})
     assert refs(make_anchors(repo).find("first line here\n...\nlast line here")) == ["a.py#L2-L4"]
 
 
-def test_lines_that_moved_are_found_where_each_commit_has_them(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_moved_lines_are_found_where_each_commit_has_them(repo: Repo, make_anchors: MakeAnchors) -> None:
     first = repo.commit({"old.py": BODY})
     second = repo.commit({"old.py": None, "new.py": f"# moved\n\n{BODY}"})
     third = repo.commit({"new.py": "# gone\n"})
@@ -106,11 +106,11 @@ def test_lines_that_moved_are_found_where_each_commit_has_them(repo: Repo, make_
     for revision, expected in ((first, ["old.py#L1-L3"]), (second, ["new.py#L3-L5"]), (third, []), (None, [])):
         assert refs(anchors.find(BODY, revision=revision)) == expected
     assert refs(anchors.find(BODY, revision="HEAD~1")) == ["new.py#L3-L5"]
-    repo.git("branch", "before", first)
-    assert refs(anchors.find(BODY, revision="before")) == ["old.py#L1-L3"]
+    repo.git("branch", "earlier", first)
+    assert refs(anchors.find(BODY, revision="earlier")) == ["old.py#L1-L3"]
 
 
-def test_what_no_pointer_leads_to_is_not_found(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_files_that_no_pointer_can_name_are_not_searched(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({"binary": BODY.encode() + b"\0", "huge.txt": BODY + "x" * 1024 * 1024, "back\\slash.py": BODY})
     (repo.path / "link.py").symlink_to("huge.txt")
     repo.commit({})
@@ -119,14 +119,14 @@ def test_what_no_pointer_leads_to_is_not_found(repo: Repo, make_anchors: MakeAnc
     assert anchors.find("return sum(line", path="huge.txt") == Anchor()
 
 
-def test_names_git_would_quote(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_file_names_that_git_would_quote(repo: Repo, make_anchors: MakeAnchors) -> None:
     sha = repo.commit({"with space/ö#@%.py": BODY})
-    found = make_anchors(repo).find(BODY)
-    assert found.pointer is not None
-    assert found.pointer.ref == f"repo:with%20space/ö%23%40%25.py#L1-L3@{sha}"
+    anchor = make_anchors(repo).find(BODY)
+    assert anchor.pointer is not None
+    assert anchor.pointer.ref == f"repo:with%20space/ö%23%40%25.py#L1-L3@{sha}"
 
 
-def test_many_lines_that_are_the_same_cost_no_more(repo: Repo, make_anchors: MakeAnchors) -> None:
+def test_many_equal_lines_are_searched_in_bounded_time(repo: Repo, make_anchors: MakeAnchors) -> None:
     repo.commit({"a.txt": "the same line again\n" * 30_000, "b.txt": "the same line again\n" * 30_000})
     anchors = make_anchors(repo)
     assert anchors.find("the same line again\n" * 700 + "and an end") == Anchor()
