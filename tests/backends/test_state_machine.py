@@ -22,17 +22,17 @@ class SqliteAgrees(StoreAgreement):
     """SQLite beside the reference."""
 
     @staticmethod
-    def make_other(clock: ManualClock) -> Harness:
+    def make_candidate(clock: ManualClock) -> Harness:
         """A store in a folder of its own."""
         return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 
     def teardown(self) -> None:
         """Check, then clear away."""
-        assert isinstance(self.other, SqliteHarness)
+        assert isinstance(self.candidate, SqliteHarness)
         try:
             super().teardown()
         finally:
-            shutil.rmtree(self.other.folder.parent)
+            shutil.rmtree(self.candidate.folder.parent)
 
 
 TestSqliteAgrees = SqliteAgrees.TestCase

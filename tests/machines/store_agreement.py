@@ -1,6 +1,6 @@
-"""Two back ends driven side by side by Hypothesis: same clock, same randomness, and no difference allowed.
+"""Two back ends driven side by side by Hypothesis: same clock, same randomness, and they must never differ.
 
-Every step asks both the same thing and compares answers, refusals and journals byte for byte.
+Every step calls both and compares answers, refusals and journals byte for byte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ kinds = st.sampled_from(("fact", "risk", "test"))
 
 
 def drafts() -> st.SearchStrategy[dict[str, Any]]:
-    """Engrams as authors send them; some with an id of their own, some not acceptable."""
+    """Generate engrams as authors send them; some with an id, some invalid."""
     return st.fixed_dictionaries(
         {"claim": claims, "pointers": st.sampled_from(((NOTE,), (ref_to_test("x9.py"),), (ref_to_test("y.py"), NOTE)))},
         optional={
@@ -55,7 +55,7 @@ def _with_pointers(draft: dict[str, Any]) -> dict[str, Any]:
 class StoreAgreement(RuleBasedStateMachine):
     """The reference and another back end. A subclass says which by `make_other`."""
 
-    make_other: Callable[[ManualClock], Harness]
+    make_candidate: Callable[[ManualClock], Harness]
 
     people = Bundle("people")
     ids = Bundle("ids")
@@ -64,59 +64,59 @@ class StoreAgreement(RuleBasedStateMachine):
         super().__init__()
         self.clock = ManualClock()
         self.reference: Harness = MemoryHarness(self.clock)
-        self.other = type(self).make_other(self.clock)
+        self.candidate = type(self).make_candidate(self.clock)
         self.runs = [GatewayClient(self.reference).call("list_agents").run_id]
 
     def teardown(self) -> None:
-        """Whatever happened, the index is what the journal says."""
-        assert self.other.gateway.store.verify() == []
+        """Check that the index equals the journal."""
+        assert self.candidate.gateway.store.verify() == []
         for scope in SHARED_SCOPES:
-            if self.other.shared_bytes(scope):
-                assert self.other.gateway.shared.store(scope).verify() == []
+            if self.candidate.shared_bytes(scope):
+                assert self.candidate.gateway.shared.store(scope).verify() == []
         self.reference.close()
-        self.other.close()
+        self.candidate.close()
 
     @initialize(target=people)
     def the_admin(self) -> Credential:
-        """There is always somebody at the machine."""
+        """The local admin."""
         return LOCAL_ADMIN
 
     @initialize(target=ids)
-    def ids_of_ones_own(self) -> Any:
+    def ids_of_callers(self) -> Any:
         """Ids that may or may not be in use."""
         return multiple(*OWN_IDS[:2])
 
-    def both(self, operation: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
-        """Ask both; what they say, if they agree and do not refuse."""
-        expected = GatewayClient(self.reference).try_call(operation, who, **fields)
-        given = GatewayClient(self.other).try_call(operation, who, **fields)
-        assert given == expected, (operation, fields)
-        return msgspec.json.decode(given[1]) if given[0] == "ok" else None
+    def both(self, operation: str, caller: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
+        """Call both and require the same outcome; return the answer, or None if both refused."""
+        expected = GatewayClient(self.reference).try_call(operation, caller, **fields)
+        actual = GatewayClient(self.candidate).try_call(operation, caller, **fields)
+        assert actual == expected, (operation, fields)
+        return msgspec.json.decode(actual[1]) if actual[0] == "ok" else None
 
-    @rule(target=ids, who=people, draft=drafts(), key=st.sampled_from((None, None, "k1", "k2")))
-    def put(self, who: Credential, draft: dict[str, Any], key: str | None) -> Any:
-        """Put one."""
-        answer = self.both("put_engram", msgspec.structs.replace(who, idempotency_key=key), **draft)
+    @rule(target=ids, caller=people, draft=drafts(), key=st.sampled_from((None, None, "k1", "k2")))
+    def put(self, caller: Credential, draft: dict[str, Any], key: str | None) -> Any:
+        """Put one engram."""
+        answer = self.both("put_engram", msgspec.structs.replace(caller, idempotency_key=key), **draft)
         return answer["id"] if answer else multiple()
 
-    @rule(target=ids, who=people, batch=st.lists(drafts(), min_size=1, max_size=40))
-    def put_many(self, who: Credential, batch: list[dict[str, Any]]) -> Any:
-        """Put some at once."""
-        answer = self.both("put_engrams", who, engrams=batch)
+    @rule(target=ids, caller=people, batch=st.lists(drafts(), min_size=1, max_size=40))
+    def put_many(self, caller: Credential, batch: list[dict[str, Any]]) -> Any:
+        """Put several in one commit."""
+        answer = self.both("put_engrams", caller, engrams=batch)
         return multiple(*answer["ids"][:2]) if answer else multiple()
 
-    @rule(target=ids, who=people, count=st.integers(25, 70), scope=scopes, ttl=st.sampled_from(TTLS))
-    def import_many(self, who: Credential, count: int, scope: str, ttl: str) -> Any:
-        """Put so many that postings are written and a key has more of them than are looked at."""
+    @rule(target=ids, caller=people, count=st.integers(25, 70), scope=scopes, ttl=st.sampled_from(TTLS))
+    def import_many(self, caller: Credential, count: int, scope: str, ttl: str) -> Any:
+        """Put enough that postings are written and a key has more engrams than a query ranks."""
         engrams = [
             {"claim": f"alpha {WORDS[number % 5]} {number}", "pointers": [{"type": "sam", "ref": NOTE}], "ttl": ttl}
             for number in range(count)
         ]
-        answer = self.both("put_engrams", who, engrams=[{**engram, "scope": scope} for engram in engrams])
+        answer = self.both("put_engrams", caller, engrams=[{**engram, "scope": scope} for engram in engrams])
         return multiple(answer["ids"][0], answer["ids"][-1]) if answer else multiple()
 
     @rule(
-        who=people,
+        caller=people,
         q=questions,
         keys=st.lists(st.sampled_from((*WORDS, "c++", "*", "p:alpha", '"', "r1:alpha")), max_size=3),
         k=st.sampled_from((1, 3, 12, 100)),
@@ -124,42 +124,42 @@ class StoreAgreement(RuleBasedStateMachine):
         kind=st.sampled_from((None, "fact", "risk")),
         max_tokens=st.sampled_from((None, None, 5, 200, 1000)),
     )
-    def query(self, who: Credential, **question: Any) -> None:
-        """Ask for what is known."""
-        self.both("query_engrams", who, **question)
+    def query(self, caller: Credential, **question: Any) -> None:
+        """Query engrams."""
+        self.both("query_engrams", caller, **question)
 
-    @rule(who=people, k=st.sampled_from((1, 7, 60)), kind=st.sampled_from((None, "fact")))
-    def page_through_all(self, who: Credential, k: int, kind: str | None) -> None:
-        """The newest, page by page."""
-        answer = self.both("query_engrams", who, k=k, kind=kind)
+    @rule(caller=people, k=st.sampled_from((1, 7, 60)), kind=st.sampled_from((None, "fact")))
+    def page_through_all(self, caller: Credential, k: int, kind: str | None) -> None:
+        """Read all pages of the newest engrams."""
+        answer = self.both("query_engrams", caller, k=k, kind=kind)
         for _ in range(5):
             if not answer or not answer.get("cursor"):
                 break
-            answer = self.both("query_engrams", who, k=k, kind=kind, cursor=answer["cursor"])
+            answer = self.both("query_engrams", caller, k=k, kind=kind, cursor=answer["cursor"])
 
-    @rule(who=people, engram=ids)
-    def get(self, who: Credential, engram: str) -> None:
-        """Look at one."""
-        self.both("get_engram", who, id=engram)
+    @rule(caller=people, engram=ids)
+    def get(self, caller: Credential, engram: str) -> None:
+        """Get one engram."""
+        self.both("get_engram", caller, id=engram)
 
-    @rule(who=people, engram=consumes(ids))
-    def forget(self, who: Credential, engram: str) -> None:
-        """Take one off."""
-        self.both("forget_engram", who, id=engram)
+    @rule(caller=people, engram=consumes(ids))
+    def forget(self, caller: Credential, engram: str) -> None:
+        """Forget one engram."""
+        self.both("forget_engram", caller, id=engram)
 
-    @rule(who=people, engram=ids)
-    def confirm(self, who: Credential, engram: str) -> None:
-        """Say that one still holds."""
-        self.both("confirm_engram", who, id=engram)
+    @rule(caller=people, engram=ids)
+    def confirm(self, caller: Credential, engram: str) -> None:
+        """Confirm one engram."""
+        self.both("confirm_engram", caller, id=engram)
 
-    @rule(who=people, engram=ids, scope=st.sampled_from(("project", "project", "org", "org", "global", "run")))
-    def promote(self, who: Credential, engram: str, scope: str) -> None:
-        """Let one be seen further."""
-        self.both("promote_engram", who, id=engram, scope=scope)
+    @rule(caller=people, engram=ids, scope=st.sampled_from(("project", "project", "org", "org", "global", "run")))
+    def promote(self, caller: Credential, engram: str, scope: str) -> None:
+        """Promote one engram."""
+        self.both("promote_engram", caller, id=engram, scope=scope)
 
     @rule(target=ids, claim=claims, steps=st.integers(1, 2))
     def send_beyond(self, claim: str, steps: int) -> Any:
-        """The admin opens every scope and sends an engram to the stores that projects share."""
+        """Open every scope and promote an engram to the shared stores."""
         self.both("apply_policy", policy={"scopes": ("run", "project", *SHARED_SCOPES)})
         pointers = [{"type": "sam", "ref": NOTE}]
         put = self.both("put_engram", claim=claim, pointers=pointers, scope="project", confidence=1.0)
@@ -169,7 +169,7 @@ class StoreAgreement(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from(TURNS), microseconds=st.sampled_from((0, 0, 1, 999_999)))
     def turn_the_clock(self, seconds: int, microseconds: int) -> None:
-        """Let time pass, or the wall clock go back."""
+        """Move the clock, also backwards."""
         self.clock.advance(seconds=seconds, microseconds=microseconds)
 
     @rule(
@@ -179,44 +179,49 @@ class StoreAgreement(RuleBasedStateMachine):
         role=st.sampled_from(("architect", "director", "manager", "programmer", "tool", "admin")),
     )
     def add_agent(self, by: Credential, name: str, role: str) -> Any:
-        """Somebody joins, or may not."""
+        """Add an agent, allowed or not."""
         answer = self.both("add_agent", by, name=name, role=role)
         return Credential(token=answer["token"]) if answer else multiple()
 
     @rule(target=people, speaker=people, name=st.sampled_from(("ada", "bob", "cyd", "dee")))
     def speak_for(self, speaker: Credential, name: str) -> Credential:
-        """Somebody speaks for another, allowed or not."""
+        """Speak for another agent, allowed or not."""
         return msgspec.structs.replace(speaker, speak_as=name)
 
     @rule(target=people)
     def open_run(self) -> Any:
-        """A run begins; the admin may go on speaking in the one before."""
+        """Open a run; the admin can still act in the previous one."""
         answer = self.both("open_run", goal="another")
-        before, self.runs = self.runs[-1], [*self.runs, answer["run_id"]]
-        return Credential(local_admin=True, run=before)
+        previous, self.runs = self.runs[-1], [*self.runs, answer["run_id"]]
+        return Credential(local_admin=True, run=previous)
 
     @rule(which=st.integers(0, 3))
     def end_run(self, which: int) -> None:
-        """A run is over, once or twice, or was never there."""
+        """End a run that may be ended or unknown."""
         self.both("end_run", run_id=[*self.runs, "nothing"][which % (len(self.runs) + 1)])
 
-    @rule(who=people, ref=st.sampled_from(REPO_REFS), max_tokens=st.sampled_from((90, 400)))
-    def deref(self, who: Credential, ref: str, max_tokens: int) -> None:
-        """Read something, out of one's turn."""
-        self.both("deref_pointer", who, pointer=ref, max_tokens=max_tokens)
+    @rule(caller=people, ref=st.sampled_from(REPO_REFS), max_tokens=st.sampled_from((90, 400)))
+    def deref(self, caller: Credential, ref: str, max_tokens: int) -> None:
+        """Dereference a pointer."""
+        self.both("deref_pointer", caller, pointer=ref, max_tokens=max_tokens)
 
-    @rule(target=ids, who=people, role=st.sampled_from(("manager", "programmer")), said=st.lists(drafts(), max_size=3))
-    def report(self, who: Credential, role: str, said: list[dict[str, Any]]) -> Any:
-        """Send a message, which closes the turn; or one that is refused."""
-        text = format_message(role=role, task_status="done", engrams=said, output={"summary": "So far."})
-        answer = self.both("send_message", who, text=text)
+    @rule(
+        target=ids,
+        caller=people,
+        role=st.sampled_from(("manager", "programmer")),
+        engrams=st.lists(drafts(), max_size=3),
+    )
+    def report(self, caller: Credential, role: str, engrams: list[dict[str, Any]]) -> Any:
+        """Send a message, which closes the turn, or is refused."""
+        text = format_message(role=role, task_status="done", engrams=engrams, output={"summary": "So far."})
+        answer = self.both("send_message", caller, text=text)
         return multiple(*answer["engrams"]) if answer else multiple()
 
-    @rule(who=people, k=st.sampled_from((1, 20)))
-    def read_the_mail(self, who: Credential, k: int) -> None:
-        """What others sent, and what matters now."""
-        self.both("inbox", who, k=k)
-        self.both("brief", who)
+    @rule(caller=people, k=st.sampled_from((1, 20)))
+    def read_the_mail(self, caller: Credential, k: int) -> None:
+        """Read the inbox and the brief."""
+        self.both("inbox", caller, k=k)
+        self.both("brief", caller)
 
     @rule(
         floor=st.sampled_from((0.1, 0.95)),
@@ -224,32 +229,32 @@ class StoreAgreement(RuleBasedStateMachine):
         reach=st.sampled_from((2, 3, 4, 4)),
     )
     def apply_policy(self, floor: float, ttl: str, reach: int) -> None:
-        """The rules change, and how far engrams may go."""
+        """Apply a policy with other limits and scopes."""
         scopes = ("run", "project", *SHARED_SCOPES)[:reach]
         floors = {scope: floor for scope in scopes if scope != "run"}
         self.both("apply_policy", policy={"promotion_floor": floors, "max_ttl": ttl, "scopes": scopes})
 
-    @rule(who=people)
-    def look_around(self, who: Credential) -> None:
-        """Lists and figures."""
-        self.both("list_agents", who)
-        self.both("stats", who)
+    @rule(caller=people)
+    def look_around(self, caller: Credential) -> None:
+        """List agents and figures."""
+        self.both("list_agents", caller)
+        self.both("stats", caller)
 
     @rule()
     def restart(self) -> None:
-        """Both stop and start."""
+        """Reopen both stores."""
         self.reference.reopen()
-        self.other.reopen()
+        self.candidate.reopen()
 
     @rule()
     def delete_the_index(self) -> None:
-        """Everything but the journal is taken away."""
+        """Delete the index of both open stores."""
         self.reference.delete_index()
-        self.other.delete_index()
+        self.candidate.delete_index()
 
     @invariant()
     def the_journals_are_the_same(self) -> None:
-        """Byte for byte."""
-        assert self.other.journal_bytes() == self.reference.journal_bytes()
+        """Compare the journals byte for byte."""
+        assert self.candidate.journal_bytes() == self.reference.journal_bytes()
         for scope in SHARED_SCOPES:
-            assert self.other.shared_bytes(scope) == self.reference.shared_bytes(scope)
+            assert self.candidate.shared_bytes(scope) == self.reference.shared_bytes(scope)

@@ -25,7 +25,7 @@ class SqliteAgrees(WorkAgreement):
     """SQLite beside the reference, with some fields tuples are posted by."""
 
     @staticmethod
-    def make_other(clock: ManualClock, given: SpaceSettings) -> WorkHarness:
+    def make_candidate(clock: ManualClock, given: SpaceSettings) -> WorkHarness:
         """A store in a folder of its own."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog"
         return SqliteWorkHarness(
@@ -34,11 +34,11 @@ class SqliteAgrees(WorkAgreement):
 
     def teardown(self) -> None:
         """Check, then clear away."""
-        assert isinstance(self.other, SqliteWorkHarness)
+        assert isinstance(self.candidate, SqliteWorkHarness)
         try:
             super().teardown()
         finally:
-            shutil.rmtree(self.other.folder.parent)
+            shutil.rmtree(self.candidate.folder.parent)
 
 
 TestSqliteAgrees = SqliteAgrees.TestCase
