@@ -14,7 +14,7 @@ from pathlib import Path
 from engrambus.core import SECOND_US
 from engrambus.space.tuples import SpaceSettings, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
-from tests.space.shop import open_shop
+from tests.space.worker_harness import open_worker_harness
 
 SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=SECOND_US, max_retries=1_000, backoff_us=1000, alarm_pct=0)
 
@@ -25,8 +25,8 @@ def main(folder: Path, diary: int) -> None:
     def tell(progress: Progress) -> None:
         os.write(diary, f"{progress.kind} {progress.tuple_id} {progress.receipt or '-'}\n".encode())
 
-    with open_shop(folder, SETTINGS) as shop:
-        LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=2, on_progress=tell).run(
+    with open_worker_harness(folder, SETTINGS) as harness:
+        LaneWorkerPool(harness.deps, read_pattern({"lane": "build"}), concurrency=2, on_progress=tell).run(
             until_empty=True
         )
 

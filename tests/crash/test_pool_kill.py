@@ -22,7 +22,7 @@ from engrambus.backends.facts import decode_work_facts
 from engrambus.evidence.receipts import Receipt, ReceiptFolder, bodies_of, receipt_id
 from engrambus.space.tuples import StepCost, StepDone, TupleDone
 from tests.crash.pool_process import SETTINGS
-from tests.space.shop import Shop, open_shop, step
+from tests.space.worker_harness import WorkerHarness, open_worker_harness, step
 
 LONG = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) > 10
 KILLS = int(os.environ.get("ENGRAMBUS_POOL_KILLS", "200" if LONG else "3"))
@@ -48,10 +48,10 @@ class Started:
         return self.process.communicate()[1].decode()[-3000:]
 
 
-def _put(shop: Shop, numbers: range, calls: Path) -> list[str]:
+def _put(harness: WorkerHarness, numbers: range, calls: Path) -> list[str]:
     """Tuples that print, leave a file, spend and are counted; some steps are equal, so that there are hits."""
     return [
-        shop.put(
+        harness.put(
             step("agent.sum.numbers", a=number % 5, b=1),
             step("agent.leave.report", text=f"report {number}"),
             step("agent.spend.each", amounts=[0.001, 0.002], notes=str(calls / f"spent-{number}")),
@@ -72,13 +72,13 @@ def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> Non
         every.append(Started(folder, tmp_path / f"diary-{len(every)}"))
         return every[-1]
 
-    with open_shop(folder, SETTINGS) as shop:
-        put = _put(shop, range(EACH), calls)
+    with open_worker_harness(folder, SETTINGS) as harness:
+        put = _put(harness, range(EACH), calls)
         workers = [start() for _ in range(WORKERS)]
         killed = 0
         try:
             while killed < KILLS:
-                put += _put(shop, range(len(put), len(put) + EACH), calls)
+                put += _put(harness, range(len(put), len(put) + EACH), calls)
                 victim = workers[dice.randrange(WORKERS)]
                 enough = dice.randrange(1, EACH * 2)
                 while victim.process.poll() is None and len(victim.told()) < enough:
@@ -97,23 +97,26 @@ def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> Non
                 if worker.process.poll() is None:
                     worker.process.kill()
                     worker.end()
-        shop.work()
-        _check(shop, put, [words for each in every for words in each.told()])
+        harness.work()
+        _check(harness, put, [words for each in every for words in each.told()])
         for number, one in enumerate(put):
             notes = [line.split() for line in (calls / f"spent-{number}").read_text().splitlines()]
             most, least = (
-                sum(round(float(usd) * 1_000_000) for word, usd in notes if word == what) for what in ("about", "said")
+                sum(round(float(usd) * 1_000_000) for word, usd in notes if word == what)
+                for what in ("about", "reported")
             )
-            assert least <= shop.space.get(one).spent_micros <= most, "what was said is not counted, or counted twice"
+            assert least <= harness.space.get(one).spent_micros <= most, (
+                "what was said is not counted, or counted twice"
+            )
     assert all((calls / str(number)).read_text().startswith("called\n") for number in range(len(put)))
 
 
-def _check(shop: Shop, put: list[str], told: list[list[str]]) -> None:
+def _check(harness: WorkerHarness, put: list[str], told: list[list[str]]) -> None:
     """Hold the journal, the index, the files of receipts, the bodies and what was told against each other."""
     spent: Counter[str] = Counter()
     ends: dict[str, list[Receipt]] = {}
     receipts: dict[str, Receipt] = {}
-    for line in shop.space.store.lines_after(0, 10_000_000):
+    for line in harness.space.store.lines_after(0, 10_000_000):
         for fact in decode_work_facts(line.facts):
             if isinstance(fact, StepCost | StepDone):
                 spent[fact.id] += fact.micros
@@ -127,7 +130,7 @@ def _check(shop: Shop, put: list[str], told: list[list[str]]) -> None:
     ended = [(one, receipt) for what, one, receipt in told if what == "done"]
     assert ended
     assert all(ends[one][0].id == receipt for one, receipt in ended), "an end that was told is lost"
-    kept = {each: shop.space.get(each) for each in put}
+    kept = {each: harness.space.get(each) for each in put}
     assert all(
         (one.state, one.spent_micros, one.reserved_micros) == ("done", spent[one.id], 0) for one in kept.values()
     )
@@ -136,15 +139,15 @@ def _check(shop: Shop, put: list[str], told: list[list[str]]) -> None:
     )
     bodies = {sha for each in receipts.values() for sha in bodies_of(each)}
     assert len(bodies) >= len(put)
-    assert all(shop.shop.bodies.is_intact(each) for each in bodies), "a receipt names a body that is not whole"
+    assert all(harness.deps.bodies.is_intact(each) for each in bodies), "a receipt names a body that is not whole"
     assert all(receipt_id(each) == each.id for each in receipts.values())
-    _check_files(shop, receipts)
-    assert shop.space.store.verify() == [], "the index is not what the journal says"
+    _check_files(harness, receipts)
+    assert harness.space.store.verify() == [], "the index is not what the journal says"
 
 
-def _check_files(shop: Shop, receipts: dict[str, Receipt]) -> None:
+def _check_files(harness: WorkerHarness, receipts: dict[str, Receipt]) -> None:
     """Every receipt lies there as a file, whole, and nothing else."""
-    place = shop.shop.root / ".catalog" / "receipts"
+    place = harness.deps.root / ".catalog" / "receipts"
     files: dict[str, Any] = {}
     for path in place.glob("*/[!.]*.json"):
         receipt = msgspec.json.decode(path.read_bytes(), type=Receipt)

@@ -1,4 +1,4 @@
-"""Making room: bodies go by age and for want of room, receipts never; without room no work is begun."""
+"""Garbage collection deletes bodies by age and for space, never receipts; on a full disk no work is begun."""
 
 from __future__ import annotations
 
@@ -35,106 +35,104 @@ from engrambus.testing.work import PERSON, RUN
 from tests.cli.runner import Desk
 from tests.guardrails.test_segments import lines, store
 from tests.projects import Repository, make_gateway, make_repository, make_settings
-from tests.space.shop import Shop, open_shop, step
+from tests.space.worker_harness import WorkerHarness, open_worker_harness, step
 
 NOW = SystemClock().now()
 
 
 def receipt(sha: str, days: float, *, artifact: bool = True, name: str = "a") -> Receipt:
-    """A receipt of so many days ago that names a body."""
-    at = print_time(NOW - round(days * DAY_US))
-    kept = (Artifact(kind="file", path=name, sha=sha, size=1),) if artifact else ()
+    """Return a receipt from some days ago that names a body."""
+    ended_at = print_time(NOW - round(days * DAY_US))
+    artifacts = (Artifact(kind="file", path=name, sha=sha, size=1),) if artifact else ()
     return new_receipt(
         yool="agent.sum.numbers.v1",
         tuple_id="sha256:" + "1" * 64,
-        started_at=at,
-        ended_at=at,
+        started_at=ended_at,
+        ended_at=ended_at,
         exit=0,
         stdout_sha=EMPTY_DIGEST if artifact else sha,
-        artifacts=kept,
+        artifacts=artifacts,
     )
 
 
 def sha(number: int) -> str:
-    """A digest."""
     return f"sha256:{number:064x}"
 
 
 def plan(
     receipts: list[Receipt], sizes: dict[str, int], room: int = 0, pinned: frozenset[str] = frozenset()
 ) -> list[tuple[str, str]]:
-    """What would go, and why."""
-    survey = PurgePlanner(sizes.items(), pinned)
-    for each in receipts:
-        survey.add(each)
-    return [
-        (each.body.sha, each.why) for each in survey.plan(now_us=NOW, hot_days=30, warm_days=365, excess_bytes=room)
-    ]
+    """Return the bodies to delete, each with the reason."""
+    planner = PurgePlanner(sizes.items(), pinned)
+    for named in receipts:
+        planner.add(named)
+    purges = planner.plan(now_us=NOW, hot_days=30, warm_days=365, excess_bytes=room)
+    return [(purge.body.sha, purge.why) for purge in purges]
 
 
 # YT-13: the specification's own test.
-def test_old_artifacts_go_and_young_ones_stay() -> None:
+def test_old_artifacts_are_deleted_and_young_ones_kept() -> None:
     young = [receipt(sha(number), 5, name=str(number)) for number in range(50)]
     old = [receipt(sha(100 + number), 40, name=str(number)) for number in range(50)]
-    gone = plan(young + old, {sha(number): 10 for number in range(200)})
-    assert sorted(gone) == [(sha(100 + number), "artifact") for number in range(50)]
+    deleted = plan(young + old, {sha(number): 10 for number in range(200)})
+    assert sorted(deleted) == [(sha(100 + number), "artifact") for number in range(50)]
 
 
 # YT-13: three tiers.
-def test_what_was_printed_is_kept_longer_than_artifacts() -> None:
+def test_output_is_kept_longer_than_artifacts() -> None:
     printed = [receipt(sha(1), 40, artifact=False), receipt(sha(2), 400, artifact=False)]
     assert plan(printed, {sha(1): 10, sha(2): 10}) == [(sha(2), "printed")]
 
 
-def test_the_last_execution_that_left_a_body_counts() -> None:
+def test_the_age_of_a_body_is_that_of_its_last_execution() -> None:
     assert plan([receipt(sha(1), 400), receipt(sha(1), 1)], {sha(1): 10}) == []
     assert plan([receipt(sha(1), 100), receipt(sha(1), 90, artifact=False)], {sha(1): 10}) == []
 
 
-def test_for_room_the_oldest_go_first_and_no_more_than_needed() -> None:
+def test_for_space_the_oldest_are_deleted_first_and_no_more_than_needed() -> None:
     receipts = [receipt(sha(number), number) for number in (1, 2, 3, 4)]
     sizes = {sha(number): 10 for number in range(5)}
     assert plan(receipts, sizes, room=11) == [(sha(4), "room"), (sha(3), "room")]
     assert plan([*receipts, receipt(sha(0), 99)], sizes, room=10) == [(sha(0), "artifact")]
 
 
-def test_what_engrams_point_at_stays() -> None:
+def test_bodies_that_engrams_point_at_are_kept() -> None:
     named = receipt(sha(2), 400)
-    kept = frozenset({sha(1), named.id})
-    assert plan([receipt(sha(1), 400), named, receipt(sha(3), 400)], {sha(n): 9 for n in (1, 2, 3)}, 99, kept) == [
+    pinned = frozenset({sha(1), named.id})
+    assert plan([receipt(sha(1), 400), named, receipt(sha(3), 400)], {sha(n): 9 for n in (1, 2, 3)}, 99, pinned) == [
         (sha(3), "artifact")
     ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 800), st.booleans()), max_size=30), st.integers(0, 100))
-def test_nothing_goes_without_a_reason(said: list[tuple[int, float, bool]], room: int) -> None:
-    receipts = [receipt(sha(number), days, artifact=artifact) for number, days, artifact in said]
+def test_nothing_is_deleted_without_a_reason(executions: list[tuple[int, float, bool]], room: int) -> None:
+    receipts = [receipt(sha(number), days, artifact=artifact) for number, days, artifact in executions]
     sizes = {sha(number): 10 for number in range(21)}
-    gone = plan(receipts, sizes, room)
-    assert len(gone) == len(set(gone)) <= len({number for number, _, _ in said})
-    for_room = sum(why == "room" for _, why in gone)
+    deleted = plan(receipts, sizes, room)
+    assert len(deleted) == len(set(deleted)) <= len({number for number, _, _ in executions})
+    for_room = sum(why == "room" for _, why in deleted)
     assert for_room * 10 < room + 10
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(tmp_path) as made:
-        yield made
+def harness(tmp_path: Path) -> Iterator[WorkerHarness]:
+    with open_worker_harness(tmp_path) as harness:
+        yield harness
 
 
 def collector(
-    shop: Shop,
+    harness: WorkerHarness,
     free: int | Callable[[Path], int] = 10**12,
     grace: float = 0.0,
     pinned: tuple[str, ...] = (),
     **retention: int,
 ) -> GarbageCollector:
-    """Who makes room in a shop."""
+    """Return a collector for the project."""
     return GarbageCollector(
-        shop.space,
-        shop.shop.bodies,
-        shop.shop.root / ".catalog",
-        shop.shop.clock,
+        harness.space,
+        harness.deps.bodies,
+        harness.deps.root / ".catalog",
+        harness.deps.clock,
         retention=lambda: Retention(**retention),
         pinned=lambda: pinned,
         free=free if callable(free) else lambda folder: free,
@@ -142,99 +140,99 @@ def collector(
     )
 
 
-def worked(shop: Shop) -> list[Receipt]:
-    """Receipts of steps that printed something and left a file."""
-    ids = [shop.put(step("agent.leave.report", text=f"report {number}")) for number in range(3)]
-    shop.work()
-    return [each for one in ids for each in shop.receipts(one)]
+def run_steps(harness: WorkerHarness) -> list[Receipt]:
+    """Run steps that leave a file; return their receipts."""
+    ids = [harness.put(step("agent.leave.report", text=f"report {number}")) for number in range(3)]
+    harness.work()
+    return [receipt for tuple_id in ids for receipt in harness.receipts(tuple_id)]
 
 
 # YT-13
-def test_a_dry_run_tells_and_changes_nothing(shop: Shop) -> None:
-    worked(shop)
-    before = lines(shop.space)
-    would = collector(shop, hot_days=0, warm_days=0).collect(dry_run=True)
-    assert sum(each.bodies for each in would.freed) > 0
-    assert lines(shop.space) == before
-    done = collector(shop, hot_days=0, warm_days=0).collect()
-    assert done.freed == would.freed
-    assert would.after_bytes < would.total_bytes
+def test_a_dry_run_reports_the_same_and_changes_nothing(harness: WorkerHarness) -> None:
+    run_steps(harness)
+    previous_lines = lines(harness.space)
+    planned = collector(harness, hot_days=0, warm_days=0).collect(dry_run=True)
+    assert sum(row.bodies for row in planned.freed) > 0
+    assert lines(harness.space) == previous_lines
+    done = collector(harness, hot_days=0, warm_days=0).collect()
+    assert done.freed == planned.freed
+    assert planned.after_bytes < planned.total_bytes
 
 
 # YT-13, YT-08
-def test_receipts_stay_their_bodies_go_and_the_journal_says_so(shop: Shop) -> None:
-    kept = worked(shop)
-    named = {artifact.sha for each in kept for artifact in each.artifacts}
-    assert named
-    collector(shop, hot_days=0, warm_days=400).collect()
-    assert not any(shop.shop.bodies.exists(each) for each in named)
-    with shop.space.store.read() as view:
-        assert all(view.receipt(each.id) == each for each in kept)
-        assert all(view.purged_at_us(each) is not None for each in named)
-    assert len(list((shop.shop.root / ".catalog/receipts").glob("*/*.json"))) == len(kept)
-    assert store(shop.space).verify() == []
-    store(shop.space).rebuild()
-    with shop.space.store.read() as view:
-        assert all(view.purged_at_us(each) is not None for each in named)
+def test_receipts_are_kept_and_deleted_bodies_are_journalled(harness: WorkerHarness) -> None:
+    receipts = run_steps(harness)
+    shas = {artifact.sha for receipt in receipts for artifact in receipt.artifacts}
+    assert shas
+    collector(harness, hot_days=0, warm_days=400).collect()
+    assert not any(harness.deps.bodies.exists(sha) for sha in shas)
+    with harness.space.store.read() as view:
+        assert all(view.receipt(receipt.id) == receipt for receipt in receipts)
+        assert all(view.purged_at_us(sha) is not None for sha in shas)
+    assert len(list((harness.deps.root / ".catalog/receipts").glob("*/*.json"))) == len(receipts)
+    assert store(harness.space).verify() == []
+    store(harness.space).rebuild()
+    with harness.space.store.read() as view:
+        assert all(view.purged_at_us(sha) is not None for sha in shas)
 
 
-# YT-08, YT-13: a test is pointed at through the receipt of its step or through the whole tuple's.
-def test_what_the_receipt_of_a_whole_tuple_leads_to_stays(shop: Shop) -> None:
-    executed = worked(shop)
-    hit = shop.put(step("agent.leave.report", text="report 1"))
-    shop.work()
-    whole = shop.receipts(hit)[-1]
-    (named,) = [each for each in executed if each.id in whole.receipts]
-    done = collector(shop, hot_days=0, warm_days=0, pinned=(whole.id,)).collect()
-    artifacts = {artifact.sha for each in executed for artifact in each.artifacts}
-    left = {each for each in artifacts if shop.shop.bodies.exists(each)}
-    assert left == {each.sha for each in named.artifacts} != set()
-    assert done.pinned == len(left)
+# YT-08, YT-13: a test is pointed at through the receipt of its step or of its tuple.
+def test_a_pinned_tuple_receipt_keeps_the_bodies_of_its_steps(harness: WorkerHarness) -> None:
+    executed = run_steps(harness)
+    hit = harness.put(step("agent.leave.report", text="report 1"))
+    harness.work()
+    tuple_receipt = harness.receipts(hit)[-1]
+    (cached,) = [receipt for receipt in executed if receipt.id in tuple_receipt.receipts]
+    done = collector(harness, hot_days=0, warm_days=0, pinned=(tuple_receipt.id,)).collect()
+    artifacts = {artifact.sha for receipt in executed for artifact in receipt.artifacts}
+    kept_shas = {artifact for artifact in artifacts if harness.deps.bodies.exists(artifact)}
+    assert kept_shas == {artifact.sha for artifact in cached.artifacts} != set()
+    assert done.pinned == len(kept_shas)
 
 
-# YT-09: what went is no hit, and no damage either.
-def test_a_step_whose_body_went_is_executed_again(shop: Shop) -> None:
-    worked(shop)
-    collector(shop, hot_days=0, warm_days=0).collect()
-    shop.put(step("agent.leave.report", text="report 1"))
-    assert shop.work() == ["miss", "done"]
-    shop.put(step("agent.leave.report", text="report 1"))
-    assert shop.work() == ["hit", "done"]
+# YT-09: a deleted body is neither a hit nor damage.
+def test_a_step_whose_body_was_deleted_is_executed_again(harness: WorkerHarness) -> None:
+    run_steps(harness)
+    collector(harness, hot_days=0, warm_days=0).collect()
+    harness.put(step("agent.leave.report", text="report 1"))
+    assert harness.work() == ["miss", "done"]
+    harness.put(step("agent.leave.report", text="report 1"))
+    assert harness.work() == ["hit", "done"]
 
 
-def test_a_body_that_was_just_put_is_left_alone(shop: Shop) -> None:
-    worked(shop)
-    done = collector(shop, hot_days=0, warm_days=0, grace=3600.0).collect()
-    assert sum(each.bodies for each in done.freed) == 0
+def test_a_young_body_is_not_deleted(harness: WorkerHarness) -> None:
+    run_steps(harness)
+    done = collector(harness, hot_days=0, warm_days=0, grace=3600.0).collect()
+    assert sum(row.bodies for row in done.freed) == 0
 
 
-def test_a_body_that_is_put_again_while_it_goes_stays(shop: Shop) -> None:
-    bodies = shop.shop.bodies
-    kept = bodies.put(b"once more")
-    moment = time.time() + 1
-    assert bodies.remove(kept, untouched_since=moment - 3600) == 0
-    assert bodies.get(kept) == b"once more"
-    os.utime(shop.shop.root / ".catalog/cas" / kept[7:9] / kept[9:], (0, 0))
-    assert bodies.put(b"once more") == kept
-    assert bodies.remove(kept, untouched_since=moment - 3600) == 0
-    assert bodies.remove(kept, untouched_since=moment + 3600) == 9
-    assert not bodies.exists(kept)
+def test_a_body_that_is_put_again_during_its_removal_is_kept(harness: WorkerHarness) -> None:
+    bodies = harness.deps.bodies
+    sha = bodies.put(b"once more")
+    later = time.time() + 1
+    assert bodies.remove(sha, untouched_since=later - 3600) == 0
+    assert bodies.get(sha) == b"once more"
+    os.utime(harness.deps.root / ".catalog/cas" / sha[7:9] / sha[9:], (0, 0))
+    assert bodies.put(b"once more") == sha
+    assert bodies.remove(sha, untouched_since=later - 3600) == 0
+    assert bodies.remove(sha, untouched_since=later + 3600) == 9
+    assert not bodies.exists(sha)
 
 
-# YT-13: the cap and the floor.
-def test_above_the_cap_and_below_the_floor_the_oldest_go(shop: Shop) -> None:
-    worked(shop)
-    assert sum(each.bodies for each in collector(shop).collect(dry_run=True).freed) == 0
-    over = collector(shop, max_total_mb=0).collect(dry_run=True)
-    assert [each.bodies > 0 for each in over.freed] == [False, False, True, False]
-    assert not over.enough
-    short = collector(shop, free=10 * MB, free_mb_floor=20).collect(dry_run=True)
-    assert short.freed == over.freed
+# YT-13: the size limit and the floor of free space.
+def test_above_the_size_limit_and_below_the_floor_the_oldest_are_deleted(harness: WorkerHarness) -> None:
+    run_steps(harness)
+    assert sum(row.bodies for row in collector(harness).collect(dry_run=True).freed) == 0
+    too_large = collector(harness, max_total_mb=0).collect(dry_run=True)
+    assert [row.bodies > 0 for row in too_large.freed] == [False, False, True, False]
+    assert not too_large.enough
+    too_full = collector(harness, free=10 * MB, free_mb_floor=20).collect(dry_run=True)
+    assert too_full.freed == too_large.freed
 
 
-def left_behind(shop: Shop) -> int:
-    """What killed workers leave: a step's folder, and bodies that were half put or half taken away; their bytes."""
-    catalog = shop.shop.root / ".catalog"
+def leave_remains(harness: WorkerHarness) -> int:
+    """Create what killed workers leave: a step's folder and partial bodies; return its size in bytes."""
+    catalog = harness.deps.root / ".catalog"
     folder = catalog / "scratch" / f"{socket.gethostname()}@999999999.1@x"
     (folder / "tmp").mkdir(parents=True)
     (folder / "tmp/written").write_bytes(b"x" * 3_000_000)
@@ -244,164 +242,170 @@ def left_behind(shop: Shop) -> int:
     return 6_000_000
 
 
-# YT-13: no result goes for what nobody needs, and a dry run tells what a real one does.
-def test_what_killed_workers_left_goes_before_any_result(shop: Shop) -> None:
-    executed = worked(shop)
-    named = {artifact.sha for each in executed for artifact in each.artifacts}
-    rubbish = left_behind(shop)
-    would = collector(shop, max_total_mb=5).collect(dry_run=True)
-    done = collector(shop, max_total_mb=5).collect()
-    assert done.freed == would.freed
-    assert [(each.why, each.bodies, each.bytes) for each in done.freed if each.bodies] == [("left", 3, rubbish)]
-    assert all(shop.shop.bodies.exists(each) for each in named)
-    assert would.enough
+# YT-13: a dry run reports the same.
+def test_remains_of_killed_workers_are_deleted_before_any_result(harness: WorkerHarness) -> None:
+    executed = run_steps(harness)
+    shas = {artifact.sha for receipt in executed for artifact in receipt.artifacts}
+    remains_bytes = leave_remains(harness)
+    planned = collector(harness, max_total_mb=5).collect(dry_run=True)
+    done = collector(harness, max_total_mb=5).collect()
+    assert done.freed == planned.freed
+    assert [(row.why, row.bodies, row.bytes) for row in done.freed if row.bodies] == [("left", 3, remains_bytes)]
+    assert all(harness.deps.bodies.exists(sha) for sha in shas)
+    assert planned.enough
     assert done.enough
-    assert would.total_bytes - would.after_bytes == rubbish
+    assert planned.total_bytes - planned.after_bytes == remains_bytes
     assert done.after_bytes < 5 * MB < done.total_bytes
-    assert [each.name for each in (shop.shop.root / ".catalog/cas").iterdir() if each.name.startswith(".")] == []
-    assert list((shop.shop.root / ".catalog/scratch").iterdir()) == []
+    assert [each.name for each in (harness.deps.root / ".catalog/cas").iterdir() if each.name.startswith(".")] == []
+    assert list((harness.deps.root / ".catalog/scratch").iterdir()) == []
 
 
-# YT-13: by the free disk too, which is looked at again once the rubbish is gone.
-def test_the_floor_is_looked_at_when_what_killed_workers_left_is_gone(shop: Shop) -> None:
-    worked(shop)
-    left_behind(shop)
-    catalog = shop.shop.root / ".catalog"
+# YT-13
+def test_free_space_is_measured_after_remains_are_deleted(harness: WorkerHarness) -> None:
+    run_steps(harness)
+    leave_remains(harness)
+    catalog = harness.deps.root / ".catalog"
 
     def free(folder: Path) -> int:
-        return 20 * MB - sum(each.stat().st_size for each in folder.rglob("*") if each.stat().st_size >= MB)
+        return 20 * MB - sum(path.stat().st_size for path in folder.rglob("*") if path.stat().st_size >= MB)
 
     def collect(dry_run: bool) -> GcReport:
         return msgspec.structs.replace(
-            collector(shop, free=free, free_mb_floor=15).collect(dry_run=dry_run), dry_run=False, after_bytes=0
+            collector(harness, free=free, free_mb_floor=15).collect(dry_run=dry_run), dry_run=False, after_bytes=0
         )
 
-    would = collect(dry_run=True)
+    planned = collect(dry_run=True)
     assert free(catalog) < 15 * MB
-    assert collect(dry_run=False) == would
-    assert [each.why for each in would.freed if each.bodies] == ["left"]
+    assert collect(dry_run=False) == planned
+    assert [row.why for row in planned.freed if row.bodies] == ["left"]
 
 
-def test_what_is_being_put_is_left_alone(shop: Shop) -> None:
-    left_behind(shop)
-    done = collector(shop, grace=3600.0).collect()
-    assert [(each.why, each.bodies) for each in done.freed if each.bodies] == [("left", 1)]
-    assert (shop.shop.root / ".catalog/cas/.0123456789abcdef.new").exists()
+def test_a_body_that_is_being_written_is_not_deleted(harness: WorkerHarness) -> None:
+    leave_remains(harness)
+    done = collector(harness, grace=3600.0).collect()
+    assert [(row.why, row.bodies) for row in done.freed if row.bodies] == [("left", 1)]
+    assert (harness.deps.root / ".catalog/cas/.0123456789abcdef.new").exists()
 
 
-# YT-13: a dry run tells of the journal, too, and leaves it as it is.
-def test_a_dry_run_tells_whether_the_journal_would_go_on_in_a_new_file(tmp_path: Path) -> None:
-    with open_shop(tmp_path) as shop:
+# YT-13
+def test_a_dry_run_reports_whether_the_journal_would_be_rotated(tmp_path: Path) -> None:
+    with open_worker_harness(tmp_path) as harness:
         for number in range(20):
-            shop.put(step("agent.leave.report", text=str(number) * 60_000))
-        tomorrow = ManualClock(shop.shop.clock.now() + DAY_US)
-        later = Shop(msgspec.structs.replace(shop.shop, clock=tomorrow), shop.told)
-        assert not collector(shop).collect(dry_run=True).rotated
+            harness.put(step("agent.leave.report", text=str(number) * 60_000))
+        tomorrow = ManualClock(harness.deps.clock.now() + DAY_US)
+        later = WorkerHarness(msgspec.structs.replace(harness.deps, clock=tomorrow), harness.progress)
+        assert not collector(harness).collect(dry_run=True).rotated
         assert [collector(later).collect(dry_run=dry).rotated for dry in (True, True, False, True)] == [
             *(True, True, True),
             False,
         ]
 
 
-def breaking(space: TupleSpace, free: list[int], tmp_path: Path) -> TupleSpace:
-    """The same space on a disk with so much free."""
+def with_free_space(space: TupleSpace, free: list[int], tmp_path: Path) -> TupleSpace:
+    """Return the same space on a disk with this many bytes free."""
     clock = iter(range(10**9))
     breaker = DiskBreaker(tmp_path, lambda: 1000, lambda folder: free[0], lambda: float(next(clock)))
     return TupleSpace(space.store, settings=space.settings, breaker=breaker.check)
 
 
 # YT-13
-def test_below_the_floor_work_is_refused_and_room_asked_for_once(shop: Shop, tmp_path: Path) -> None:
+def test_below_the_floor_work_is_refused_and_one_collection_is_requested(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
     free = [999 * MB]
-    space = breaking(shop.space, free, tmp_path)
+    space = with_free_space(harness.space, free, tmp_path)
     for _ in range(3):
         with pytest.raises(DiskPressure) as expect_refusal:
             space.out({"lane": "build"}, authority=PERSON, run=RUN)
         assert (expect_refusal.value.limit, expect_refusal.value.used) == (1000, 999)
-    asked = space.rd_all({"lane": GC_LANE})
-    assert [each.tuple.payload[0].yool for each in asked] == ["fs.gc.run"]
+    requests = space.rd_all({"lane": GC_LANE})
+    assert [record.tuple.payload[0].yool for record in requests] == ["fs.gc.run"]
     free[0] = 2000 * MB
     assert space.out({"lane": "build"}, authority=PERSON, run=RUN)[0].new
 
 
-# YT-13: a refused caller in a loop fills nobody's journal.
-def test_room_is_not_asked_for_again_until_a_while_after_the_last_try(shop: Shop, tmp_path: Path) -> None:
-    space = breaking(shop.space, [0], tmp_path)
+# YT-13: a caller that tries in a loop does not fill the journal.
+def test_no_further_collection_is_requested_soon_after_the_last_one(harness: WorkerHarness, tmp_path: Path) -> None:
+    space = with_free_space(harness.space, [0], tmp_path)
 
-    def asked() -> int:
+    def count_requests() -> int:
         for _ in range(3):
             with pytest.raises(DiskPressure):
                 space.out({"lane": "build"}, authority=PERSON, run=RUN)
         return len(space.rd_all({"lane": GC_LANE}))
 
-    assert asked() == 1
+    assert count_requests() == 1
     (claim,) = space.claim({"lane": GC_LANE}, worker="w")
-    assert asked() == 1
+    assert count_requests() == 1
     space.cancel(claim.id)
-    before = store(space).last_line()
-    assert asked() == 1
-    assert store(space).last_line() == before
+    last_line = store(space).last_line()
+    assert count_requests() == 1
+    assert store(space).last_line() == last_line
 
 
-# YT-13: nothing is taken in, by whichever way it comes.
-def test_below_the_floor_nothing_is_put_again_or_recorded(shop: Shop, tmp_path: Path) -> None:
-    dead = shop.put(step("agent.fail.always"), agent_terms={"max_retries": 0})
-    (claim,) = shop.space.claim({"lane": "build"}, worker="w")
-    shop.space.complete([Completion(id=dead, fence=claim.fence, failure="exit 1")])
-    space = breaking(shop.space, [0], tmp_path)
-    before = [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})]
+# YT-13
+def test_below_the_floor_nothing_is_retried_or_recorded(harness: WorkerHarness, tmp_path: Path) -> None:
+    dead = harness.put(step("agent.fail.always"), agent_terms={"max_retries": 0})
+    (claim,) = harness.space.claim({"lane": "build"}, worker="w")
+    harness.space.complete([Completion(id=dead, fence=claim.fence, failure="exit 1")])
+    space = with_free_space(harness.space, [0], tmp_path)
+    previous = [record.id for record in space.rd_all({"lane": {"ne": GC_LANE}})]
     with pytest.raises(DiskPressure):
         space.put_again(dead, authority=PERSON)
     with pytest.raises(DiskPressure):
-        space.record_finished({"lane": "tests"}, lambda tuple_id, at: receipt(sha(1), 0), authority=PERSON, run=RUN)
-    assert [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})] == before
+        space.record_finished({"lane": "tests"}, lambda tuple_id, now_us: receipt(sha(1), 0), authority=PERSON, run=RUN)
+    assert [record.id for record in space.rd_all({"lane": {"ne": GC_LANE}})] == previous
     assert len(space.rd_all({"lane": GC_LANE})) == 1
 
 
-def test_a_worker_begins_nothing_without_room_and_goes_on_when_there_is_some(shop: Shop, tmp_path: Path) -> None:
-    one = shop.put(step("agent.leave.report", text="x"))
+def test_a_worker_begins_nothing_on_a_full_disk_and_continues_when_there_is_space(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    tuple_id = harness.put(step("agent.leave.report", text="x"))
     free = [1 * MB]
-    short = Shop(msgspec.structs.replace(shop.shop, space=breaking(shop.space, free, tmp_path)), shop.told)
+    full_disk = WorkerHarness(
+        msgspec.structs.replace(harness.deps, space=with_free_space(harness.space, free, tmp_path)), harness.progress
+    )
     with pytest.raises(DiskPressure):
-        short.work()
-    assert shop.space.get(one).attempts == 0
-    assert len(shop.space.rd_all({"lane": GC_LANE})) == 1
+        full_disk.work()
+    assert harness.space.get(tuple_id).attempts == 0
+    assert len(harness.space.rd_all({"lane": GC_LANE})) == 1
     free[0] = 5000 * MB
-    assert short.work()[-1] == "done"
+    assert full_disk.work()[-1] == "done"
 
 
-def test_the_night_is_put_once_by_however_many_workers(shop: Shop) -> None:
-    one, other = (GcWorker(shop.shop, run=RUN, hour=3) for _ in range(2))
-    assert one.put_nightly()
-    assert not other.put_nightly()
-    assert not one.put_nightly()
-    assert [each.lane for each in shop.space.rd_all({"lane": GC_LANE})] == [GC_LANE]
+def test_of_many_workers_one_puts_the_nightly_tuple(harness: WorkerHarness) -> None:
+    first, second = (GcWorker(harness.deps, run=RUN, hour=3) for _ in range(2))
+    assert first.put_nightly()
+    assert not second.put_nightly()
+    assert not first.put_nightly()
+    assert [record.lane for record in harness.space.rd_all({"lane": GC_LANE})] == [GC_LANE]
 
 
 @pytest.mark.parametrize("hour", [0, 3, 23])
-def test_the_last_night_is_the_last_moment_at_that_hour(hour: int) -> None:
+def test_the_last_night_is_the_latest_time_at_that_hour(hour: int) -> None:
     night = last_night(NOW, hour)
     assert night.hour == hour
     assert 0 <= NOW / SECOND_US - night.timestamp() <= 25 * 3600
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Gateway]:
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
     make_repository(tmp_path / "repo")
     gateway = make_gateway(tmp_path / "repo", make_settings(tmp_path / "home"))
     yield gateway
     gateway.close()
 
 
-def test_bodies_and_tests_that_engrams_point_at_are_known(project: Gateway) -> None:
-    body = project.tuple_space.bodies.put(b"a log of old")
-    bus = Bus(project, LOCAL_ADMIN)
+def test_bodies_and_receipts_that_engrams_point_at_are_pinned(gateway: Gateway) -> None:
+    body = gateway.tuple_space.bodies.put(b"a log of old")
+    bus = Bus(gateway, LOCAL_ADMIN)
     bus.put_engram("The log shows it.", pointers=[Pointer(type="artifact", ref=f"artifact:{body}")], kind="risk")
     bus.put_engram(
         "It failed once.", pointers=[Pointer(type="test", ref=f"test:t.py::one@{sha(7)}")], kind="test", scope="project"
     )
-    assert pinned_by_engrams(project.store) == {body, sha(7)}
-    answer = project.call(project_operation("collect_garbage"), CollectGarbage(dry_run=True), LOCAL_ADMIN)
+    assert pinned_by_engrams(gateway.store) == {body, sha(7)}
+    answer = gateway.call(find_operation("collect_garbage"), CollectGarbage(dry_run=True), LOCAL_ADMIN)
     assert answer.receipts == 0
 
 
@@ -409,133 +413,133 @@ REPORT = '<testsuite><testcase classname="t" name="one"><failure message="no"/><
 
 
 @pytest.fixture
-def pointers(project: Gateway) -> dict[str, Pointer]:
-    """Pointers to a report of tests that is past its days: to the body, and to a test through its receipt."""
-    recorded = project.call(project_operation("record_tests"), RecordTests(report=REPORT), LOCAL_ADMIN)
-    kept = digest(REPORT.encode())
-    _age(project, kept)
+def pointers(gateway: Gateway) -> dict[str, Pointer]:
+    """Return pointers to an old test report: to its body, and to a test through its receipt."""
+    recorded = gateway.call(find_operation("record_tests"), RecordTests(report=REPORT), LOCAL_ADMIN)
+    sha = digest(REPORT.encode())
+    _age(gateway, sha)
     return {
-        "body": Pointer(type="artifact", ref=f"artifact:{kept}"),
+        "body": Pointer(type="artifact", ref=f"artifact:{sha}"),
         "test": Pointer(type="test", ref=recorded.first_failed[0].ref),
     }
 
 
-def _age(project: Gateway, kept: str) -> None:
-    os.utime(project.project_files.catalog_path("cas") / kept[7:9] / kept[9:], (0, 0))
+def _age(gateway: Gateway, sha: str) -> None:
+    os.utime(gateway.project_files.catalog_path("cas") / sha[7:9] / sha[9:], (0, 0))
 
 
-def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Let everything go that may, and do something after it was looked what engrams point at."""
+def _collect(gateway: Gateway, after_pinning: Callable[[], object] = lambda: None) -> None:
+    """Delete all that may be deleted; call `after_pinning` once the pinned bodies are known."""
 
-    def told(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         if (done, total) == (0, 0):
-            meanwhile()
+            after_pinning()
 
     GarbageCollector(
-        project.tuple_space.space,
-        project.tuple_space.bodies,
-        project.project_files.catalog_path("cas").parent,
+        gateway.tuple_space.space,
+        gateway.tuple_space.bodies,
+        gateway.project_files.catalog_path("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
-        pinned=lambda: pinned_by_engrams(project.store),
-    ).collect(on_progress=told)
+        pinned=lambda: pinned_by_engrams(gateway.store),
+    ).collect(on_progress=on_progress)
 
 
-# BX-03, YT-13: what was acknowledged keeps what it points at, whether or not this process knew it from before.
-@pytest.mark.parametrize("seen", [False, True])
+# BX-03, YT-13: whether or not this process has read the body before.
+@pytest.mark.parametrize("was_read", [False, True])
 @pytest.mark.parametrize("kind", ["body", "test"])
-def test_what_is_pointed_at_while_room_is_made_stays(
-    project: Gateway, pointers: dict[str, Pointer], kind: str, seen: bool
+def test_a_body_that_is_pointed_at_during_a_collection_is_kept(
+    gateway: Gateway, pointers: dict[str, Pointer], kind: str, was_read: bool
 ) -> None:
-    bus = Bus(project, LOCAL_ADMIN)
-    if seen:
+    bus = Bus(gateway, LOCAL_ADMIN)
+    if was_read:
         bus.deref_pointer(pointers[kind])
-        _age(project, digest(REPORT.encode()))
-    _collect(project, lambda: bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk"))
-    assert project.tuple_space.bodies.get(digest(REPORT.encode())) == REPORT.encode()
+        _age(gateway, digest(REPORT.encode()))
+    _collect(gateway, lambda: bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk"))
+    assert gateway.tuple_space.bodies.get(digest(REPORT.encode())) == REPORT.encode()
 
 
-# BX-03: what is gone is not pointed at, though this process knew it from before.
+# BX-03: even if this process has read it before.
 @pytest.mark.parametrize("kind", ["body", "test"])
-def test_what_went_is_not_pointed_at(project: Gateway, pointers: dict[str, Pointer], kind: str) -> None:
-    bus = Bus(project, LOCAL_ADMIN)
+def test_a_deleted_body_cannot_be_pointed_at(gateway: Gateway, pointers: dict[str, Pointer], kind: str) -> None:
+    bus = Bus(gateway, LOCAL_ADMIN)
     bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk")
-    _age(project, digest(REPORT.encode()))
-    project.tuple_space.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
+    _age(gateway, digest(REPORT.encode()))
+    gateway.tuple_space.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
     with expect_refusal("BODY_NOT_FOUND"):
         bus.put_engram("It failed twice.", pointers=[pointers[kind]], kind="risk")
 
 
-def _let_go(project: Gateway) -> str:
-    """Let everything go that may; when the report went."""
-    _collect(project)
-    with project.tuple_space.space.store.read() as view:
-        at = view.purged_at_us(digest(REPORT.encode()))
-    assert at is not None
-    return print_time(at)
+def _collect_all(gateway: Gateway) -> str:
+    """Delete all that may be deleted; return when the report was deleted."""
+    _collect(gateway)
+    with gateway.tuple_space.space.store.read() as view:
+        purged_us = view.purged_at_us(digest(REPORT.encode()))
+    assert purged_us is not None
+    return print_time(purged_us)
 
 
-# YT-08, YT-13: what went is said to be gone, and since when; what is there is judged, whatever is written of it.
-def test_what_went_is_told_by_its_receipt_and_to_whoever_reads_it(
-    project: Gateway, pointers: dict[str, Pointer]
+# YT-08, YT-13: a body that is there again is checked, although the journal says it was deleted.
+def test_receipt_and_readers_say_that_a_body_was_deleted_and_when(
+    gateway: Gateway, pointers: dict[str, Pointer]
 ) -> None:
-    bus, kept = Bus(project, LOCAL_ADMIN), digest(REPORT.encode())
-    named = pointers["test"].ref.rpartition("@")[2]
-    assert bus.receipt_get(named).gone == {}
-    since = _let_go(project)
-    assert bus.receipt_get(named).gone == {kept: since}
-    told = bus.receipt_verify(named)
-    assert told.sound
-    assert [(each.intact, each.gone_at) for each in told.bodies if each.sha == kept] == [(False, since)]
+    bus, sha = Bus(gateway, LOCAL_ADMIN), digest(REPORT.encode())
+    receipt_id = pointers["test"].ref.rpartition("@")[2]
+    assert bus.receipt_get(receipt_id).gone == {}
+    since = _collect_all(gateway)
+    assert bus.receipt_get(receipt_id).gone == {sha: since}
+    verified = bus.receipt_verify(receipt_id)
+    assert verified.sound
+    assert [(body.intact, body.gone_at) for body in verified.bodies if body.sha == sha] == [(False, since)]
     for pointer in pointers.values():
         with pytest.raises(BodyNotFound, match=since):
             bus.deref_pointer(pointer)
-    project.tuple_space.bodies.put(REPORT.encode())
-    assert bus.receipt_get(named).gone == {}
-    assert all(each.intact and each.gone_at is None for each in bus.receipt_verify(named).bodies)
-    (project.project_files.catalog_path("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
-    assert not bus.receipt_verify(named).sound
-    assert bus.receipt_get(named).gone == {}
+    gateway.tuple_space.bodies.put(REPORT.encode())
+    assert bus.receipt_get(receipt_id).gone == {}
+    assert all(body.intact and body.gone_at is None for body in bus.receipt_verify(receipt_id).bodies)
+    (gateway.project_files.catalog_path("cas") / sha[7:9] / sha[9:]).write_bytes(b"something else")
+    assert not bus.receipt_verify(receipt_id).sound
+    assert bus.receipt_get(receipt_id).gone == {}
 
 
-def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
-    project: Gateway, pointers: dict[str, Pointer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_line_says_what_was_deleted_and_offers_no_command_to_read_it(
+    gateway: Gateway, pointers: dict[str, Pointer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = pointers["test"].ref.rpartition("@")[2]
-    desk = Desk(Repository(project.project_files.root, ""), tmp_path / "home", monkeypatch)
-    assert "engrambus deref artifact:" in desk.ok("receipt", "get", named).out
-    since = _let_go(project)
-    shown = desk.ok("receipt", "get", named).out
-    assert f"junit.xml  deleted at {since} to free space" in shown
-    assert "engrambus deref" not in shown
-    told = desk.ok("receipt", "verify", named).out
-    assert told.startswith(f"{named} is sound\n")
-    assert f"  gone     junit.xml  {digest(REPORT.encode())}  since {since}\n" in told
-    assert "DAMAGED" not in told
+    receipt_id = pointers["test"].ref.rpartition("@")[2]
+    desk = Desk(Repository(gateway.project_files.root, ""), tmp_path / "home", monkeypatch)
+    assert "engrambus deref artifact:" in desk.ok("receipt", "get", receipt_id).out
+    since = _collect_all(gateway)
+    output = desk.ok("receipt", "get", receipt_id).out
+    assert f"junit.xml  deleted at {since} to free space" in output
+    assert "engrambus deref" not in output
+    verified = desk.ok("receipt", "verify", receipt_id).out
+    assert verified.startswith(f"{receipt_id} is sound\n")
+    assert f"  gone     junit.xml  {digest(REPORT.encode())}  since {since}\n" in verified
+    assert "DAMAGED" not in verified
     read = desk.run("deref", pointers["body"].ref)
     assert read.code == 1
     assert f"The stored body was deleted to free disk space, at {since}." in read.err
 
 
-def project_operation(name: str) -> Any:
-    """The operation of that name."""
+def find_operation(name: str) -> Any:
+    """Return the operation of that name."""
     from engrambus.operations import OPERATIONS
 
-    return next(each for each in OPERATIONS.values() if each.name == name)
+    return next(operation for operation in OPERATIONS.values() if operation.name == name)
 
 
-# YT-13: the worker carries it out itself, as a step like any other.
-def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Path) -> None:
-    given = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
-    shop = open_worker_dependencies(project, Settings.from_environment(given))
-    told: list[Progress] = []
-    with closing(shop.runner), GcWorker(shop, run=RUN, hour=3, on_progress=told.append):
+# YT-13: as a step like any other.
+def test_a_gc_worker_runs_the_collection(gateway: Gateway, tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+    deps = open_worker_dependencies(gateway, Settings.from_environment(environment))
+    progress: list[Progress] = []
+    with closing(deps.runner), GcWorker(deps, run=RUN, hour=3, on_progress=progress.append):
         for _ in range(600):
-            if told and told[-1].kind in ("done", "dead", "again"):
+            if progress and progress[-1].kind in ("done", "dead", "again"):
                 break
             time.sleep(0.05)
-    (one,) = shop.space.rd_all({"lane": GC_LANE})
-    receipts = [shop.space.receipt(each) for each in shop.space.public_tuple(one.id)["receipts"]]
-    said = shop.bodies.get(receipts[0].stdout_sha).decode() + shop.bodies.get(receipts[0].stderr_sha).decode()
-    assert one.state == "done", said
-    assert "There is nothing to delete." in said
+    (record,) = deps.space.rd_all({"lane": GC_LANE})
+    receipts = [deps.space.receipt(receipt_id) for receipt_id in deps.space.public_tuple(record.id)["receipts"]]
+    output = deps.bodies.get(receipts[0].stdout_sha).decode() + deps.bodies.get(receipts[0].stderr_sha).decode()
+    assert record.state == "done", output
+    assert "There is nothing to delete." in output

@@ -1,4 +1,4 @@
-"""Yools that take more than they may: callables, and commands that do the same."""
+"""Yools that exceed limits: callables, and commands that do the same."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ yool("agent.leave.daemon", lane="guard", cached=False)([sys.executable, "-S", "-
 
 @yool("agent.burn.called", lane="guard", cached=False)
 def burn_called(children: int) -> dict[str, float]:
-    """Burn for two seconds here, or in children; tells how much CPU it was."""
-    before, children_before = time.process_time(), _children()
+    """Use CPU for two seconds here, or in children; return the CPU seconds used."""
+    start, children_start = time.process_time(), _children_cpu()
     started = [subprocess.Popen([sys.executable, "-S", "-c", BURN]) for _ in range(children)]
     if not started:
         exec(BURN, {})
-    for each in started:
-        each.wait()
-    return {"cpu": time.process_time() - before + _children() - children_before}
+    for process in started:
+        process.wait()
+    return {"cpu": time.process_time() - start + _children_cpu() - children_start}
 
 
-def _children() -> float:
+def _children_cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @yool("agent.hold.called", lane="guard", cached=False)
 def hold_called() -> None:
-    """Take memory little by little, and keep it."""
+    """Use more and more RAM."""
     exec(GROWING, {})
 
 
@@ -99,36 +99,36 @@ def write_called(megabytes: int) -> None:
 
 
 @yool("agent.spend.called", lane="guard", cached=False)
-def spend_called(each: int, times: int) -> None:
-    """Spend tokens, and go on until stopped."""
+def spend_called(tokens: int, times: int) -> None:
+    """Report spent tokens, then wait until stopped."""
     for _ in range(times):
-        step_context.spend(tokens_in=each)
+        step_context.spend(tokens_in=tokens)
         time.sleep(0.02)
     time.sleep(60)
 
 
 @yool("agent.echo.later", lane="guard", cached=False)
 async def echo_later(value: Any) -> Any:
-    """Answer after a while, without blocking."""
+    """Return a value after a while, as a coroutine."""
     await asyncio.sleep(0.01)
-    return {"said": value}
+    return {"echoed": value}
 
 
 @yool("agent.leave.child", lane="guard", cached=False)
 def leave_child() -> int:
-    """Start something and go."""
+    """Start a child and return without waiting for it."""
     return subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True).pid
 
 
 @yool("agent.run.called", lane="guard", cached=False)
 def run_called(code: str) -> None:
-    """Run code here."""
+    """Run code in this process."""
     exec(code, {})
 
 
 @yool("agent.run.child", lane="guard", cached=False)
 def run_child(started: str, go: str) -> int:
-    """Run a child until somebody says go; tells how it ended."""
+    """Run a child until a file appears; return its exit status."""
     child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     Path(started + ".part").write_text(str(child.pid))
     os.rename(started + ".part", started)
@@ -146,6 +146,6 @@ def leave_many(files: int) -> None:
 
 
 @yool("agent.leave.link", lane="guard", cached=False)
-def leave_link(called: str) -> None:
-    """Leave a link that leads out."""
-    (step_context.artifacts() / called).symlink_to("/etc/passwd")
+def leave_link(link: str) -> None:
+    """Leave a link to a file outside."""
+    (step_context.artifacts() / link).symlink_to("/etc/passwd")

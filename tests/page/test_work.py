@@ -26,7 +26,7 @@ from tests.cli.runner import Desk
 from tests.http.running_server import RunningServer, run_server
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository
-from tests.space.shop import DECLARED, MODULE, OWN, step
+from tests.space.worker_harness import CATALOG, MODULE, YOOLS, step
 
 
 class Board:
@@ -37,13 +37,13 @@ class Board:
         self.home = folder / "home"
         settings = Settings.from_environment({"HOME": str(self.home), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
-        shop = open_worker_dependencies(self.gateway, settings)
-        runner = ProcessRunner(shop.bodies, self.gateway.project_files.catalog_path("scratch"), shop.clock, [MODULE])
-        self.shop: WorkerDependencies = msgspec.structs.replace(
-            shop, registry=OWN, catalog=lambda: DECLARED, runner=runner
+        deps = open_worker_dependencies(self.gateway, settings)
+        runner = ProcessRunner(deps.bodies, self.gateway.project_files.catalog_path("scratch"), deps.clock, [MODULE])
+        self.deps: WorkerDependencies = msgspec.structs.replace(
+            deps, registry=YOOLS, catalog=lambda: CATALOG, runner=runner
         )
         # The project's catalog does not declare the tests' yools, so tuples are put without it.
-        self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
+        self.space = TupleSpace(self.deps.space.store, settings=self.deps.space.settings)
         self.run = self.gateway.identify(LOCAL_ADMIN).run.run_id
 
     def put(self, *steps: dict[str, Any], **fields: Any) -> str:
@@ -53,7 +53,7 @@ class Board:
 
     def pool(self) -> LaneWorkerPool:
         """Return a worker for the lane build."""
-        return LaneWorkerPool(self.shop, read_pattern({"lane": "build"}), concurrency=2)
+        return LaneWorkerPool(self.deps, read_pattern({"lane": "build"}), concurrency=2)
 
     def call(self, operation: str, **fields: Any) -> Any:
         """Call an operation as the admin."""
@@ -72,7 +72,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     board.pool().run(until_empty=True)
     board.put(step("agent.sum.numbers", a=5, b=6), lane="later <script>")
     yield board
-    board.shop.runner.close()
+    board.deps.runner.close()
     board.gateway.close()
 
 
@@ -338,7 +338,7 @@ def test_a_receipt_says_which_files_were_deleted_for_disk_space(visit: Visit, bo
     for body in (b"adding\n42\n", b"<ok>for a while</ok>"):
         gone = BodyPurged(sha=digest(body), size_bytes=len(body), reason="printed")
         board.space.store.commit(lambda view, gone=gone: ([gone], None))  # type: ignore[misc]
-        assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size_bytes
+        assert board.deps.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size_bytes
     page = visit.open("/page/work")
     row, drawer = page.locator(f"#ended-{tuple_id[7:]}"), page.locator("#drawer")
     row.locator("a", has_text="agent.leave.report").click()

@@ -17,7 +17,7 @@ from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, REGISTRY, Catalog, write_catalog
 from engrambus.space.work import Progress
 from tests.projects import Repository, make_gateway
-from tests.space.shop import MODULE, OWN
+from tests.space.worker_harness import MODULE, YOOLS
 
 ADD = {"yool": "agent.sum.numbers", "args": {"a": 20, "b": 22}}
 
@@ -27,11 +27,11 @@ def given(repository: Repository, tmp_path: Path) -> Iterator[Settings]:
     """The settings of a project whose catalog has the tests' yools, as this process has for a while."""
     settings = Settings.from_environment({"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]})
     make_gateway(repository.path, settings).close()
-    write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([item.entry for item in OWN]))
-    for item in OWN:
+    write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([item.entry for item in YOOLS]))
+    for item in YOOLS:
         REGISTRY.add(item)
     yield settings
-    for item in OWN:
+    for item in YOOLS:
         REGISTRY._versions.pop(item.entry.name, None)
 
 
@@ -90,7 +90,7 @@ def test_a_policy_applied_while_working_takes_effect_with_the_next_step(
         ) as worker,
     ):
         bus.tuple_out("build", payload=[{"yool": "agent.show.file", "args": {"path": "README.md"}}])
-        narrowed = [msgspec.structs.replace(item.entry, authority=("ci",)) for item in OWN]
+        narrowed = [msgspec.structs.replace(item.entry, authority=("ci",)) for item in YOOLS]
         write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(narrowed))
         bus.apply_policy({"guardrails": {"cpu_quota_pct": 7}})
         worker.run(until_empty=True)

@@ -1,4 +1,4 @@
-"""`engrambus` about work, run in a project of a test's own."""
+"""The `engrambus` command in a project of its own, for tests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WORK = ("worker", "--lane", "build", "--until-empty", "--import", "tests.space.y
 
 
 class Terminal:
-    """`engrambus` in processes of its own."""
+    """Runs `engrambus` commands as processes."""
 
     def __init__(self, repository: Repository, home: Path) -> None:
         self.path = repository.path
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        self.environment = {**kept, "HOME": str(home), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.environment = {**inherited, "HOME": str(home), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command."""
@@ -39,18 +39,18 @@ class Terminal:
         )
 
     def run(self, *words: str, code: int = 0) -> str:
-        """What a command prints."""
+        """Run a command; return its output, or its standard error if it fails as expected."""
         process = self.start(*words)
         out, err = process.communicate(timeout=120)
         assert process.returncode == code, (words, out, err)
         return out if code == 0 else err
 
     def json(self, *words: str) -> Any:
-        """What a command answers."""
+        """Run a command with --json; return its answer."""
         return json.loads(self.run(*words, "--json"))
 
-    def shown(self, *words: str) -> bytes:
-        """Everything a command writes on a terminal."""
+    def run_on_terminal(self, *words: str) -> bytes:
+        """Run a command on a pseudo-terminal; return everything it writes."""
         master, slave = pty.openpty()
         process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, *words],
@@ -61,22 +61,22 @@ class Terminal:
             stderr=slave,
         )
         os.close(slave)
-        shown = b""
+        output = b""
         while True:
             try:
-                piece = os.read(master, 4096)
+                chunk = os.read(master, 4096)
             except OSError:
                 break
-            if not piece:
+            if not chunk:
                 break
-            shown += piece
+            output += chunk
         process.wait()
         os.close(master)
-        return shown
+        return output
 
 
 def open_terminal(repository: Repository, settings: Settings, folder: Path, *modules: str) -> Terminal:
-    """A project with a catalog of the yools of some modules; `folder` is where its home lies."""
+    """Create a project whose catalog declares the yools of some modules; its home is in `folder`."""
     make_gateway(repository.path, settings).close()
     (repository.path / "AGENTS.md").write_text(AGENTS)
     terminal = Terminal(repository, folder / "home")

@@ -1,26 +1,16 @@
-"""What the catalog says holds where a step runs, whatever code its worker has. # YT-01 # YT-03 # YT-06"""
+"""The catalog decides which yools a worker runs and with which limits. # YT-01 # YT-03 # YT-06"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
-import pytest
 
 from engrambus.space.catalog import Catalog, CatalogEntry, Contract, Registry, Terms
 from engrambus.space.work import Progress
-from tests.space.shop import Shop, open_shop, step
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(tmp_path / "project") as shop:
-        yield shop
+from tests.space.worker_harness import WorkerHarness, step
 
 
 def code(*names: str, authority: tuple[str, ...] = ("user", "ci")) -> Registry:
-    """Code for these names: each prints its own."""
+    """Return code for these names; each prints its name."""
     registry = Registry()
     for name in names:
         registry.yool(name, lane="build", effect="pure", authority=authority, terms={"cpu_quota_pct": 40})(
@@ -29,75 +19,77 @@ def code(*names: str, authority: tuple[str, ...] = ("user", "ci")) -> Registry:
     return registry
 
 
-def entry(version: int, **more: object) -> CatalogEntry:
-    """A version of one yool as a file declares it."""
-    said = {"name": "agent.say.name", "version": version, "authority": ("user", "ci"), "lane": "build"}
-    return msgspec.convert({**said, **more}, CatalogEntry)
+def entry(version: int, **fields: object) -> CatalogEntry:
+    """Return a version of a yool as a catalog declares it."""
+    declared = {"name": "agent.say.name", "version": version, "authority": ("user", "ci"), "lane": "build"}
+    return msgspec.convert({**declared, **fields}, CatalogEntry)
 
 
-def stocked(shop: Shop, registry: Registry, *declared: CatalogEntry) -> Shop:
-    """The shop with this code, in a project that declares this."""
+def with_code(harness: WorkerHarness, registry: Registry, *declared: CatalogEntry) -> WorkerHarness:
+    """Return the harness with this code and a catalog of these entries."""
     catalog = Catalog(declared)
-    return Shop(msgspec.structs.replace(shop.shop, registry=registry, catalog=lambda: catalog), shop.told)
+    return WorkerHarness(
+        msgspec.structs.replace(harness.deps, registry=registry, catalog=lambda: catalog), harness.progress
+    )
 
 
-def refusal(shop: Shop) -> str:
-    """Why a step was not carried out."""
-    told: list[Progress] = shop.told
-    assert [each.kind for each in told] == ["refused", "dead"]
-    return told[0].error or ""
+def refusal(harness: WorkerHarness) -> str:
+    """Return why a step was refused."""
+    progress: list[Progress] = harness.progress
+    assert [event.kind for event in progress] == ["refused", "dead"]
+    return progress[0].error or ""
 
 
-def test_a_file_does_not_widen_what_the_code_admits(shop: Shop) -> None:
-    """The file says user; its code runs for builds only. # YT-03"""
-    project = stocked(shop, code("agent.say.name", authority=("ci",)), entry(1, authority=("user", "ci")))
+def test_a_catalog_does_not_widen_the_authority_of_the_code(harness: WorkerHarness) -> None:
+    """The catalog says user, but the code runs for builds only. # YT-03"""
+    project = with_code(harness, code("agent.say.name", authority=("ci",)), entry(1, authority=("user", "ci")))
     project.put(step("agent.say.name"))
     project.work()
     assert refusal(project).startswith("YOOL_FORBIDDEN")
-    project = stocked(shop, code("agent.say.name", authority=("ci",)), entry(1, authority=("user",)))
+    project = with_code(harness, code("agent.say.name", authority=("ci",)), entry(1, authority=("user",)))
     project.put(step("agent.say.name"))
     project.work()
     assert refusal(project).startswith("YOOL_FORBIDDEN")
 
 
-def test_the_newest_is_the_newest_the_catalog_has(shop: Shop) -> None:
+def test_the_newest_version_is_the_newest_in_the_catalog(harness: WorkerHarness) -> None:
     """The worker's code is ahead of the catalog. # YT-01 # YT-06"""
-    project = stocked(shop, code("agent.say.name.v1", "agent.say.name.v2"), entry(1))
-    one = project.put(step("agent.say.name"))
+    project = with_code(harness, code("agent.say.name.v1", "agent.say.name.v2"), entry(1))
+    tuple_id = project.put(step("agent.say.name"))
     assert project.work() == ["miss", "done"]
-    assert project.receipts(one)[0].yool == "agent.say.name.v1"
-    assert project.printed(one) == "agent.say.name.v1\n"
+    assert project.receipts(tuple_id)[0].yool == "agent.say.name.v1"
+    assert project.printed(tuple_id) == "agent.say.name.v1\n"
     project.put(step("agent.say.name.v2"))
     project.work()
     assert "YOOL_NOT_FOUND: 'agent.say.name' has no version 2." in refusal(project)
 
 
-def test_a_worker_behind_its_catalog_says_so(shop: Shop) -> None:
-    """v2 is meant, and only code for v1 is there: v1 must not pass for it. # YT-01"""
-    project = stocked(shop, code("agent.say.name.v1"), entry(1), entry(2))
+def test_a_worker_without_code_for_the_newest_version_refuses_the_step(harness: WorkerHarness) -> None:
+    """The name means v2, and only code for v1 is there: v1 must not run instead. # YT-01"""
+    project = with_code(harness, code("agent.say.name.v1"), entry(1), entry(2))
     project.put(step("agent.say.name"))
     project.work()
     assert "YOOL_NOT_FOUND: No imported code implements 'agent.say.name.v2', only v1." in refusal(project)
 
 
-def test_what_the_catalog_does_not_have_is_not_carried_out(shop: Shop) -> None:
-    """Taken out after it was put, or with the whole file. # YT-03"""
+def test_a_yool_that_is_not_in_the_catalog_is_not_run(harness: WorkerHarness) -> None:
+    """It was removed after the tuple was put, alone or with all others. # YT-03"""
     for declared in ((), (entry(1, name="agent.say.nothing"),)):
-        project = stocked(shop, code("agent.say.name"), *declared)
+        project = with_code(harness, code("agent.say.name"), *declared)
         project.put(step("agent.say.name"))
         project.work()
         assert "YOOL_NOT_FOUND: There is no yool 'agent.say.name' in the catalog." in refusal(project)
 
 
-def test_a_yool_has_the_terms_of_the_file_and_the_contract_of_the_code(shop: Shop) -> None:
-    """As in a build that knows both; what the file leaves open is the code's. # YT-03"""
+def test_a_yool_has_the_terms_of_the_catalog_and_the_contract_of_the_code(harness: WorkerHarness) -> None:
+    """Terms that the catalog leaves open are those of the code. # YT-03"""
     declared = entry(1, terms=Terms(memory_mb=64), contract=Contract(effect="writes"))
-    _, known = stocked(shop, code("agent.say.name"), declared).shop.resolve("agent.say.name")
-    assert known.terms == Terms(memory_mb=64, cpu_quota_pct=40)
-    assert known.contract == Contract(effect="pure")
+    _, combined = with_code(harness, code("agent.say.name"), declared).deps.resolve("agent.say.name")
+    assert combined.terms == Terms(memory_mb=64, cpu_quota_pct=40)
+    assert combined.contract == Contract(effect="pure")
 
 
-def test_the_products_own_code_needs_no_catalog(shop: Shop) -> None:
-    """Room is made also in a project that declares nothing. # YT-06"""
-    yool, known = stocked(shop, Registry()).shop.resolve("fs.gc.run")
-    assert (yool.entry, known.full_name) == (known, "fs.gc.run.v1")
+def test_a_built_in_yool_needs_no_entry_in_the_catalog(harness: WorkerHarness) -> None:
+    """Garbage is collected also in a project that declares nothing. # YT-06"""
+    yool, resolved = with_code(harness, Registry()).deps.resolve("fs.gc.run")
+    assert (yool.entry, resolved.full_name) == (resolved, "fs.gc.run.v1")

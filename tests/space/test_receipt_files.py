@@ -1,4 +1,4 @@
-"""Receipts as files: however many write them at once, each lies there whole. # YT-08"""
+"""Receipts as files: several writers at once leave complete files. # YT-08"""
 
 from __future__ import annotations
 
@@ -10,87 +10,95 @@ from pathlib import Path
 import pytest
 
 from engrambus.evidence.receipts import Receipt, ReceiptFolder, new_receipt
-from tests.space.shop import open_shop, step
+from tests.space.worker_harness import open_worker_harness, step
 
 
 def receipts(count: int) -> list[tuple[int, Receipt]]:
-    """Some receipts with their numbers."""
-    at = "2026-05-19T17:30:00Z"
+    """Return numbered receipts."""
+    time = "2026-05-19T17:30:00Z"
     return [
         (
             number,
-            new_receipt(yool="agent.sum.numbers", tuple_id=f"sha256:{number:064x}", started_at=at, ended_at=at, exit=0),
+            new_receipt(
+                yool="agent.sum.numbers",
+                tuple_id=f"sha256:{number:064x}",
+                started_at=time,
+                ended_at=time,
+                exit=0,
+            ),
         )
         for number in range(1, count + 1)
     ]
 
 
-def test_those_who_write_the_same_receipts_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each waits before it renames until the other has come as far: as two threads of a worker can meet."""
-    some = receipts(20)
-    meeting = threading.Barrier(2)
+def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits before it renames until the other is there too, as two threads of a worker may."""
+    numbered_receipts = receipts(20)
+    barrier = threading.Barrier(2)
     rename = Path.rename
 
     def rename_together(self: Path, target: Path) -> Path:
-        meeting.wait(30)
+        barrier.wait(30)
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", rename_together)
 
-    def numbered(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
-        return [each for each in some if each[0] > after][:limit]
+    def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
+        return [row for row in numbered_receipts if row[0] > after][:limit]
 
     problems: list[BaseException] = []
 
     def write() -> None:
         try:
-            ReceiptFolder(tmp_path / "receipts").catch_up(numbered, batch=500)
+            ReceiptFolder(tmp_path / "receipts").catch_up(read_receipts, batch=500)
         except BaseException as problem:
             problems.append(problem)
-            meeting.abort()
+            barrier.abort()
 
     writers = [threading.Thread(target=write) for _ in range(2)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
     assert problems == []
     folder = ReceiptFolder(tmp_path / "receipts")
-    assert all(json.loads(folder.path(each.id).read_bytes())["id"] == each.id for _, each in some)
-    kept = {folder.path(each.id) for _, each in some} | {tmp_path / "receipts/.written"}
-    assert {each for each in (tmp_path / "receipts").rglob("*") if each.is_file()} == kept
+    assert all(json.loads(folder.path(receipt.id).read_bytes())["id"] == receipt.id for _, receipt in numbered_receipts)
+    expected = {folder.path(receipt.id) for _, receipt in numbered_receipts} | {tmp_path / "receipts/.written"}
+    assert {path for path in (tmp_path / "receipts").rglob("*") if path.is_file()} == expected
 
 
-@pytest.mark.parametrize("at_once", [2, 500])
-def test_whoever_is_cut_short_leaves_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    """How far it came is noted when the files lie there, and they are not written again."""
-    some, folder = receipts(5), ReceiptFolder(tmp_path / "receipts")
-    asked: list[int] = []
+@pytest.mark.parametrize("batch", [2, 500])
+def test_an_interrupted_writer_leaves_no_receipt_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """The position is noted after the files are written, and they are not written again."""
+    numbered_receipts, folder = receipts(5), ReceiptFolder(tmp_path / "receipts")
+    positions: list[int] = []
     rename = Path.rename
 
-    def numbered(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
-        asked.append(after)
-        return [each for each in some if each[0] > after][:limit]
+    def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
+        positions.append(after)
+        return [row for row in numbered_receipts if row[0] > after][:limit]
 
     def rename_others(self: Path, target: Path) -> Path:
-        if target == folder.path(some[3][1].id):
-            raise OSError("no room")
+        if target == folder.path(numbered_receipts[3][1].id):
+            raise OSError("disk full")
         return rename(self, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", rename_others)
-        with pytest.raises(OSError, match="no room"):
-            folder.catch_up(numbered, batch=at_once)
-    folder.catch_up(numbered, batch=at_once)
-    assert all(folder.path(each.id).exists() for _, each in some)
-    asked.clear()
-    assert folder.catch_up(numbered, batch=at_once) == 0
-    assert asked == [4], "it begins where it had come to"
+        with pytest.raises(OSError, match="disk full"):
+            folder.catch_up(read_receipts, batch=batch)
+    folder.catch_up(read_receipts, batch=batch)
+    assert all(folder.path(receipt.id).exists() for _, receipt in numbered_receipts)
+    positions.clear()
+    assert folder.catch_up(read_receipts, batch=batch) == 0
+    assert positions == [4], "it begins at the noted position"
 
 
-def test_a_worker_that_has_ended_does_nothing_more(tmp_path: Path) -> None:
-    with open_shop(tmp_path / "project") as shop:
-        shop.put(step("agent.sum.numbers", a=1, b=2))
-        pool = shop.pool()
+def test_a_worker_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:
+    with open_worker_harness(tmp_path / "project") as harness:
+        harness.put(step("agent.sum.numbers", a=1, b=2))
+        pool = harness.pool()
         pool.run(until_empty=True)
-        assert not [each for each in threading.enumerate() if each.name == "heartbeat"]
+        assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat"]

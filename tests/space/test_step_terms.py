@@ -1,9 +1,8 @@
-"""What a step may take and spend, as it reaches whatever runs it. # YT-11 # YT-12 # YT-14"""
+"""Limits and budgets of a step, as its runner receives them. # YT-11 # YT-12 # YT-14"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,58 +24,46 @@ from engrambus.space.work.ports import ReportSpending
 from engrambus.space.work.step_folder import StepFolder
 from engrambus.testing.work import PERSON, RUN
 from tests.projects import Repository
-from tests.space.shop import MODULE, Shop, at_work, open_shop, step, until
+from tests.space.worker_harness import MODULE, WorkerHarness, running_pools, step, wait_until
 
-OWN = Registry()
-OWN.yool("agent.take.any", lane="build", cached=False)(["true"])
-OWN.yool(
+YOOLS = Registry()
+YOOLS.yool("agent.take.any", lane="build", cached=False)(["true"])
+YOOLS.yool(
     "agent.take.little",
     lane="build",
     cached=False,
     terms={"cpu_quota_pct": 30, "memory_mb": 300, "disk_quota_mb": 30, "budget_tokens": 300, "budget_usd": 0.3},
 )(["true"])
-OWN.yool("agent.cost.much", lane="build", cached=False, cost_usd=0.02, cost_tokens=200)(["true"])
+YOOLS.yool("agent.cost.much", lane="build", cached=False, cost_usd=0.02, cost_tokens=200)(["true"])
 ALL = {"cpu_quota_pct": 50, "memory_mb": 500, "disk_quota_mb": 50, "budget_tokens": 500, "budget_usd": 0.5}
 
 
-class Recorded:
-    """Runs nothing, and keeps what it was asked to run."""
+class RecordingRunner:
+    """A runner that runs nothing and records the requests."""
 
     def __init__(self) -> None:
-        self.asked: list[StepRequest] = []
+        self.requests: list[StepRequest] = []
 
-    def run(self, request: StepRequest, told: ReportSpending, stop: threading.Event) -> StepOutcome:
-        """As if it had said nothing."""
-        self.asked.append(request)
+    def run(self, request: StepRequest, report_spending: ReportSpending, stop: threading.Event) -> StepOutcome:
+        self.requests.append(request)
         return StepOutcome(exit=0, stdout_sha=EMPTY_DIGEST, stderr_sha=EMPTY_DIGEST)
 
     def describe_limits(self) -> str:
-        """How it holds steps to their quotas."""
         return "none"
 
-    def sweep(self, spend: Any) -> None:
-        """Nothing was left."""
+    def sweep(self, count_spending: Any) -> None: ...
 
-    def close(self) -> None:
-        """Nothing to let go of."""
+    def close(self) -> None: ...
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    """A shop of the test's own."""
-    with open_shop(tmp_path / "project") as shop:
-        yield shop
+def with_runner(deps: WorkerDependencies, runner: RecordingRunner) -> WorkerDependencies:
+    """Return the same dependencies with another runner and the yools of this module."""
+    deps.runner.close()
+    catalog = Catalog(yool.entry for yool in YOOLS)
+    return msgspec.structs.replace(deps, registry=YOOLS, catalog=lambda: catalog, runner=runner)
 
 
-def with_own(shop: WorkerDependencies, runner: Recorded) -> WorkerDependencies:
-    """The same shop, with the yools of this module, which are not run."""
-    shop.runner.close()
-    return msgspec.structs.replace(
-        shop, registry=OWN, catalog=lambda: Catalog(each.entry for each in OWN), runner=runner
-    )
-
-
-# Who says what: the environment (cpu in percent), the project, the tuple, the yool; the least of all holds.
+# Sources of limits: the environment (CPU in percent), the project, the tuple, the yool. The lowest applies.
 @pytest.mark.parametrize(
     ("environment", "project", "terms", "yool", "limits"),
     [
@@ -94,7 +81,7 @@ def with_own(shop: WorkerDependencies, runner: Recorded) -> WorkerDependencies:
             cores=0.3, ram_bytes=20 * MB, disk_bytes=30 * MB, tokens=9, usd_micros=300_000)),
     ],
 )  # fmt: skip
-def test_a_step_is_run_within_the_least_that_anybody_says(
+def test_a_step_runs_with_the_lowest_limit_of_all_sources(
     repository: Repository,
     tmp_path: Path,
     environment: int | None,
@@ -103,21 +90,21 @@ def test_a_step_is_run_within_the_least_that_anybody_says(
     yool: str,
     limits: StepLimits,
 ) -> None:
-    said = {} if environment is None else {"YOOL_TUPLE_CPU_QUOTA_PCT": str(environment)}
-    settings = Settings.from_environment({"HOME": str(tmp_path / "home"), **said})
+    variables = {} if environment is None else {"YOOL_TUPLE_CPU_QUOTA_PCT": str(environment)}
+    settings = Settings.from_environment({"HOME": str(tmp_path / "home"), **variables})
     init_project(repository.path, settings)
     with closing(open_project(repository.path, settings)) as gateway:
         applied = OPERATIONS["apply_policy"]
         gateway.call(applied, to_request({"policy": {"guardrails": project}}, applied.request), LOCAL_ADMIN)
-        runner = Recorded()
-        shop = with_own(open_worker_dependencies(gateway, settings), runner)
+        runner = RecordingRunner()
+        deps = with_runner(open_worker_dependencies(gateway, settings), runner)
         draft = {"lane": "build", "payload": [step(f"agent.take.{yool}")], "agent_terms": terms}
-        shop.space.out(draft, authority=PERSON, run=RUN, trusted=True)
-        LaneWorkerPool(shop, read_pattern({"lane": "build"})).run(until_empty=True)
-        assert [each.limits for each in runner.asked] == [limits]
+        deps.space.out(draft, authority=PERSON, run=RUN, trusted=True)
+        LaneWorkerPool(deps, read_pattern({"lane": "build"})).run(until_empty=True)
+        assert [request.limits for request in runner.requests] == [limits]
 
 
-# What nobody has run yet costs what its contract says.
+# A yool that has not run yet is estimated by its contract.
 @pytest.mark.parametrize(
     ("terms", "begun"),
     [
@@ -126,38 +113,40 @@ def test_a_step_is_run_within_the_least_that_anybody_says(
         ({"budget_tokens": 199}, False),
     ],
 )
-def test_a_step_whose_contract_costs_more_than_is_left_is_not_begun(
-    shop: Shop, terms: dict[str, Any], begun: bool
+def test_a_step_that_is_estimated_over_the_budget_is_not_begun(
+    harness: WorkerHarness, terms: dict[str, Any], begun: bool
 ) -> None:
-    runner = Recorded()
-    ours = Shop(with_own(shop.shop, runner), shop.told)
-    one = ours.put(step("agent.cost.much"), agent_terms=terms)
-    assert ours.work() == (["miss", "done"] if begun else ["refused", "dead"])
-    assert len(runner.asked) == int(begun)
+    runner = RecordingRunner()
+    recording = WorkerHarness(with_runner(harness.deps, runner), harness.progress)
+    tuple_id = recording.put(step("agent.cost.much"), agent_terms=terms)
+    assert recording.work() == (["miss", "done"] if begun else ["refused", "dead"])
+    assert len(runner.requests) == int(begun)
     if not begun:
-        assert (ours.receipts(one)[-1].error or "").startswith("BUDGET_EXCEEDED: ")
+        assert (recording.receipts(tuple_id)[-1].error or "").startswith("BUDGET_EXCEEDED: ")
 
 
-def test_what_a_step_will_probably_cost_is_never_rounded_down() -> None:
-    said = Price(micros=7, tokens=8)
-    assert estimate_price(CostHistory(executions=3, micros=10, tokens=11), said) == Price(micros=4, tokens=4)
-    assert estimate_price(CostHistory(executions=5, micros=10, tokens=0), said) == Price(micros=2, tokens=0)
-    assert estimate_price(CostHistory(), said) == said
+def test_the_estimated_cost_is_rounded_up() -> None:
+    declared = Price(micros=7, tokens=8)
+    assert estimate_price(CostHistory(executions=3, micros=10, tokens=11), declared) == Price(micros=4, tokens=4)
+    assert estimate_price(CostHistory(executions=5, micros=10, tokens=0), declared) == Price(micros=2, tokens=0)
+    assert estimate_price(CostHistory(), declared) == declared
 
 
-def test_a_step_that_spends_what_the_whole_has_not_is_stopped(shop: Shop) -> None:
-    """Its own budget is ample; that of the tuple it is a part of is not."""
-    whole = shop.put(lane="elsewhere", agent_terms={"budget_usd": 0.01})
-    one = shop.put(step("agent.spend.money", usd=0.004, times=40), parent_id=whole, agent_terms={"budget_usd": 1})
-    assert shop.work() == ["failed", "dead"]
-    assert shop.receipts(one)[0].error == "BUDGET_EXCEEDED"
-    spent = shop.space.get(one).spent_micros
+def test_a_step_that_exceeds_the_budget_of_its_parent_tuple_is_stopped(harness: WorkerHarness) -> None:
+    """Its own budget is large enough."""
+    parent = harness.put(lane="elsewhere", agent_terms={"budget_usd": 0.01})
+    tuple_id = harness.put(
+        step("agent.spend.money", usd=0.004, times=40), parent_id=parent, agent_terms={"budget_usd": 1}
+    )
+    assert harness.work() == ["failed", "dead"]
+    assert harness.receipts(tuple_id)[0].error == "BUDGET_EXCEEDED"
+    spent = harness.space.get(tuple_id).spent_micros
     assert 10_000 < spent < 40 * 4_000
-    assert shop.space.get(whole).spent_micros == spent
+    assert harness.space.get(parent).spent_micros == spent
 
 
-def test_half_a_line_of_cost_is_read_when_it_is_whole(tmp_path: Path) -> None:
-    """A step may be looked at while it writes."""
+def test_an_incomplete_line_of_the_cost_file_is_read_later(tmp_path: Path) -> None:
+    """The file may be read while the step writes."""
     spent: list[Price] = []
     with StepFolder(tmp_path) as folder:
         for written in ('{"usd":1}\n{"usd":0.', '5,"tokens_in":3', "0}\n"):
@@ -169,33 +158,32 @@ def test_half_a_line_of_cost_is_read_when_it_is_whole(tmp_path: Path) -> None:
         assert len(spent) == 2
 
 
-class Ahead(SystemClock):
-    """The machine's clock, and how far ahead of it this one is."""
+class OffsetClock(SystemClock):
+    """The system clock plus an offset."""
 
     def __init__(self) -> None:
-        self.by = 0
+        self.offset_us = 0
 
     def now(self) -> int:
-        """The moment."""
-        return super().now() + self.by
+        return super().now() + self.offset_us
 
 
 # YT-06
-def test_a_running_step_is_stopped_when_its_deadline_comes(shop: Shop, tmp_path: Path) -> None:
-    clock = Ahead()
-    runner = ProcessRunner(shop.shop.bodies, tmp_path / "scratch", clock, [MODULE])
+def test_a_running_step_is_stopped_at_its_deadline(harness: WorkerHarness, tmp_path: Path) -> None:
+    clock = OffsetClock()
+    runner = ProcessRunner(harness.deps.bodies, tmp_path / "scratch", clock, [MODULE])
     with closing(runner):
-        ours = Shop(msgspec.structs.replace(shop.shop, runner=runner), shop.told)
+        with_clock = WorkerHarness(msgspec.structs.replace(harness.deps, runner=runner), harness.progress)
         ends = print_time(clock.now() + 3600 * SECOND_US)
         started = tmp_path / "started"
-        one = ours.put(
+        tuple_id = with_clock.put(
             step("agent.wait.long", started=str(started)),
             agent_terms={"deadline_iso": ends, "max_retries": 3},
         )
-        with at_work(ours.pool()):
-            until(started.exists)
-            clock.by = 3600 * SECOND_US
-            until(lambda: ours.space.get(one).state == "dead")
-    executed, last = ours.receipts(one)
+        with running_pools(with_clock.pool()):
+            wait_until(started.exists)
+            clock.offset_us = 3600 * SECOND_US
+            wait_until(lambda: with_clock.space.get(tuple_id).state == "dead")
+    executed, last = with_clock.receipts(tuple_id)
     assert (executed.exit, executed.error) == (143, "DEADLINE_PAST")
-    assert (last.error, ours.space.get(one).attempts) == ("DEADLINE_PAST", 1)
+    assert (last.error, with_clock.space.get(tuple_id).attempts) == ("DEADLINE_PAST", 1)

@@ -22,7 +22,7 @@ from engrambus.space.tuples import Completion, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
 from engrambus.testing.work import completion
 from tests.projects import Repository
-from tests.space.shop import MODULE, OWN
+from tests.space.worker_harness import MODULE, YOOLS
 
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
 STEPS = {"payload": [{"yool": LINT.name}]}
@@ -169,7 +169,7 @@ def build(repository: Repository, gateway: Gateway, tmp_path: Path) -> Iterator[
     }
     entries = [
         msgspec.structs.replace(yool.entry, authority=authorities[yool.entry.name])
-        for yool in OWN
+        for yool in YOOLS
         if yool.entry.name in authorities
     ]
     write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(entries))
@@ -199,7 +199,7 @@ def test_a_ci_build_runs_on_its_own_authority_and_not_on_a_persons(
     assert not space.get(ids[1]).tuple.authority["ci"], "an agent has its own authority even in a build"
     progress: list[Progress] = []
     dependencies = msgspec.structs.replace(
-        open_worker_dependencies(build_gateway, settings, modules=[MODULE]), registry=OWN
+        open_worker_dependencies(build_gateway, settings, modules=[MODULE]), registry=YOOLS
     )
     with closing(dependencies.runner):
         LaneWorkerPool(dependencies, read_pattern({"lane": "build"}), on_progress=progress.append).run(until_empty=True)

@@ -1,4 +1,4 @@
-"""Yools for the tests, as an operator would name them: `--import tests.space.yools`."""
+"""Yools for the tests, imported as an operator would: `--import tests.space.yools`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def think(calls: str, go: str, n: int = 0, fails: bool = False) -> None:
 
 @yool("agent.wait.long", lane="build", authority=EVERYONE, cached=False)
 async def wait_long(started: str) -> None:
-    """Wait for ever, having said so."""
+    """Create a file, then wait for ever."""
     Path(started).touch()
     await asyncio.sleep(3600)
 
@@ -61,11 +61,11 @@ def spend(usd: float, times: int) -> None:
 
 @yool("agent.spend.each", lane="build", authority=EVERYONE, cached=False)
 def spend_each(amounts: list[float], notes: str = "") -> None:
-    """Spend these amounts; if asked, note each before it is said and after."""
+    """Spend these amounts; with `notes`, note each before and after it is reported."""
     for usd in amounts:
         _note(notes, f"about {usd}")
         step_context.spend(usd=usd)
-        _note(notes, f"said {usd}")
+        _note(notes, f"reported {usd}")
 
 
 def _note(path: str, line: str) -> None:
@@ -85,7 +85,7 @@ def spend_again(mark: str) -> None:
 
 @yool("agent.spend.signal", lane="build", authority=EVERYONE, cached=False)
 def spend_and_signal(worker: str, number: int, mark: str) -> None:
-    """Spend; and the first time send the worker a signal before it could read that, and spend more later."""
+    """Spend; the first time send the worker a signal before it can read that, and spend more later."""
     step_context.spend(usd=0.05, tokens_in=7)
     if not Path(mark).exists():
         Path(mark).touch()
@@ -106,10 +106,10 @@ yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
 
 
 @yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)
-def count_slowly(path: str, more: str = "") -> int:
-    """Count the bytes of a file that somebody adds to meanwhile."""
+def count_slowly(path: str, addition: str = "") -> int:
+    """Count the bytes of a file after adding to it."""
     with open(path, "a") as file:
-        file.write(more)
+        file.write(addition)
     return Path(path).stat().st_size
 
 
@@ -121,14 +121,14 @@ def leave(text: str) -> None:
 
 @yool("agent.leave.link", lane="build", authority=EVERYONE)
 def leave_link() -> None:
-    """Leave a link that leads out."""
+    """Leave a link to a file outside."""
     (step_context.artifacts() / "passwd").symlink_to("/etc/passwd")
 
 
 @yool("agent.do.oddly", lane="build", authority=EVERYONE, cached=False)
-def do_oddly(how: str) -> None:
-    """What no step should do."""
-    match how:
+def do_oddly(action: str) -> None:
+    """Do something that no step should do."""
+    match action:
         case "name":
             (step_context.artifacts() / os.fsdecode(b"\xff")).touch()
         case "exit":
@@ -144,7 +144,7 @@ def do_oddly(how: str) -> None:
 
 @yool("agent.tell.tuple", lane="build", authority=EVERYONE, cached=False)
 def tell_tuple() -> str:
-    """Say which tuple this is a step of."""
+    """Return the tuple this step belongs to."""
     return step_context.tuple_id()
 
 
@@ -152,12 +152,12 @@ yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["print
 
 
 @yool("agent.give.back", lane="build", authority=EVERYONE, cached=False)
-def give_back(what: str) -> object:
-    """Give back what is not JSON."""
+def give_back(kind: str) -> object:
+    """Return a value that is not JSON."""
     circle: list[object] = []
     circle.append(circle)
     odd = {"path": Path("x"), "set": {1}, "key": {(1, 2): 3}, "circle": circle, "text": "\ud800"}
-    return [odd[what]]
+    return [odd[kind]]
 
 
 @yool("agent.fail.always", lane="build", authority=EVERYONE)
@@ -180,7 +180,7 @@ yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
 
 @yool("agent.tell.much", lane="build", effect="pure", authority=EVERYONE)
 def tell_much(count: int, says: str = "") -> list[int]:
-    """Many numbers, in one line."""
+    """Return many numbers, in one line."""
     print(says, end="")
     return list(range(count))
 
@@ -194,7 +194,7 @@ yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], aut
 
 @yool("agent.mess.up", lane="build", authority=EVERYONE, cached=False)
 def mess_up(folder: str) -> int:
-    """Change everything about this process that one can."""
+    """Change folder, environment, umask, import path and streams of this process."""
     os.chdir(folder)
     os.environ["LEAKED"] = "yes"
     del os.environ["PATH"]
@@ -206,7 +206,7 @@ def mess_up(folder: str) -> int:
 
 @yool("agent.tell.place", lane="build", effect="pure", env=["COLOUR"], authority=EVERYONE)
 def tell_place() -> list[object]:
-    """Say where this is, and in which process."""
+    """Return process id, folder, environment, umask and import path."""
     mask = os.umask(0)
     os.umask(mask)
     print("here")
@@ -215,10 +215,10 @@ def tell_place() -> list[object]:
 
 @yool("agent.go.deaf", lane="build", authority=EVERYONE, cached=False)
 def go_deaf() -> int:
-    """Close what this process is told steps by, and do not end with it."""
-    theirs = [fd for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{fd}") and _is_read_pipe(fd)]
-    for each in theirs:
-        os.close(each)
+    """Close the pipe on which this process receives steps, and keep running."""
+    pipes = [fd for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{fd}") and _is_read_pipe(fd)]
+    for descriptor in pipes:
+        os.close(descriptor)
     threading.Thread(target=time.sleep, args=(3600,)).start()
     return os.getpid()
 
