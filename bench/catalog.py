@@ -15,7 +15,8 @@ import immutables
 import pyrsistent
 
 from bench.measure import Row, at_least, microseconds, per_second
-from engrambus.space.catalog import Catalog, CatalogEntry, Trie
+from engrambus.space.catalog import Catalog, CatalogEntry
+from engrambus.space.catalog.trie import Trie
 
 SIZES = (1_000, 100_000, 1_000_000)
 LOOKUPS = 100_000

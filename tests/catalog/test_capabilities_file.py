@@ -9,16 +9,8 @@ from pathlib import Path
 import pytest
 
 from engrambus.errors import EngramBusError
-from engrambus.space.catalog import (
-    Catalog,
-    CatalogReader,
-    Contract,
-    Terms,
-    parse_catalog,
-    print_catalog,
-    read_catalog,
-    write_catalog,
-)
+from engrambus.space.catalog import Catalog, CatalogReader, Contract, Terms, parse_catalog, read_catalog, write_catalog
+from engrambus.space.catalog.capabilities_file import print_catalog
 from tests.catalog.test_names import make_entry
 
 CATALOG = Catalog(

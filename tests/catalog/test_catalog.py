@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError, YoolNotFound, YoolTwice
-from engrambus.space.catalog import Catalog, CatalogEntry, Terms, parse_catalog, print_catalog
+from engrambus.space.catalog import Catalog, CatalogEntry, Terms, parse_catalog
+from engrambus.space.catalog.capabilities_file import print_catalog
 from tests.catalog.test_names import make_entry
 
 NAMES = st.sampled_from(

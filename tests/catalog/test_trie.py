@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.space.catalog import Trie, slots, yool_hash
+from engrambus.space.catalog.trie import Trie, slots, yool_hash
 from engrambus.space.catalog.trie_nodes import HASH_BITS, TOP, Bucket, Child, Leaf, TrieNode
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "yool_hash.json").read_text())

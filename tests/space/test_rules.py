@@ -33,8 +33,8 @@ from engrambus.errors import (
 )
 from engrambus.evidence.receipts import Cost, new_receipt, receipt_id
 from engrambus.settings import Settings
-from engrambus.space.tuples import CheckedTuple, enqueue, read_limits, read_pattern, read_tuple, rules, tuple_id
-from engrambus.space.tuples.rules import moved_later
+from engrambus.space.tuples import enqueue, read_limits, read_pattern, rules, tuple_id
+from engrambus.space.tuples.rules import CheckedTuple, moved_later, read_tuple
 from engrambus.space.tuples.values import V1, V2
 from engrambus.space.work import input_hash
 from engrambus.testing.work import PERSON, RUN, WorkHarness, draft

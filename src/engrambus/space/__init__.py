@@ -1,1 +1,1 @@
-"""How work moves: the catalog of what can be done."""
+"""Work: the catalog of yools, the tuple space and the workers that run its tuples."""

@@ -1,36 +1,29 @@
 """The catalog: every yool by name, with its authorities, lane, terms and contract."""
 
-from engrambus.space.catalog.agents_file import AGENTS, AgentsContent, DeclaredYool, read_agents
+from engrambus.space.catalog.agents_file import AGENTS, AgentsContent, read_agents
 from engrambus.space.catalog.build import build_catalog, combine_entries, find_stacks
 from engrambus.space.catalog.capabilities_file import (
     CAPABILITIES,
     parse_catalog,
-    print_catalog,
     read_catalog,
     write_catalog,
 )
 from engrambus.space.catalog.catalog import Catalog, CatalogDiff
 from engrambus.space.catalog.entries import (
-    AUTHORITIES,
-    EFFECTS,
     TERMS,
-    Authority,
     CatalogEntry,
     Contract,
-    Effect,
     Terms,
     read_terms,
 )
 from engrambus.space.catalog.introspection import (
     INTROSPECTION,
     CatalogReader,
-    with_introspection,
     without_introspection,
 )
 from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_name
-from engrambus.space.catalog.names import ParsedName, parse_name, read_lane
+from engrambus.space.catalog.names import parse_name, read_lane
 from engrambus.space.catalog.registry import Registry, Yool, fill_argv
-from engrambus.space.catalog.trie import NodeSharing, Trie, slots, yool_hash
 
 REGISTRY = Registry(INTROSPECTION)
 """The yools registered by the code that this process has imported."""
@@ -39,27 +32,19 @@ yool = REGISTRY.yool
 
 __all__ = [
     "AGENTS",
-    "AUTHORITIES",
     "CAPABILITIES",
-    "EFFECTS",
     "INTROSPECTION",
     "REGISTRY",
     "TERMS",
     "AgentsContent",
-    "Authority",
     "Catalog",
     "CatalogDiff",
     "CatalogEntry",
     "CatalogReader",
     "Contract",
-    "DeclaredYool",
-    "Effect",
     "LintFlaw",
-    "NodeSharing",
-    "ParsedName",
     "Registry",
     "Terms",
-    "Trie",
     "Yool",
     "build_catalog",
     "combine_entries",
@@ -69,15 +54,11 @@ __all__ = [
     "lint_name",
     "parse_catalog",
     "parse_name",
-    "print_catalog",
     "read_agents",
     "read_catalog",
     "read_lane",
     "read_terms",
-    "slots",
-    "with_introspection",
     "without_introspection",
     "write_catalog",
     "yool",
-    "yool_hash",
 ]

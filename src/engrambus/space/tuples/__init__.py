@@ -8,7 +8,6 @@ from engrambus.space.tuples.access import (
     visible_tuple,
 )
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, estimate_price, lineage
-from engrambus.space.tuples.claims import check_held
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.dead_letters import dead_letter_reason
 from engrambus.space.tuples.enqueue import GC_LANE, GC_YOOL, INTERNAL_AUTHORITY, PutResult, gc_draft
@@ -30,7 +29,7 @@ from engrambus.space.tuples.facts import (
     TupleReleased,
     TupleTaken,
 )
-from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, TUPLE_YOOL, tuple_receipt
+from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.patterns import ABSENT, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
@@ -45,12 +44,9 @@ from engrambus.space.tuples.ports import (
     WorkView,
 )
 from engrambus.space.tuples.rules import (
-    MAX_TUPLE_BYTES,
-    CheckedTuple,
     check_lane,
     dependencies,
     read_limits,
-    read_tuple,
 )
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, step_states
@@ -67,37 +63,27 @@ from engrambus.space.tuples.transitions import (
 )
 from engrambus.space.tuples.values import (
     ENDED,
-    SCHEMAS,
     STATES,
     Claim,
     Fence,
     Price,
     SpaceSettings,
-    Step,
-    Tuple,
-    TupleLimits,
     TupleRecord,
-    decode_tuple,
     tuple_id,
 )
 
 __all__ = [
     "ABSENT",
-    "ACCEPT_YOOL",
     "ENDED",
     "GC_LANE",
     "GC_YOOL",
     "INTERNAL_AUTHORITY",
     "MAX_GENERATIONS",
-    "MAX_TUPLE_BYTES",
-    "SCHEMAS",
     "STAMPED_FIELDS",
     "STATES",
-    "TUPLE_YOOL",
     "AlarmRaised",
     "BodyDamaged",
     "BodyPurged",
-    "CheckedTuple",
     "Claim",
     "Completion",
     "CostHistory",
@@ -113,16 +99,13 @@ __all__ = [
     "PutResult",
     "RunTotals",
     "SpaceSettings",
-    "Step",
     "StepCost",
     "StepDone",
     "StepHit",
     "StepStarted",
     "StepState",
-    "Tuple",
     "TupleClaimed",
     "TupleDone",
-    "TupleLimits",
     "TuplePattern",
     "TuplePut",
     "TupleRecord",
@@ -139,11 +122,9 @@ __all__ = [
     "after_release",
     "authority_kind",
     "check_affordable",
-    "check_held",
     "check_lane",
     "check_stamp",
     "dead_letter_reason",
-    "decode_tuple",
     "dependencies",
     "estimate_price",
     "gc_draft",
@@ -156,7 +137,6 @@ __all__ = [
     "public_tuple",
     "read_limits",
     "read_pattern",
-    "read_tuple",
     "stamp_authority",
     "step_states",
     "tuple_id",
