@@ -31,8 +31,8 @@ def main() -> None:
     if "--show" in sys.argv and seed == TUNING:
         for sample in recall.missed:
             print("missed", sample.kind, sample.place, repr(sample.text[:200]))
-        for source, shown in alarms.shown.items():
-            for kind, text in shown:
+        for source, examples in alarms.examples.items():
+            for kind, text in examples:
                 print("alarm", source, kind, repr(text))
 
 

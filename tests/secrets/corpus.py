@@ -1,7 +1,7 @@
-"""The corpus the detector is measured on: secrets in their surroundings, and innocent texts that look like them.
+"""The corpus of the secret detector: secrets in context, and harmless texts that look like them.
 
-Written without the detector: it imports nothing of it. Everything is drawn from a seed; `TUNING` was looked at while
-the rules were written, `HELD_OUT` only measured.
+It imports nothing of the detector. Everything is generated from a seed; the results for `TUNING` were used to write the
+rules, `HELD_OUT` is only measured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Sample(NamedTuple):
-    """A text with one secret in it, and where it stands."""
+    """A text with one secret, and its position."""
 
     kind: str
     place: str
@@ -43,7 +43,7 @@ def _b64url(text: str) -> str:
 
 def _lines(text: str) -> str:
     wrapped = _b64(text)
-    return "\n".join(wrapped[at : at + 76] for at in range(0, len(wrapped), 76))
+    return "\n".join(wrapped[index : index + 76] for index in range(0, len(wrapped), 76))
 
 
 def _hex(text: str) -> str:
@@ -61,7 +61,7 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
     "hex-of-base64": lambda text: _hex(_b64(text)),
 }
 
-# `@` is where the secret goes. A secret of several lines goes into the first two only.
+# `@` is replaced by the secret. A secret of several lines is put into the first two only.
 PLACES = {
     "bare": "@",
     "prose": "The nightly job failed because @ was rotated last week; see the runbook.",
@@ -80,25 +80,25 @@ PLACES = {
     "unicode": "Ключ доступа — «@» — нельзя хранить здесь 🙂.",
     "xml": "<entry><value>@</value></entry>",
 }
-_WHOLE_LINES = ("bare", "env", "escaped", "markdown", "yaml")
+_LINE_PLACES = ("bare", "env", "escaped", "markdown", "yaml")
 
 
 def _put(kind: str, place: str, secret: str) -> Sample:
-    before, _, after = PLACES[place].partition("@")
-    text = f"{before}{secret}{after}".replace("\0", "@@")
+    head, _, tail = PLACES[place].partition("@")
+    text = f"{head}{secret}{tail}".replace("\0", "@@")
     start = text.index(secret)
     return Sample(kind, place, text, start, start + len(secret))
 
 
 def secrets(seed: int, rounds: int = 2) -> Iterator[Sample]:
-    """Each kind in each place, plain and wrapped, `rounds` times."""
+    """Yield each kind in each place, plain and encoded, `rounds` times."""
     for kind, make in (*FREE.items(), *NAMED.items()):
         rng = Random(f"{seed}/{kind}")
         for _ in range(rounds):
             for place in PLACES:
                 secret = make(rng)
                 if "\n" in secret or kind in NAMED or kind.endswith("header"):
-                    yield _put(kind, rng.choice(_WHOLE_LINES[:2] if "\n" in secret else _WHOLE_LINES), secret)
+                    yield _put(kind, rng.choice(_LINE_PLACES[:2] if "\n" in secret else _LINE_PLACES), secret)
                 elif not (place == "query" and "://" in secret):
                     yield _put(kind, place, secret)
             for wrapping, wrap in WRAPPINGS.items():
@@ -110,7 +110,7 @@ def secrets(seed: int, rounds: int = 2) -> Iterator[Sample]:
 
 
 def look_alikes(seed: int, rounds: int = 60) -> Iterator[tuple[str, str]]:
-    """Generated innocents, by name."""
+    """Yield generated harmless texts with their names."""
     rng = Random(f"{seed}/innocent")
     for name, make in _LOOK_ALIKES.items():
         yield name, "\n".join(make(rng) for _ in range(rounds))
@@ -257,8 +257,8 @@ _SUFFIXES = {
 }
 
 
-def real_texts(seed: int, most: int) -> Iterator[tuple[Path, str]]:
-    """Texts of this machine: this project, its lock files, installed packages. Half of them, chosen by name."""
+def real_texts(seed: int, max_chars: int) -> Iterator[tuple[Path, str]]:
+    """Yield half of the texts of this project and of installed packages, chosen by name."""
     roots = [ROOT / "requirements", ROOT / "docs", ROOT / "src", Path(sysconfig.get_path("purelib"))]
     listed = [path for root in roots for path in root.rglob("*") if path.suffix in _SUFFIXES and path.is_file()]
     listed += [path for path in roots[-1].glob("*.dist-info/**/LICENSE*") if path.is_file()]
@@ -269,5 +269,5 @@ def real_texts(seed: int, most: int) -> Iterator[tuple[Path, str]]:
         text = path.read_text("utf-8", "replace")[:400_000]
         total += len(text)
         yield path, text
-        if total > most:
+        if total > max_chars:
             return

@@ -1,6 +1,6 @@
-"""How secrets of each kind are made, from their vendors' published formats. Nothing here knows the detector.
+"""Generators of secrets of each kind, from the vendors' published formats; independent of the detector.
 
-No literal that looks like a secret stands in this file: prefixes are cut in two, everything else is drawn.
+This file has no literal that looks like a secret: prefixes are split in two, everything else is random.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Maker = Callable[[Random], str]
 
 
 def draw(rng: Random, alphabet: str, size: int) -> str:
-    """A string drawn from an alphabet."""
+    """Return a random string of characters from an alphabet."""
     return "".join(rng.choices(alphabet, k=size))
 
 
-def _made(*parts: str | tuple[str, int]) -> Maker:
-    """A maker: texts are kept, pairs of alphabet and size are drawn."""
+def _pattern(*parts: str | tuple[str, int]) -> Maker:
+    """Return a generator: texts are literal, pairs of alphabet and size are random."""
     return lambda rng: "".join(part if isinstance(part, str) else draw(rng, *part) for part in parts)
 
 
-def _one(*makers: Maker) -> Maker:
+def _any_of(*makers: Maker) -> Maker:
     return lambda rng: rng.choice(makers)(rng)
 
 
@@ -62,7 +62,7 @@ def _engrambus(rng: Random) -> str:
 def _pem(label: str, size: int, *head: str) -> Maker:
     def make(rng: Random) -> str:
         body = base64.b64encode(rng.randbytes(size)).decode()
-        lines = [body[at : at + 64] for at in range(0, len(body), 64)]
+        lines = [body[index : index + 64] for index in range(0, len(body), 64)]
         edge = "-" * 5
         return "\n".join((f"{edge}BEGIN {label}{edge}", *head, *lines, f"{edge}END {label}{edge}"))
 
@@ -126,89 +126,93 @@ def _assigned(*names: str) -> Callable[[Maker], Maker]:
 # Kinds whose value is known by itself, wherever it stands.
 FREE: dict[str, Maker] = {
     "engrambus": _engrambus,
-    "openai": _one(
-        _made("sk" + "-proj-", (URLSAFE, 74), "T3Blbk" + "FJ", (URLSAFE, 74)),
-        _made("sk" + "-", (ALNUM, 20), "T3Blbk" + "FJ", (ALNUM, 20)),
-        _made("sk" + "-svcacct-", (URLSAFE, 120)),
-        _made("sk" + "-admin-", (URLSAFE, 120)),
+    "openai": _any_of(
+        _pattern("sk" + "-proj-", (URLSAFE, 74), "T3Blbk" + "FJ", (URLSAFE, 74)),
+        _pattern("sk" + "-", (ALNUM, 20), "T3Blbk" + "FJ", (ALNUM, 20)),
+        _pattern("sk" + "-svcacct-", (URLSAFE, 120)),
+        _pattern("sk" + "-admin-", (URLSAFE, 120)),
     ),
-    "anthropic": _one(*(_made("sk" + f"-ant-{sort}-", (URLSAFE, 93), "AA") for sort in ("api03", "admin01", "oat01"))),
-    "openrouter": _made("sk" + "-or-v1-", (HEX, 64)),
-    "deepseek": _made("sk" + "-", (HEX, 32)),
-    "google-api": _made("AI" + "za", (URLSAFE, 35)),
-    "google-oauth": _one(_made("ya" + "29.a0", (URLSAFE, 180)), _made("GOC" + "SPX-", (URLSAFE, 28))),
-    "aws-access-key": _one(*(_made(head[:2] + head[2:], (BASE32, 16)) for head in ("AKIA", "ASIA"))),
-    "github": _one(*(_made("gh" + f"{sort}_", (ALNUM, 36)) for sort in "pousr")),
-    "github-fine-grained": _made("github" + "_pat_", (ALNUM, 22), "_", (ALNUM, 59)),
-    "gitlab": _one(*(_made("gl" + f"{sort}-", (URLSAFE, 20)) for sort in ("pat", "dt", "rt", "ft", "soat"))),
-    "gitlab-pipeline": _made("gl" + "ptt-", (HEX, 40)),
-    "slack": _one(
-        _made("xo" + "xb-", (string.digits, 12), "-", (string.digits, 13), "-", (ALNUM, 24)),
-        _made("xo" + "xp-", (string.digits, 12), "-", (string.digits, 12), "-", (string.digits, 13), "-", (HEX, 32)),
-        _made("xa" + "pp-1-A", (UPPER, 10), "-", (string.digits, 13), "-", (HEX, 64)),
+    "anthropic": _any_of(
+        *(_pattern("sk" + f"-ant-{sort}-", (URLSAFE, 93), "AA") for sort in ("api03", "admin01", "oat01"))
     ),
-    "slack-webhook": _made("https://hooks.slack.com/" + "services/T", (UPPER, 8), "/B", (UPPER, 10), "/", (ALNUM, 24)),
-    "stripe": _one(
-        *(_made(f"{head}_" + f"{mode}_", (ALNUM, 24)) for head in ("sk", "rk") for mode in ("live", "test"))
+    "openrouter": _pattern("sk" + "-or-v1-", (HEX, 64)),
+    "deepseek": _pattern("sk" + "-", (HEX, 32)),
+    "google-api": _pattern("AI" + "za", (URLSAFE, 35)),
+    "google-oauth": _any_of(_pattern("ya" + "29.a0", (URLSAFE, 180)), _pattern("GOC" + "SPX-", (URLSAFE, 28))),
+    "aws-access-key": _any_of(*(_pattern(head[:2] + head[2:], (BASE32, 16)) for head in ("AKIA", "ASIA"))),
+    "github": _any_of(*(_pattern("gh" + f"{sort}_", (ALNUM, 36)) for sort in "pousr")),
+    "github-fine-grained": _pattern("github" + "_pat_", (ALNUM, 22), "_", (ALNUM, 59)),
+    "gitlab": _any_of(*(_pattern("gl" + f"{sort}-", (URLSAFE, 20)) for sort in ("pat", "dt", "rt", "ft", "soat"))),
+    "gitlab-pipeline": _pattern("gl" + "ptt-", (HEX, 40)),
+    "slack": _any_of(
+        _pattern("xo" + "xb-", (string.digits, 12), "-", (string.digits, 13), "-", (ALNUM, 24)),
+        _pattern("xo" + "xp-", (string.digits, 12), "-", (string.digits, 12), "-", (string.digits, 13), "-", (HEX, 32)),
+        _pattern("xa" + "pp-1-A", (UPPER, 10), "-", (string.digits, 13), "-", (HEX, 64)),
     ),
-    "stripe-webhook": _made("wh" + "sec_", (ALNUM, 32)),
-    "twilio": _made("S" + "K", (HEX, 32)),
-    "sendgrid": _made("S" + "G.", (URLSAFE, 22), ".", (URLSAFE, 43)),
-    "mailgun": _made("ke" + "y-", (HEX, 32)),
-    "npm": _made("np" + "m_", (ALNUM, 36)),
-    "pypi": _made("py" + "pi-AgEIcHlwaS5vcmc", (URLSAFE, 140)),
-    "huggingface": _made("h" + "f_", (LETTERS, 34)),
-    "azure-client-secret": _made((ALNUM, 3), "8Q" + "~", (ALNUM + "_~.-", 34)),
+    "slack-webhook": _pattern(
+        "https://hooks.slack.com/" + "services/T", (UPPER, 8), "/B", (UPPER, 10), "/", (ALNUM, 24)
+    ),
+    "stripe": _any_of(
+        *(_pattern(f"{head}_" + f"{mode}_", (ALNUM, 24)) for head in ("sk", "rk") for mode in ("live", "test"))
+    ),
+    "stripe-webhook": _pattern("wh" + "sec_", (ALNUM, 32)),
+    "twilio": _pattern("S" + "K", (HEX, 32)),
+    "sendgrid": _pattern("S" + "G.", (URLSAFE, 22), ".", (URLSAFE, 43)),
+    "mailgun": _pattern("ke" + "y-", (HEX, 32)),
+    "npm": _pattern("np" + "m_", (ALNUM, 36)),
+    "pypi": _pattern("py" + "pi-AgEIcHlwaS5vcmc", (URLSAFE, 140)),
+    "huggingface": _pattern("h" + "f_", (LETTERS, 34)),
+    "azure-client-secret": _pattern((ALNUM, 3), "8Q" + "~", (ALNUM + "_~.-", 34)),
     "gcp-service-account": _service_account,
-    "digitalocean": _one(*(_made(f"do{sort}" + "_v1_", (HEX, 64)) for sort in "por")),
-    "cloudflare-origin": _made("v1" + ".0-", (HEX, 24), "-", (HEX, 146)),
-    "heroku": _made("HR" + "KU-AA", (URLSAFE, 58)),
-    "linear": _made("lin" + "_api_", (ALNUM, 40)),
-    "notion": _one(_made("nt" + "n_", (string.digits, 11), (ALNUM, 35)), _made("sec" + "ret_", (ALNUM, 43))),
-    "figma": _made("fig" + "d_", (URLSAFE, 40)),
-    "atlassian": _made("ATA" + "TT3xFfGF0", (URLSAFE, 180), "=", (UPPER, 8)),
-    "bitbucket": _made("AT" + "BB", (ALNUM, 32)),
-    "newrelic": _made("NR" + "AK-", (UPPER, 27)),
-    "newrelic-license": _made((HEX, 32), "FFFF" + "NRAL"),
-    "sentry-token": _made("sntr" + "yu_", (HEX, 64)),
+    "digitalocean": _any_of(*(_pattern(f"do{sort}" + "_v1_", (HEX, 64)) for sort in "por")),
+    "cloudflare-origin": _pattern("v1" + ".0-", (HEX, 24), "-", (HEX, 146)),
+    "heroku": _pattern("HR" + "KU-AA", (URLSAFE, 58)),
+    "linear": _pattern("lin" + "_api_", (ALNUM, 40)),
+    "notion": _any_of(_pattern("nt" + "n_", (string.digits, 11), (ALNUM, 35)), _pattern("sec" + "ret_", (ALNUM, 43))),
+    "figma": _pattern("fig" + "d_", (URLSAFE, 40)),
+    "atlassian": _pattern("ATA" + "TT3xFfGF0", (URLSAFE, 180), "=", (UPPER, 8)),
+    "bitbucket": _pattern("AT" + "BB", (ALNUM, 32)),
+    "newrelic": _pattern("NR" + "AK-", (UPPER, 27)),
+    "newrelic-license": _pattern((HEX, 32), "FFFF" + "NRAL"),
+    "sentry-token": _pattern("sntr" + "yu_", (HEX, 64)),
     "sentry-dsn": _sentry_dsn,
-    "telegram": _made((string.digits[1:], 10), ":A", "A", (URLSAFE, 33)),
-    "discord-bot": _made("M", (ALNUM, 23), ".", (URLSAFE, 6), ".", (URLSAFE, 38)),
-    "discord-webhook": _made("https://discord.com/api/" + "webhooks/", (string.digits[1:], 18), "/", (URLSAFE, 68)),
-    "shopify": _one(*(_made(f"shp{sort}" + "_", (HEX, 32)) for sort in ("at", "ca", "pa", "ss"))),
-    "square": _one(_made("sq0" + "atp-", (URLSAFE, 22)), _made("sq0" + "csp-", (URLSAFE, 43))),
-    "databricks": _made("da" + "pi", (HEX, 32)),
-    "vault": _one(_made("hv" + "s.", (URLSAFE, 94)), _made("hv" + "b.", (URLSAFE, 150))),
-    "terraform": _made((ALNUM, 14), ".atlas" + "v1.", (URLSAFE, 67)),
-    "doppler": _one(*(_made("dp." + f"{sort}.", (ALNUM, 43)) for sort in ("pt", "ct", "sa"))),
-    "age": _made("AGE-SECRET" + "-KEY-1", (BECH32, 58)),
-    "flyio": _one(_made("fo" + "1_", (URLSAFE, 43)), _made("fm" + "2_", (BASE64, 160))),
-    "vercel": _one(*(_made(f"vc{sort}" + "_", (ALNUM, 56)) for sort in "pikr")),
-    "supabase": _one(_made("sb" + "p_", (HEX, 40)), _made("sb" + "_secret_", (URLSAFE, 22), "_", (ALNUM, 8))),
-    "postman": _made("PM" + "AK-", (HEX, 24), "-", (HEX, 34)),
-    "airtable": _made("pa" + "t", (ALNUM, 14), ".", (HEX, 64)),
-    "dropbox": _made("s" + "l.B", (URLSAFE, 135)),
-    "dynatrace": _made("dt0" + "c01.", (UPPER, 24), ".", (UPPER, 64)),
-    "grafana": _made("gl" + "sa_", (ALNUM, 32), "_", (HEX, 8)),
-    "planetscale": _made("pscale" + "_tkn_", (URLSAFE, 43)),
-    "pulumi": _made("pu" + "l-", (HEX, 40)),
-    "rubygems": _made("ruby" + "gems_", (HEX, 48)),
-    "brevo": _made("xkey" + "sib-", (HEX, 64), "-", (ALNUM, 16)),
-    "nuget": _made("oy" + "2", (LOWER, 43)),
-    "perplexity": _made("pp" + "lx-", (ALNUM, 48)),
-    "groq": _made("gs" + "k_", (ALNUM, 52)),
-    "replicate": _made("r" + "8_", (ALNUM, 37)),
-    "xai": _made("xa" + "i-", (ALNUM, 80)),
-    "langsmith": _made("lsv2" + "_pt_", (HEX, 32), "_", (HEX, 10)),
-    "docker": _made("dckr" + "_pat_", (URLSAFE, 27)),
-    "buildkite": _made("bk" + "ua_", (HEX, 40)),
-    "tailscale": _made("ts" + "key-auth-", (ALNUM, 17), "-", (ALNUM, 32)),
-    "netlify": _made("nf" + "p_", (ALNUM, 36)),
-    "sonar": _made("sq" + "u_", (HEX, 40)),
-    "artifactory": _made("AK" + "Cp", (ALNUM, 69)),
-    "easypost": _made("EZ" + "AK", (ALNUM, 54)),
-    "shippo": _made("shippo" + "_live_", (HEX, 40)),
-    "mailchimp": _made((HEX, 32), "-u" + "s", (string.digits[1:], 2)),
+    "telegram": _pattern((string.digits[1:], 10), ":A", "A", (URLSAFE, 33)),
+    "discord-bot": _pattern("M", (ALNUM, 23), ".", (URLSAFE, 6), ".", (URLSAFE, 38)),
+    "discord-webhook": _pattern("https://discord.com/api/" + "webhooks/", (string.digits[1:], 18), "/", (URLSAFE, 68)),
+    "shopify": _any_of(*(_pattern(f"shp{sort}" + "_", (HEX, 32)) for sort in ("at", "ca", "pa", "ss"))),
+    "square": _any_of(_pattern("sq0" + "atp-", (URLSAFE, 22)), _pattern("sq0" + "csp-", (URLSAFE, 43))),
+    "databricks": _pattern("da" + "pi", (HEX, 32)),
+    "vault": _any_of(_pattern("hv" + "s.", (URLSAFE, 94)), _pattern("hv" + "b.", (URLSAFE, 150))),
+    "terraform": _pattern((ALNUM, 14), ".atlas" + "v1.", (URLSAFE, 67)),
+    "doppler": _any_of(*(_pattern("dp." + f"{sort}.", (ALNUM, 43)) for sort in ("pt", "ct", "sa"))),
+    "age": _pattern("AGE-SECRET" + "-KEY-1", (BECH32, 58)),
+    "flyio": _any_of(_pattern("fo" + "1_", (URLSAFE, 43)), _pattern("fm" + "2_", (BASE64, 160))),
+    "vercel": _any_of(*(_pattern(f"vc{sort}" + "_", (ALNUM, 56)) for sort in "pikr")),
+    "supabase": _any_of(_pattern("sb" + "p_", (HEX, 40)), _pattern("sb" + "_secret_", (URLSAFE, 22), "_", (ALNUM, 8))),
+    "postman": _pattern("PM" + "AK-", (HEX, 24), "-", (HEX, 34)),
+    "airtable": _pattern("pa" + "t", (ALNUM, 14), ".", (HEX, 64)),
+    "dropbox": _pattern("s" + "l.B", (URLSAFE, 135)),
+    "dynatrace": _pattern("dt0" + "c01.", (UPPER, 24), ".", (UPPER, 64)),
+    "grafana": _pattern("gl" + "sa_", (ALNUM, 32), "_", (HEX, 8)),
+    "planetscale": _pattern("pscale" + "_tkn_", (URLSAFE, 43)),
+    "pulumi": _pattern("pu" + "l-", (HEX, 40)),
+    "rubygems": _pattern("ruby" + "gems_", (HEX, 48)),
+    "brevo": _pattern("xkey" + "sib-", (HEX, 64), "-", (ALNUM, 16)),
+    "nuget": _pattern("oy" + "2", (LOWER, 43)),
+    "perplexity": _pattern("pp" + "lx-", (ALNUM, 48)),
+    "groq": _pattern("gs" + "k_", (ALNUM, 52)),
+    "replicate": _pattern("r" + "8_", (ALNUM, 37)),
+    "xai": _pattern("xa" + "i-", (ALNUM, 80)),
+    "langsmith": _pattern("lsv2" + "_pt_", (HEX, 32), "_", (HEX, 10)),
+    "docker": _pattern("dckr" + "_pat_", (URLSAFE, 27)),
+    "buildkite": _pattern("bk" + "ua_", (HEX, 40)),
+    "tailscale": _pattern("ts" + "key-auth-", (ALNUM, 17), "-", (ALNUM, 32)),
+    "netlify": _pattern("nf" + "p_", (ALNUM, 36)),
+    "sonar": _pattern("sq" + "u_", (HEX, 40)),
+    "artifactory": _pattern("AK" + "Cp", (ALNUM, 69)),
+    "easypost": _pattern("EZ" + "AK", (ALNUM, 54)),
+    "shippo": _pattern("shippo" + "_live_", (HEX, 40)),
+    "mailchimp": _pattern((HEX, 32), "-u" + "s", (string.digits[1:], 2)),
     "onepassword-reference": lambda rng: (
         "op" + f"://{rng.choice(['Private', 'Prod vault', 'Team'])}/db-{rng.randrange(99)}/password"
     ),
@@ -227,7 +231,7 @@ FREE: dict[str, Maker] = {
 # Kinds known only by the name they are given to.
 NAMED: dict[str, Maker] = {
     "aws-secret-key": _assigned("AWS_SECRET_ACCESS_KEY", "aws_secret_access_key", "secretAccessKey")(
-        _made((BASE64, 40))
+        _pattern((BASE64, 40))
     ),
     "azure-storage-key": lambda rng: (
         f"DefaultEndpointsProtocol=https;AccountName=acme;AccountKey={base64.b64encode(rng.randbytes(64)).decode()}"
@@ -236,20 +240,20 @@ NAMED: dict[str, Maker] = {
         "https://acme.blob.core.windows.net/c/f?sv=2022-11-02&se=2030-01-01&sr=c&sp=rl&sig="
         + base64.b64encode(rng.randbytes(32)).decode().replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
     ),
-    "cloudflare": _assigned("CLOUDFLARE_API_TOKEN", "CF_API_TOKEN")(_made((URLSAFE, 40))),
-    "datadog": _assigned("DD_API_KEY", "DATADOG_API_KEY", "dd-api-key")(_made((HEX, 32))),
-    "datadog-app": _assigned("DD_APP_KEY", "DD_APPLICATION_KEY")(_made((HEX, 40))),
-    "twilio-auth": _assigned("TWILIO_AUTH_TOKEN", "twilioAuthToken")(_made((HEX, 32))),
+    "cloudflare": _assigned("CLOUDFLARE_API_TOKEN", "CF_API_TOKEN")(_pattern((URLSAFE, 40))),
+    "datadog": _assigned("DD_API_KEY", "DATADOG_API_KEY", "dd-api-key")(_pattern((HEX, 32))),
+    "datadog-app": _assigned("DD_APP_KEY", "DD_APPLICATION_KEY")(_pattern((HEX, 40))),
+    "twilio-auth": _assigned("TWILIO_AUTH_TOKEN", "twilioAuthToken")(_pattern((HEX, 32))),
     "heroku-uuid": _assigned("HEROKU_API_KEY")(_uuid),
-    "okta": _assigned("OKTA_API_TOKEN", "okta_token")(_made("00", (URLSAFE, 40))),
-    "fastly": _assigned("FASTLY_API_TOKEN", "FASTLY_KEY_TOKEN")(_made((URLSAFE, 32))),
-    "vercel-legacy": _assigned("VERCEL_TOKEN")(_made((ALNUM, 24))),
-    "algolia": _assigned("ALGOLIA_ADMIN_KEY", "algoliaApiKey")(_made((HEX, 32))),
-    "mistral": _assigned("MISTRAL_API_KEY")(_made((ALNUM, 32))),
-    "cohere": _assigned("CO_API_KEY", "COHERE_API_KEY")(_made((ALNUM, 40))),
+    "okta": _assigned("OKTA_API_TOKEN", "okta_token")(_pattern("00", (URLSAFE, 40))),
+    "fastly": _assigned("FASTLY_API_TOKEN", "FASTLY_KEY_TOKEN")(_pattern((URLSAFE, 32))),
+    "vercel-legacy": _assigned("VERCEL_TOKEN")(_pattern((ALNUM, 24))),
+    "algolia": _assigned("ALGOLIA_ADMIN_KEY", "algoliaApiKey")(_pattern((HEX, 32))),
+    "mistral": _assigned("MISTRAL_API_KEY")(_pattern((ALNUM, 32))),
+    "cohere": _assigned("CO_API_KEY", "COHERE_API_KEY")(_pattern((ALNUM, 40))),
     "snyk": _assigned("SNYK_TOKEN")(_uuid),
-    "plaid": _assigned("PLAID_SECRET")(_made((HEX, 30))),
-    "client-secret": _assigned("client_secret", "OAUTH_CLIENT_SECRET", "clientSecret")(_made((URLSAFE, 32))),
+    "plaid": _assigned("PLAID_SECRET")(_pattern((HEX, 30))),
+    "client-secret": _assigned("client_secret", "OAUTH_CLIENT_SECRET", "clientSecret")(_pattern((URLSAFE, 32))),
     "django-secret-key": lambda rng: f"SECRET_KEY = '{draw(rng, LOWER + '!@#$%^&*(-_=+)', 50)}'",
     "password": _assigned("DB_PASSWORD", "password", "PGPASSWORD", "smtp_passwd", "adminPassword")(_password),
     "npmrc": lambda rng: f"//registry.npmjs.org/:_authToken={_uuid(rng)}",

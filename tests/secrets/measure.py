@@ -11,7 +11,7 @@ from tests.secrets.corpus import Sample, look_alikes, real_texts, secrets
 
 
 class Recall(NamedTuple):
-    """How many of the secrets were found, by kind and by place."""
+    """Numbers of searched and found secrets, by kind and by place."""
 
     tried: Counter[str]
     found: Counter[str]
@@ -25,11 +25,11 @@ class Recall(NamedTuple):
 
 
 class Alarms(NamedTuple):
-    """False positives by source, with the characters looked at."""
+    """False positives by source, and the searched characters."""
 
     chars: Counter[str]
     alarms: Counter[str]
-    shown: dict[str, list[tuple[str, str]]]
+    examples: dict[str, list[tuple[str, str]]]
 
     @property
     def per_100_kb(self) -> float:
@@ -37,12 +37,12 @@ class Alarms(NamedTuple):
 
 
 def measure_recall(seed: int, rounds: int) -> Recall:
-    """Every sample of the corpus: found if a finding overlaps the place of the secret."""
+    """Search every sample of the corpus; a secret counts as found if a span overlaps it."""
     recall = Recall(Counter(), Counter(), Counter(), Counter(), [])
     for sample in secrets(seed, rounds):
         recall.tried[sample.kind] += 1
         recall.places_tried[sample.place] += 1
-        if any(found.start < sample.end and sample.start < found.end for found in find_secrets(sample.text)):
+        if any(span.start < sample.end and sample.start < span.end for span in find_secrets(sample.text)):
             recall.found[sample.kind] += 1
             recall.places_found[sample.place] += 1
         else:
@@ -50,27 +50,27 @@ def measure_recall(seed: int, rounds: int) -> Recall:
     return recall
 
 
-def measure_alarms(seed: int, most: int) -> Alarms:
-    """Every innocent text, generated or found on this machine."""
-    counted = Alarms(Counter(), Counter(), defaultdict(list))
+def measure_alarms(seed: int, max_chars: int) -> Alarms:
+    """Search every text without secrets, generated or from this machine."""
+    result = Alarms(Counter(), Counter(), defaultdict(list))
     texts = [(f"generated {name}", text) for name, text in look_alikes(seed)]
-    texts += [(f"real {path.suffix or 'LICENSE'}", text) for path, text in real_texts(seed, most)]
+    texts += [(f"real {path.suffix or 'LICENSE'}", text) for path, text in real_texts(seed, max_chars)]
     for source, text in texts:
-        counted.chars[source] += len(text)
-        for found in find_secrets(text):
-            counted.alarms[source] += 1
-            counted.shown[source].append((found.kind, text[max(0, found.start - 30) : found.end][:160]))
-    return counted
+        result.chars[source] += len(text)
+        for secret in find_secrets(text):
+            result.alarms[source] += 1
+            result.examples[source].append((secret.kind, text[max(0, secret.start - 30) : secret.end][:160]))
+    return result
 
 
-def measure_speed(seed: int, most: int) -> float:
-    """Megabytes a second of processor time over real texts, the best of three."""
-    texts = [text for _, text in real_texts(seed, most)]
+def measure_speed(seed: int, max_chars: int) -> float:
+    """Return megabytes per second of processor time over real texts, the best of three."""
+    texts = [text for _, text in real_texts(seed, max_chars)]
     size = sum(len(text.encode()) for text in texts)
     best = float("inf")
     for _ in range(3):
-        begun = time.process_time()
+        started = time.process_time()
         for text in texts:
             find_secrets(text)
-        best = min(best, time.process_time() - begun)
+        best = min(best, time.process_time() - started)
     return size / best / 1e6

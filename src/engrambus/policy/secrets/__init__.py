@@ -1,4 +1,4 @@
-"""Secrets: found before anything reaches the journal, the index, a log or an event."""
+"""Secrets: found before a text reaches the journal, the index, a log or an event."""
 
 from engrambus.policy.secrets.check import check_no_secrets, redact
 from engrambus.policy.secrets.finder import Secret, find_secrets

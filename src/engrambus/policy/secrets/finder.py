@@ -1,13 +1,16 @@
-"""The scan: where the secrets of a text are.
+"""The scan of a text for secrets.
 
-The text becomes one byte a character. Everything a generator drew is a run of letters, digits, `_` and `-`; runs of
-sixteen or more are found by one translation and a substring search, which skips ordinary text at hundreds of megabytes
-a second. Only runs are searched for the anchors of the format table, judged for randomness and unwrapped. What can be
-shorter than a run (passwords, headers, PEM lines) is found through literals of its own.
+The text is encoded with one byte for each character. Everything that a generator produced is a run of letters, digits,
+`_` and `-`. Runs of sixteen or more are found by one translation and a substring search, which skips ordinary text at
+hundreds of megabytes a second. Only runs are searched for the anchors of the format table, checked for randomness and
+unwrapped from base64 or hex. Secrets that can be shorter than a run (passwords, headers, PEM lines) are found through
+literals.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -15,29 +18,49 @@ from hashlib import blake2b
 
 import msgspec
 
-from engrambus.policy.secrets.assigned import STARTS, assigned
+from engrambus.policy.secrets.assignments import STARTS, find_assignments
 from engrambus.policy.secrets.formats import formats
-from engrambus.policy.secrets.likeness import is_public, is_random, is_spoken, is_stand_in, is_words, likeness
-from engrambus.policy.secrets.structure import Found, headers, is_jwt, patterns, private_keys, suffixed, urls
-from engrambus.policy.secrets.wrapping import block, unwrap
+from engrambus.policy.secrets.structure import (
+    SecretSpan,
+    headers,
+    is_jwt,
+    private_keys,
+    structure_patterns,
+    suffixed,
+    urls,
+)
+from engrambus.policy.secrets.value_checks import (
+    is_placeholder,
+    is_public,
+    is_random,
+    is_readable,
+    is_words,
+    value_patterns,
+)
 
-_RUN = 16
-_OPAQUE = 24  # sixteen bytes in base64: nothing shorter is worth unwrapping or judging
-_WRAPPED_DEPTH = 2
+_RUN_CHARS = 16
+_MIN_OPAQUE_CHARS = 24  # sixteen bytes in base64: nothing shorter is worth unwrapping or checking
+_MAX_WRAPPING_DEPTH = 2
 _LINE_LENGTHS = frozenset((60, 64, 70, 72, 76))  # where encoders break base64
-_RANDOM_LEAST, _RANDOM_MOST = 32, 200
-_VAGUE = frozenset(("password", "assigned-secret", "high-entropy", "bearer-token"))
+_MIN_RANDOM_CHARS, _MAX_RANDOM_CHARS = 32, 200
+_GENERIC_KINDS = frozenset(("password", "assigned-secret", "high-entropy", "bearer-token"))
 _TOKEN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _DIGITS = b"0123456789"
 _RUNS = bytes(97 if c in _TOKEN else 32 for c in range(256))
-_EMPTY: set[tuple[bytes, int]] = set()
-"""Which spans, at which depth, were unwrapped and held nothing; by digest, for one may be a secret all the same."""
-_EMPTY_MOST = 4096
-_WIDE = bytes(97 if c in _TOKEN + b"+/" else 32 for c in range(256))
+_WIDE_RUNS = bytes(97 if c in _TOKEN + b"+/" else 32 for c in range(256))
+_NOT_WRAPPED: set[tuple[bytes, int]] = set()
+"""Digest and depth of spans that contain no wrapped secret (decision 14); a digest, because a span may be a secret."""
+_MAX_NOT_WRAPPED = 4096
+
+_MIN_HEX_BYTES = 16
+_CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\x1b") + b"\x7f"
+_HEX = b"0123456789abcdefABCDEF"
+_GAPS = rb"[^A-Za-z0-9+/=_-]+"
+_PARTS = rb"[A-Za-z0-9+]{16,}+={0,2}"
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """Where a secret stands in a text and what kind it is; never the secret itself."""
+    """The kind of a secret and its position in a text; never the secret itself."""
 
     kind: str
     start: int
@@ -45,29 +68,29 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """The secrets in a text, in order, none overlapping another."""
-    return [Secret(*found) for found in _scan(text.encode("ascii", "replace"), 0)]
+    """Return the secrets in a text, in order and without overlaps."""
+    return [Secret(*span) for span in _scan(text.encode("ascii", "replace"), 0)]
 
 
-def _scan(data: bytes, depth: int) -> list[Found]:
+def _scan(data: bytes, depth: int) -> list[SecretSpan]:
     if b"\\" in data:
-        # Escapes written out become the white space they stand for; the length stays the same.
+        # A written escape becomes the white space it stands for, with the same length.
         data = data.replace(b"\\n", b" \n").replace(b"\\r", b" \r").replace(b"\\t", b" \t")
     low = data.lower()
-    found: list[Found] = []
+    spans: list[SecretSpan] = []
     if _clue().search(low):
-        found += private_keys(data)
-        found += urls(data)
-        found += headers(data, low)
-        found += assigned(data, low)
-        found += suffixed(data)
-    found += _tokens(data, depth)
-    return _merge(found) if len(found) > 1 else found
+        spans += private_keys(data)
+        spans += urls(data)
+        spans += headers(data, low)
+        spans += find_assignments(data, low)
+        spans += suffixed(data)
+    spans += _run_secrets(data, depth)
+    return _merge(spans) if len(spans) > 1 else spans
 
 
 @cache
 def _clue() -> re.Pattern[bytes]:
-    """What stands in every secret that can be shorter than a run, in small letters: one look instead of two dozen."""
+    """Return a pattern for the literals, one of which is in every secret that can be shorter than a run."""
     literals = (
         *(b"private key", b"private-lines", b'"kty'),
         *(b"://", b"hooks.slack", b"/webhook", b"sig="),
@@ -78,23 +101,24 @@ def _clue() -> re.Pattern[bytes]:
     return re.compile(b"|".join(map(re.escape, literals)))
 
 
-def _merge(found: list[Found]) -> list[Found]:
-    """Overlapping findings as one, under the most telling kind."""
-    merged: list[Found] = []
-    for kind, start, end in sorted(found, key=lambda each: (each[1], -each[2], each[0])):
+def _merge(spans: list[SecretSpan]) -> list[SecretSpan]:
+    """Join overlapping spans under the most specific kind."""
+    merged: list[SecretSpan] = []
+    for kind, start, end in sorted(spans, key=lambda span: (span[1], -span[2], span[0])):
         if merged and start < merged[-1][2]:
-            before, first, last = merged[-1]
-            merged[-1] = (kind if before in _VAGUE and kind not in _VAGUE else before, first, max(last, end))
+            previous, first, last = merged[-1]
+            specific = kind if previous in _GENERIC_KINDS and kind not in _GENERIC_KINDS else previous
+            merged[-1] = (specific, first, max(last, end))
         else:
             merged.append((kind, start, end))
     return merged
 
 
-def _tokens(data: bytes, depth: int) -> Iterator[Found]:
-    """Findings in the runs: known formats, JWTs, wrapped secrets, strings that were drawn at random."""
+def _run_secrets(data: bytes, depth: int) -> Iterator[SecretSpan]:
+    """Find secrets in the runs: known formats, JWTs, wrapped secrets, random strings."""
     runs = data.translate(_RUNS)
-    wide = b""
-    needle, space, end, seen = b"a" * _RUN, b" ", 0, 0
+    wide_runs = b""
+    needle, space, end, checked_until = b"a" * _RUN_CHARS, b" ", 0, 0
     search = None
     while (start := runs.find(needle, end)) >= 0:
         end = runs.find(space, start)
@@ -102,137 +126,218 @@ def _tokens(data: bytes, depth: int) -> Iterator[Found]:
             end = len(data)
         run = data[start:end]
         if run.islower() and run.translate(None, _DIGITS) == run:
-            continue  # an identifier; nothing drawn at random goes sixteen characters without a digit or a capital
-        before = data[start - 1] if start else 32
-        if before in b"./:~|+" and (dotted := _dotted(data, start, end)) is not None:
-            yield dotted
-            end = max(end, dotted[2])
+            continue  # an identifier: no generator makes sixteen characters without a digit or a capital
+        previous_byte = data[start - 1] if start else 32
+        if previous_byte in b"./:~|+" and (span := _format_before_run(data, start, end)) is not None:
+            yield span
+            end = max(end, span[2])
             continue
-        search = search or formats().anchors.search  # built for the first text that could hold one
+        search = search or formats().anchors.search  # built for the first text that needs it
         if search(data, start, end) or data[end : end + 1] == b".":
-            known = list(_known(data, start, end, runs))
+            known = list(_formats_in_run(data, start, end, runs))
             if known:
                 yield from known
                 end = max(end, known[-1][2])
                 continue
         if run.islower() and run.translate(None, b"0123456789abcdef"):
             continue
-        if start < seen:
+        if start < checked_until:
             continue
-        wide = wide or data.translate(_WIDE)
-        first = wide.rfind(space, 0, start) + 1 if before in b"+/" else start
-        last = wide.find(space, start)
-        seen = last = last if last >= 0 else len(data)
-        if last - first < _OPAQUE:
+        wide_runs = wide_runs or data.translate(_WIDE_RUNS)
+        first = wide_runs.rfind(space, 0, start) + 1 if previous_byte in b"+/" else start
+        last = wide_runs.find(space, start)
+        checked_until = last = last if last >= 0 else len(data)
+        if last - first < _MIN_OPAQUE_CHARS:
             continue
-        found, seen = _opaque(data, first, last, depth)
-        if found:
-            yield found
-            end = max(end, found[2])
+        opaque, checked_until = _check_opaque(data, first, last, depth)
+        if opaque:
+            yield opaque
+            end = max(end, opaque[2])
 
 
 @cache
-def _shapes() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
-    known = patterns()
-    return (("discord-token", known.discord), ("jwt", known.jwt))
+def _dotted_formats() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
+    patterns = structure_patterns()
+    return (("discord-token", patterns.discord), ("jwt", patterns.jwt))
 
 
-def _dotted(data: bytes, start: int, end: int) -> Found | None:
-    """A format whose anchor ends before the run: `SG.…`, `hvs.…`, `hooks.slack.com/services/…`, a bot's number."""
-    if data[start - 1] == 58 and (match := patterns().telegram.match(data, _digits_before(data, start - 1))):
-        return "telegram-token", match.start(), match.end()
+def _format_before_run(data: bytes, start: int, end: int) -> SecretSpan | None:
+    """Return a format whose anchor ends before the run: `SG.…`, `hvs.…`, `hooks.slack.com/services/…`, a bot token."""
+    if data[start - 1] == ord(":"):
+        bot = structure_patterns().telegram.match(data, _start_of_digits(data, start - 1))
+        if bot:
+            return "telegram-token", bot.start(), bot.end()
     for anchor in formats().anchors.finditer(data, max(0, start - 30), end):
-        found = _format_at(data, anchor.start(), anchor[0])
-        if found and found[2] > start:
-            return found
+        span = _format_at(data, anchor.start(), anchor[0])
+        if span and span[2] > start:
+            return span
     return None
 
 
-def _digits_before(data: bytes, at: int) -> int:
-    head = data[max(0, at - 13) : at]
-    return at - len(head) + len(head.rstrip(b"0123456789"))
+def _start_of_digits(data: bytes, end: int) -> int:
+    head = data[max(0, end - 13) : end]
+    return end - len(head) + len(head.rstrip(_DIGITS))
 
 
-def _known(data: bytes, start: int, end: int, runs: bytes) -> Iterator[Found]:
-    """The formats that stand in a run."""
-    for kind, shape in _shapes():
-        match = shape.match(data, start)
-        if match and (kind != "jwt" or is_jwt(match[0])) and not is_stand_in(match[0][-20:]):
+def _formats_in_run(data: bytes, start: int, end: int, runs: bytes) -> Iterator[SecretSpan]:
+    for kind, pattern in _dotted_formats():
+        match = pattern.match(data, start)
+        if match and (kind != "jwt" or is_jwt(match[0])) and not is_placeholder(match[0][-20:]):
             yield kind, match.start(), match.end()
             return
-    at, search = start, formats().anchors.search
-    while anchor := search(data, at, end):
-        found = _format_at(data, anchor.start(), anchor[0])
-        if found:
-            stop = runs.find(b" ", found[2] - 1)
-            at = max(found[2], stop if stop >= 0 else len(data))
-            yield found[0], found[1], at
-            end = max(end, at)
+    index, search = start, formats().anchors.search
+    while anchor := search(data, index, end):
+        span = _format_at(data, anchor.start(), anchor[0])
+        if span:
+            stop = runs.find(b" ", span[2] - 1)
+            index = max(span[2], stop if stop >= 0 else len(data))
+            yield span[0], span[1], index
+            end = max(end, index)
         else:
-            at = anchor.start() + 1
+            index = anchor.start() + 1
 
 
-def _format_at(data: bytes, at: int, anchor: bytes) -> Found | None:
-    for shape in formats().by_anchor[anchor]:
-        match = shape.match(data, at)
+def _format_at(data: bytes, index: int, anchor: bytes) -> SecretSpan | None:
+    for key_format in formats().by_anchor[anchor]:
+        match = key_format.match(data, index)
         if match and not _is_written(match[0][len(anchor) :]):
-            start = max(0, at - 14) if anchor == b".atlasv1." else at
-            return shape.kind, start, match.end()
+            start = max(0, index - 14) if anchor == b".atlasv1." else index
+            return key_format.kind, start, match.end()
     return None
 
 
 def _is_written(body: bytes) -> bool:
-    """Whether a person wrote what follows an anchor: a stand-in, or words with hyphens and underscores between them."""
-    return is_stand_in(body) or (is_words(body) and (b"-" in body or b"_" in body))
+    """True if a person wrote the text after an anchor: a placeholder, or words joined by hyphens or underscores."""
+    return is_placeholder(body) or (is_words(body) and (b"-" in body or b"_" in body))
+
+
+def _check_opaque(data: bytes, first: int, last: int, depth: int) -> tuple[SecretSpan | None, int]:
+    """Check a run without a known format for a wrapped secret or a random string; return also where it ends."""
+    last += 2 if data[last : last + 2] == b"==" else 1 if data[last : last + 1] == b"=" else 0
+    span = data[first:last]
+    if depth < _MAX_WRAPPING_DEPTH and (kind := _wrapped_secret(span, depth)):
+        return (kind, first, last), last
+    if len(span) >= 40 and data[last : last + 1] in (b"\n", b"\r", b" "):
+        lines = _base64_lines().match(data, first)
+        if lines and lines.end() > last:
+            if depth < _MAX_WRAPPING_DEPTH and (kind := _wrapped_secret(lines[0], depth)):
+                return (kind, first, lines.end()), lines.end()
+            if lines["full"] or len(span) in _LINE_LENGTHS:
+                return None, lines.end()  # a body of data, not a single value
+    return _random_string(data, first, last), last
 
 
 @cache
-def _public_before() -> re.Pattern[bytes]:
-    """What says that the string after it is a digest, a public key, a picture or an id."""
+def _public_prefix() -> re.Pattern[bytes]:
+    """Return a pattern for words before a string that make it a digest, a public key, an image or an id."""
     return re.compile(
         rb"sha-?(?:1|224|256|384|512)|integrity|base64,|digest|md5|hash|checksum|etag|ssh-(?:rsa|dss|ed25519)|ecdsa-sha2"
         rb"|signature|certificate|fingerprint|nonce|\bid\b|_id\b|\bh1:|blake|crc|cursor|icon|image|font|woff|mappings"
     )
 
 
-def _opaque(data: bytes, first: int, last: int, depth: int) -> tuple[Found | None, int]:
-    """What a run no format knows holds: something wrapped, or a string drawn at random. And how far it reaches."""
-    last += 2 if data[last : last + 2] == b"==" else 1 if data[last : last + 1] == b"=" else 0
+def _random_string(data: bytes, first: int, last: int) -> SecretSpan | None:
     span = data[first:last]
-    if depth < _WRAPPED_DEPTH and (kind := _inside(span, depth)):
-        return (kind, first, last), last
-    if len(span) >= 40 and data[last : last + 1] in (b"\n", b"\r", b" "):
-        lines = block().match(data, first)
-        if lines and lines.end() > last:
-            if depth < _WRAPPED_DEPTH and (kind := _inside(lines[0], depth)):
-                return (kind, first, lines.end()), lines.end()
-            if lines["full"] or len(span) in _LINE_LENGTHS:
-                return None, lines.end()  # a body of data, not one value
-    return _random(data, first, last), last
-
-
-def _inside(span: bytes, depth: int) -> str | None:
-    """The kind of the first secret that is wrapped in a span; the same shas and names come again and again."""
-    known = blake2b(span, digest_size=16).digest(), depth
-    if known in _EMPTY:
+    if not _MIN_RANDOM_CHARS <= len(span) <= _MAX_RANDOM_CHARS or not is_random(span) or is_public(span):
         return None
-    for plain in unwrap(span):
-        if found := _scan(plain, depth + 1):
-            return found[0][0]
-    if len(_EMPTY) >= _EMPTY_MOST:
-        _EMPTY.clear()
-    _EMPTY.add(known)
+    prefix = data[max(0, first - 40) : first].rpartition(b"\n")[2].lower()
+    if _public_prefix().search(prefix) or data[first - 1 : first] in (b"/", b".", b"#", b"@"):
+        return None
+    if len(max(value_patterns().pieces.findall(span), key=len)) < 10 or is_readable(span):
+        return None
+    return "high-entropy", first, last
+
+
+def _wrapped_secret(span: bytes, depth: int) -> str | None:
+    """Return the kind of the first secret that is encoded in a span."""
+    key = blake2b(span, digest_size=16).digest(), depth
+    if key in _NOT_WRAPPED:
+        return None
+    for plain in _unwrap(span):
+        if spans := _scan(plain, depth + 1):
+            return spans[0][0]
+    if len(_NOT_WRAPPED) >= _MAX_NOT_WRAPPED:
+        _NOT_WRAPPED.clear()
+    _NOT_WRAPPED.add(key)
     return None
 
 
-def _random(data: bytes, first: int, last: int) -> Found | None:
-    """A string drawn at random, if nothing before it says that it is a digest, a picture or an address."""
-    span = data[first:last]
-    if not _RANDOM_LEAST <= len(span) <= _RANDOM_MOST or not is_random(span) or is_public(span):
+@cache
+def _base64_lines() -> re.Pattern[bytes]:
+    line = rb" ?\r? ?\n[ \t>#*\"']{0,40}+[A-Za-z0-9+/_-]"
+    return re.compile(
+        rb"[A-Za-z0-9+/_-]{40,}+(?P<full>"
+        + line
+        + rb"{40,}+){0,4000}+(?:"
+        + line
+        + rb"{2,}+={0,2}(?=[ \t\r]*+(?:[\n\"'`<-]|\Z)))?"
+    )
+
+
+def _unwrap(span: bytes) -> Iterator[bytes]:
+    """Yield each text that the span may encode: all of it, or else its parts between slashes, `_` and `-`."""
+    joined = re.sub(_GAPS, b"", span) if b"\n" in span else span
+    is_wrapped = False
+    for plain in _decode(joined):
+        is_wrapped = True
+        yield plain
+    if not is_wrapped and (b"/" in joined or b"-" in joined or b"_" in joined):
+        for part in re.findall(_PARTS, joined):
+            yield from _decode(part)
+
+
+def _decode(wrapped: bytes) -> Iterator[bytes]:
+    body = wrapped[2:] if wrapped[:2] in (b"0x", b"0X") else wrapped
+    if len(body) >= 2 * _MIN_HEX_BYTES and not body.translate(None, _HEX):
+        plain = _as_text(binascii.unhexlify(body[: len(body) & ~1]))
+        if plain is not None:
+            yield plain
+            return
+    if wrapped.islower() or wrapped.isupper():
+        return  # base64 of a text of this length always mixes upper and lower case
+    base64_text = wrapped.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    if len(base64_text) % 4 == 1:
+        base64_text = base64_text[:-1]
+    try:
+        raw = base64.b64decode(base64_text + b"=" * (-len(base64_text) % 4))
+    except (binascii.Error, ValueError):
+        return
+    if _is_private_der(raw):
+        yield b"-----BEGIN PRIVATE KEY-----\n" + base64_text[:64]
+        return
+    plain = _as_text(raw)
+    if plain is not None:
+        yield plain
+
+
+def _as_text(raw: bytes) -> bytes | None:
+    """Return the bytes with one byte for each character if they are a text, else None."""
+    if len(raw) < 6:
         return None
-    before = data[max(0, first - 40) : first].rpartition(b"\n")[2].lower()
-    if _public_before().search(before) or data[first - 1 : first] in (b"/", b".", b"#", b"@"):
+    if len(raw) >= 16 and raw[1::2].count(0) * 10 >= len(raw[1::2]) * 8:
+        raw = raw[::2]  # UTF-16, as PowerShell encodes its commands
+    if raw.translate(None, _CONTROL) != raw:
         return None
-    if len(max(likeness().pieces.findall(span), key=len)) < 10 or is_spoken(span):
-        return None
-    return "high-entropy", first, last
+    if raw.isascii():
+        return raw
+    try:
+        return raw.decode("utf-8").encode("ascii", "replace")
+    except UnicodeDecodeError as error:
+        if error.start < len(raw) - 3 or error.start < 6:
+            return None
+        return raw[: error.start].decode("utf-8").encode("ascii", "replace")
+
+
+def _is_private_der(raw: bytes) -> bool:
+    """True if these bytes begin like a private key: a sequence whose first member is a small version number."""
+    # Certificates, requests and public keys begin with an inner sequence instead.
+    if raw[:14] == b"openssh-key-v1":
+        return True
+    if len(raw) < 32 or raw[0] != 0x30:
+        return False
+    inner = raw[2 + (raw[1] & 0x7F) if raw[1] & 0x80 else 2 :]
+    return (
+        inner[:3] in (b"\x02\x01\x00", b"\x02\x01\x01")
+        and inner[3:4] in (b"\x02", b"\x04", b"\x30")
+        and len(inner) >= 28
+    )

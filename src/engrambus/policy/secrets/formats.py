@@ -1,14 +1,14 @@
-"""The published shapes of vendors' keys, one line each.
+"""The published formats of vendors' keys, one line each.
 
-A line names the kind, the literal anchors a key starts with, and what follows them, in a small notation:
+A line has the kind, the literal anchors that a key starts with, and the rest of the key in a small notation:
 
     A letters and digits    W the same with _ and -      U upper case and digits   L lower case and digits
     H lower-case hex        X hex of either case         D digits                  B base64, + and / included
     V letters, digits and . _ - =                        C the bech32 alphabet in upper case
 
-`A36` is exactly 36 and then no further letter or digit, `A20-40` from 20 to 40, `A20+` 20 or more. Anything in quotes
-is itself. A leading `^` says that no letter or digit may stand before the anchor:
-needed where the anchor is short enough to turn up inside other words or inside base64.
+`A36` is exactly 36 characters and then no further letter or digit, `A20-40` from 20 to 40, `A20+` 20 or more. Text in
+quotes is literal. A leading `^` means that no letter or digit may precede the anchor; that is needed for anchors that
+are short enough to appear inside other words or inside base64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-_LONGEST = 512
+_MAX_CHARS = 512
 
 _SETS = {
     "A": "[A-Za-z0-9]",
@@ -169,14 +169,14 @@ llama-key               ^ LLM|                                          D10-20 '
 
 
 class Format(NamedTuple):
-    """One vendor's shape, to be matched where one of its anchors stands."""
+    """The format of one kind of key, to be matched at one of its anchors."""
 
     kind: str
     source: bytes
 
-    def match(self, data: bytes, at: int) -> re.Match[bytes] | None:
-        """The shape, if it stands here; its pattern is compiled when it is first needed."""
-        return _compiled(self.source).match(data, at)
+    def match(self, data: bytes, index: int) -> re.Match[bytes] | None:
+        """Match the format at an index; its pattern is compiled on first use."""
+        return _compiled(self.source).match(data, index)
 
 
 @cache
@@ -185,7 +185,7 @@ def _compiled(source: bytes) -> re.Pattern[bytes]:
 
 
 class Formats(NamedTuple):
-    """Every shape: one scan for the anchors, then the shapes an anchor may begin."""
+    """All formats: one pattern for the anchors, and the formats that each anchor may begin."""
 
     anchors: re.Pattern[bytes]
     by_anchor: dict[bytes, tuple[Format, ...]]
@@ -194,21 +194,21 @@ class Formats(NamedTuple):
 
 @cache
 def formats() -> Formats:
-    """The table, read on first use."""
+    """Return the parsed table."""
     listed: dict[bytes, list[Format]] = {}
     for line in _TABLE.strip().splitlines():
-        kind, anchors, rest = _read(line)
+        kind, anchors, items = _read(line)
         bounded = "^" in anchors
         for anchor in anchors:
             if anchor != "^":
-                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, rest, bounded)))
-    # A longer anchor is found first; the shapes of the anchors it starts with are tried after its own.
+                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, items, bounded)))
+    # The longest anchor is found first; the formats of shorter anchors that it starts with are tried after its own.
     by_anchor = {
         anchor: tuple(
             shape
-            for other in sorted(listed, key=len, reverse=True)
-            if anchor.startswith(other)
-            for shape in listed[other]
+            for prefix in sorted(listed, key=len, reverse=True)
+            if anchor.startswith(prefix)
+            for shape in listed[prefix]
         )
         for anchor in listed
     }
@@ -218,7 +218,7 @@ def formats() -> Formats:
 
 def _read(line: str) -> tuple[str, list[str], list[str]]:
     words = line.split()
-    first = next(at for at, word in enumerate(words) if at and _item(word))
+    first = next(index for index, word in enumerate(words) if index and _item(word))
     return words[0], words[1:first], words[first:]
 
 
@@ -229,33 +229,33 @@ def _item(word: str) -> re.Match[str] | None:
     return re.fullmatch(_ITEM, word)
 
 
-def _source(anchor: str, rest: list[str], bounded: bool) -> bytes:
+def _source(anchor: str, items: list[str], bounded: bool) -> bytes:
     parts = ["(?<![A-Za-z0-9])" if bounded else "", re.escape(anchor)]
-    for at, word in enumerate(rest):
+    for index, word in enumerate(items):
         item = _item(word)
         if item is None:
-            raise ValueError(f"The format table does not know {word!r}.")
+            raise ValueError(f"{word!r} is not an item of the format table.")
         letters, least, open_ended, most, literal = item.groups()
-        last = at == len(rest) - 1
+        last = index == len(items) - 1
         if literal:
             parts.append(re.escape(literal))
         elif open_ended or most:
-            # Possessive at the end; before a literal the engine may step back, at most the stated number of times.
-            parts.append(f"{_SETS[letters]}{{{least},{most or _LONGEST}}}{'+' if last else ''}")
+            # Possessive at the end; before a literal the engine may backtrack, at most the given number of characters.
+            parts.append(f"{_SETS[letters]}{{{least},{most or _MAX_CHARS}}}{'+' if last else ''}")
         else:
             parts.append(f"{_SETS[letters]}{{{least}}}{'(?![A-Za-z0-9])' if last else ''}")
     return "".join(parts).encode()
 
 
 def _trie(words: list[str]) -> str:
-    """One pattern for many literals that looks at each first letter once; the longest literal wins."""
+    """Return one pattern for many literals that checks each first letter once; the longest literal wins."""
     if words == [""]:
         return ""
     groups: dict[str, list[str]] = {}
     for word in words:
         if word:
             groups.setdefault(word[0], []).append(word[1:])
-    branches = [re.escape(first) + _trie(rest) for first, rest in groups.items()]
+    branches = [re.escape(first) + _trie(suffixes) for first, suffixes in groups.items()]
     if "" in words:
         branches.append("")
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"

@@ -1,7 +1,7 @@
-"""Secrets with a structure of their own: private keys, passwords in URLs, JWTs, headers, references to a vault.
+"""Secrets with a recognisable structure: private keys, passwords in URLs, JWTs, headers, references to a vault.
 
-Each function takes the bytes of a text and yields what it found. Every pattern is anchored on a literal that is looked
-for first, and bounded, so that no input makes it look at a character more than a fixed number of times.
+Each function takes the bytes of a text and yields spans. Every pattern is bounded and is tried only where a literal was
+found first, so that no input makes it visit a character more than a fixed number of times.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from engrambus.policy.secrets.likeness import is_password, is_spoken, is_stand_in, likeness
+from engrambus.policy.secrets.value_checks import is_password, is_placeholder, is_readable, value_patterns
 
-Found = tuple[str, int, int]
+SecretSpan = tuple[str, int, int]
+"""Kind, start and end of a secret."""
 
 
-class Patterns:
-    """The compiled patterns; one instance, made on first use."""
+class StructurePatterns:
+    """The compiled patterns; one instance, created on first use."""
 
     def __init__(self) -> None:
         gap = rb"(?:[\s>|#*\"'+,;\\])"
@@ -60,112 +61,114 @@ class Patterns:
 
 
 @cache
-def patterns() -> Patterns:
-    """The compiled patterns."""
-    return Patterns()
+def structure_patterns() -> StructurePatterns:
+    """Return the compiled patterns."""
+    return StructurePatterns()
 
 
-def private_keys(data: bytes) -> Iterator[Found]:
-    """PEM, OpenPGP and OpenSSH private keys from their first line, whole or cut short; PuTTY's; a JWK's secret part."""
-    known, at = patterns(), 0
-    while (at := data.find(b"PRIVATE KEY", at)) >= 0:
-        first = known.private_key.search(data, max(0, at - 60), at + 30)
-        at += 11
-        if first and (begun := known.key_start.match(data, first.end())):
-            body = known.key_body.match(data, begun.end())
-            at = body.end() if body else begun.end()
-            yield "private-key", first.start(), at
+def private_keys(data: bytes) -> Iterator[SecretSpan]:
+    """Find private keys: PEM, OpenPGP and OpenSSH, also cut short; PuTTY's; the secret part of a JWK."""
+    patterns, index = structure_patterns(), 0
+    while (index := data.find(b"PRIVATE KEY", index)) >= 0:
+        first = patterns.private_key.search(data, max(0, index - 60), index + 30)
+        index += 11
+        if first and (key_start := patterns.key_start.match(data, first.end())):
+            body = patterns.key_body.match(data, key_start.end())
+            index = body.end() if body else key_start.end()
+            yield "private-key", first.start(), index
     if b"Private-Lines: " in data:
-        yield from (("private-key", found.start(), found.end()) for found in known.putty.finditer(data))
+        yield from (("private-key", match.start(), match.end()) for match in patterns.putty.finditer(data))
     if b'"kty' in data:
-        yield from (("private-key", found.start(1), found.end(1)) for found in known.jwk.finditer(data))
+        yield from (("private-key", match.start(1), match.end(1)) for match in patterns.jwk.finditer(data))
 
 
-def urls(data: bytes) -> Iterator[Found]:
-    """Passwords between `://user:` and `@`, references into 1Password, signed links to Azure storage."""
-    known, at = patterns(), 0
-    while (at := data.find(b"://", at)) >= 0:
-        if data[max(0, at - 2) : at] == b"op":
-            reference = known.vault_reference.match(data, at - 2)
-            if reference and not is_stand_in(reference[0][5:]):
+def urls(data: bytes) -> Iterator[SecretSpan]:
+    """Find passwords between `://user:` and `@`, references into 1Password, webhooks, signed links to Azure storage."""
+    patterns, index = structure_patterns(), 0
+    while (index := data.find(b"://", index)) >= 0:
+        if data[max(0, index - 2) : index] == b"op":
+            reference = patterns.vault_reference.match(data, index - 2)
+            if reference and not is_placeholder(reference[0][5:]):
                 yield "op-reference", reference.start(), reference.end()
-                at = reference.end() - 3
-        elif (match := known.user_password.match(data, at)) and _is_url_password(data, match):
+                index = reference.end() - 3
+        elif (match := patterns.user_password.match(data, index)) and _is_url_password(data, match):
             yield "url-password", match.start(1), match.end(1)
-        at += 3
+        index += 3
     if b"hooks.slack" in data or b"/webhook" in data:
-        for hook in known.webhook.finditer(data):
-            if not is_stand_in(hook[0][24:]):
+        for hook in patterns.webhook.finditer(data):
+            if not is_placeholder(hook[0][24:]):
                 yield f"{hook.lastgroup}-webhook", hook.start(), hook.end()
     if b"sig=" in data:
-        for signed in known.signature.finditer(data):
-            if not is_stand_in(signed[1]):
+        for signed in patterns.signature.finditer(data):
+            if not is_placeholder(signed[1]):
                 yield "azure-sas", signed.start(1), signed.end(1)
 
 
 def _is_url_password(data: bytes, match: re.Match[bytes]) -> bool:
-    if patterns().pinned.match(data, match.end()):
-        return False  # a pointer of ours: the port of a host, then the digest the page is pinned by
+    if structure_patterns().pinned.match(data, match.end()):
+        return False  # a url pointer of this product: a host, its port, and the digest that pins the page
     word = match[1]
     user = data[match.start() + 3 : match.start(1) - 1]
-    if word.lower() in likeness().weak or word == user or is_stand_in(word):
+    if word.lower() in value_patterns().weak or word == user or is_placeholder(word):
         return False
     return not (word.isdigit() and len(word) <= 5)
 
 
-def suffixed(data: bytes) -> Iterator[Found]:
-    """Formats known by a mark in their middle or at their end; each is looked for from where it would begin."""
-    known = patterns()
+def suffixed(data: bytes) -> Iterator[SecretSpan]:
+    """Find formats that have their fixed mark in the middle or at the end."""
+    patterns = structure_patterns()
     for kind, mark, back, pattern in (
-        ("azure-client-secret", b"Q~", 4, known.azure_secret),
-        ("newrelic-key", b"NRAL", 36, known.newrelic),
-        ("mailchimp-key", b"-us", 32, known.mailchimp),
+        ("azure-client-secret", b"Q~", 4, patterns.azure_secret),
+        ("newrelic-key", b"NRAL", 36, patterns.newrelic),
+        ("mailchimp-key", b"-us", 32, patterns.mailchimp),
     ):
-        at = 0
-        while (at := data.find(mark, at)) >= 0:
-            match = pattern.match(data, at - back) if at >= back else None
-            if match and not is_stand_in(match[0]):
+        index = 0
+        while (index := data.find(mark, index)) >= 0:
+            match = pattern.match(data, index - back) if index >= back else None
+            if match and not is_placeholder(match[0]):
                 yield kind, match.start(), match.end()
-            at += len(mark)
+            index += len(mark)
 
 
-def headers(data: bytes, low: bytes) -> Iterator[Found]:
-    """What an Authorization header carries, and `curl -u`."""
-    known = patterns()
-    at = 0
-    while (at := low.find(b"basic", at)) >= 0:
-        match = known.basic.match(data, at)
+def headers(data: bytes, low: bytes) -> Iterator[SecretSpan]:
+    """Find credentials in Authorization headers and after `curl -u`."""
+    patterns = structure_patterns()
+    index = 0
+    while (index := low.find(b"basic", index)) >= 0:
+        match = patterns.basic.match(data, index)
         if match and _is_basic(match[1]):
             yield "basic-auth", match.start(1), match.end(1)
-        at += 5
-    at = 0
-    while (at := low.find(b"bearer", at)) >= 0:
-        match = known.bearer.match(data, at)
+        index += 5
+    index = 0
+    while (index := low.find(b"bearer", index)) >= 0:
+        match = patterns.bearer.match(data, index)
         if match and is_credential(match[1]):
             yield "bearer-token", match.start(1), match.end(1)
-        at += 6
-    at = 0
-    while (at := low.find(b"authorization", at)) >= 0:
-        match = known.bearer.search(data, at + 13, at + 22 + 2000)
-        if match and match.start() < at + 22 and is_credential(match[1]):
+        index += 6
+    index = 0
+    while (index := low.find(b"authorization", index)) >= 0:
+        match = patterns.bearer.search(data, index + 13, index + 22 + 2000)
+        if match and match.start() < index + 22 and is_credential(match[1]):
             yield "bearer-token", match.start(1), match.end(1)
-        at += 13
-    at = 0
-    while (at := low.find(b"curl", at)) >= 0:
-        stop = data.find(b"\n", at, at + 1000)
-        end = stop if stop >= 0 else min(len(data), at + 1000)
-        for user in known.curl_user.finditer(data, at, end):
+        index += 13
+    index = 0
+    while (index := low.find(b"curl", index)) >= 0:
+        stop = data.find(b"\n", index, index + 1000)
+        end = stop if stop >= 0 else min(len(data), index + 1000)
+        for user in patterns.curl_user.finditer(data, index, end):
             if is_password(user[1]):
                 yield "basic-auth", user.start(1), user.end(1)
-        at = max(at + 4, end)
+        index = max(index + 4, end)
 
 
 def is_credential(value: bytes) -> bool:
-    """Whether what follows `Bearer` is a token and not a word of the sentence."""
-    known = likeness()
-    if is_stand_in(value) or not known.letter.search(value) or value.islower():
-        return not is_stand_in(value) and bool(known.digit.search(value)) and not is_spoken(value)
-    return max(map(len, known.pieces.findall(value))) >= 12 and not is_spoken(value)
+    """True if the text after `Bearer` is a token and not a word of a sentence."""
+    patterns = value_patterns()
+    if is_placeholder(value) or is_readable(value):
+        return False
+    if not patterns.letter.search(value) or value.islower():
+        return bool(patterns.digit.search(value))
+    return max(map(len, patterns.pieces.findall(value))) >= 12
 
 
 def _is_basic(wrapped: bytes) -> bool:
@@ -181,13 +184,13 @@ def _is_basic(wrapped: bytes) -> bool:
     return (
         len(password) >= 3
         and password != user
-        and password.lower() not in likeness().weak
-        and not is_stand_in(password)
+        and password.lower() not in value_patterns().weak
+        and not is_placeholder(password)
     )
 
 
 def is_jwt(token: bytes) -> bool:
-    """Whether the first part of a dotted token is the header of a JWT."""
+    """True if the first part of a dotted token is the header of a JWT."""
     head = token.partition(b".")[0]
     try:
         plain = base64.urlsafe_b64decode(head + b"=" * (-len(head) % 4))

@@ -1,4 +1,4 @@
-"""SC-06: what the detector promises whatever it is given."""
+"""SC-06: the secret detector on any input."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SAMPLES = list(secrets(TUNING, rounds=1))
 
 
 @given(st.text())
-def test_any_text_is_looked_at_without_trouble_and_places_are_in_it(text: str) -> None:
+def test_any_text_can_be_searched_and_positions_are_inside_it(text: str) -> None:
     end = 0
-    for found in find_secrets(text):
-        assert end <= found.start < found.end <= len(text)
-        end = found.end
+    for secret in find_secrets(text):
+        assert end <= secret.start < secret.end <= len(text)
+        end = secret.end
 
 
 @given(st.lists(st.one_of(st.sampled_from([sample.text for sample in SAMPLES]), st.text(max_size=20)), max_size=5))
@@ -48,28 +48,28 @@ def test_a_wrapped_secret_is_found(wrapping: str, kind: str, random: Random) -> 
      "op" + "://a/", "token is ", "\\n", "A" * 64 + "\n", "0", "/", "Bearer ", "curl -u a:", "basic QQ", "Q~", "-us1",
      "\u00e9", "xox" + "b-1-", '"d":"', "secret=\"a", "0123456789abcdef", "login a password "],
 )  # fmt: skip
-def test_a_megabyte_of_anything_is_looked_at_in_linear_time(unit: str) -> None:
+def test_a_megabyte_is_searched_in_linear_time(unit: str) -> None:
     # Anything quadratic would take hours; pytest's time limit is the assertion.
     find_secrets(unit * (1_000_000 // len(unit)))
 
 
-def test_the_answer_never_holds_the_secret() -> None:
-    found = find_secrets(f"use {GITHUB} for this")
-    assert [(secret.kind, secret.start, secret.end) for secret in found] == [("github-token", 4, 44)]
-    assert GITHUB not in repr(found)
+def test_the_result_never_contains_the_secret() -> None:
+    secrets_found = find_secrets(f"use {GITHUB} for this")
+    assert [(secret.kind, secret.start, secret.end) for secret in secrets_found] == [("github-token", 4, 44)]
+    assert GITHUB not in repr(secrets_found)
     assert redact(f"use {GITHUB} for this")[0] == "use [redacted:github-token] for this"
 
 
-def test_a_value_is_refused_by_field_and_kind() -> None:
+def test_a_refusal_names_the_field_and_the_kind() -> None:
     value = {"claim": "fine", "pointers": [{"ref": f"url:https://example.com/{GITHUB}"}]}
-    with pytest.raises(SecretFound) as refused:
+    with pytest.raises(SecretFound) as error:
         check_no_secrets(value)
-    assert refused.value.field == "pointers[0].ref"
-    assert "github-token" in refused.value.detail
-    assert GITHUB not in str(refused.value.problem())
+    assert error.value.field == "pointers[0].ref"
+    assert "github-token" in error.value.detail
+    assert GITHUB not in str(error.value.problem())
 
 
-# Texts that would excuse a secret, or be one with it, if they touched it.
+# Texts that would excuse a secret, or become part of it, if they were directly next to it.
 NEIGHBOURS = [
     "The gateway reserves budget before it writes.", "sha256:", "integrity ", "public_", "icon", "https://", "\\",
     "QUJD" * 16, "password rules:\n ", '"kty', "login me", "-" * 40, "a" * 60,
@@ -77,32 +77,32 @@ NEIGHBOURS = [
 
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS)
-def test_what_stands_beside_it_neither_hides_nor_makes_a_secret(neighbour: str) -> None:
+def test_neighbouring_texts_neither_hide_nor_create_a_secret(neighbour: str) -> None:
     for sample in SAMPLES[::7]:
-        value = {"before": neighbour, "here": sample.text, "after": neighbour}
+        value = {"first": neighbour, "middle": sample.text, "last": neighbour}
         if find_secrets(sample.text):
-            with pytest.raises(SecretFound) as refused:
+            with pytest.raises(SecretFound) as error:
                 check_no_secrets(value)
-            assert refused.value.field == "here", sample
+            assert error.value.field == "middle", sample
         else:
             check_no_secrets(value)
 
 
-def test_keys_are_looked_at_and_not_shown() -> None:
-    with pytest.raises(SecretFound) as refused:
+def test_a_secret_in_a_key_is_refused_and_not_quoted() -> None:
+    with pytest.raises(SecretFound) as error:
         check_no_secrets({"tags": {GITHUB: 1}}, "engrams[2]")
-    assert refused.value.field == "engrams[2].tags.(key)"
-    assert GITHUB not in str(refused.value.problem())
+    assert error.value.field == "engrams[2].tags.(key)"
+    assert GITHUB not in str(error.value.problem())
 
 
-def test_the_name_of_a_field_speaks_for_its_value() -> None:
+def test_the_name_of_a_field_can_make_its_value_a_secret() -> None:
     password = "Winter" + "2031!"
     with pytest.raises(SecretFound, match="password"):
         check_no_secrets({"dbPassword": password})
     check_no_secrets({"passwordHint": password, "note": "the usual"})
 
 
-def test_a_check_that_fails_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_check_refuses_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SecretCheckFailed):
         check_no_secrets({"body": object()})
 
@@ -111,14 +111,14 @@ def test_a_check_that_fails_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("engrambus.policy.secrets.check.find_secrets", broken)
     for call in (lambda: check_no_secrets([GITHUB], "claim"), lambda: redact(GITHUB)):
-        with pytest.raises(SecretCheckFailed) as failed:
+        with pytest.raises(SecretCheckFailed) as error:
             call()
-        assert failed.value.status == 503
-        assert GITHUB not in str(failed.value.problem())
-        assert failed.value.__cause__ is None
+        assert error.value.status == 503
+        assert GITHUB not in str(error.value.problem())
+        assert error.value.__cause__ is None
 
 
-def test_deep_values_are_walked() -> None:
+def test_deeply_nested_values_are_searched() -> None:
     value: object = GITHUB
     for _ in range(50_000):
         value = [value]
@@ -126,7 +126,7 @@ def test_deep_values_are_walked() -> None:
         check_no_secrets(value)
 
 
-def test_innocent_values_pass() -> None:
+def test_values_without_secrets_pass() -> None:
     rng = Random(3)
     sha = draw(rng, "0123456789abcdef", 40)
     check_no_secrets(
@@ -145,7 +145,7 @@ def test_innocent_values_pass() -> None:
     [sample for sample in SAMPLES if sample.kind != "high-entropy"][::97],
     ids=lambda sample: f"{sample.kind}-{sample.place}",
 )
-def test_redaction_takes_out_the_whole_secret(sample: Sample) -> None:
+def test_redaction_removes_the_complete_secret(sample: Sample) -> None:
     clean, _ = redact(sample.text)
     secret = sample.text[sample.start : sample.end]
     assert secret not in clean

@@ -1,4 +1,4 @@
-"""Values given to names that say they are secret: `password=…`, `"api_key": "…"`, `--token …`, `<secret>…`."""
+"""Values assigned to secret names: `password=…`, `"api_key": "…"`, `--token …`, `<secret>…`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from engrambus.policy.secrets.likeness import is_composed, is_drawn, is_password, is_random, likeness
-from engrambus.policy.secrets.structure import Found
+from engrambus.policy.secrets.structure import SecretSpan
+from engrambus.policy.secrets.value_checks import (
+    is_generated_key,
+    is_identifier,
+    is_password,
+    is_random,
+    value_patterns,
+)
 
 _PASSWORD = rb"pass(?:word|wd|phrase|wort|code)|passwd|pwd|pswd|contrasena|kennwort"
 _SECRET = rb"secret|credential"
 _KEY = rb"token|auth(?:orization)?(?![a-z])|key"
-# `key` alone is a word of dictionaries and keyboards; with one of these before it, it opens something.
+# `key` alone also names entries of dictionaries and parts of keyboards; after one of these words it is a credential.
 _OPENERS = (
     rb"api|access|auth|account|private|signing|signature|encryption|crypto|master|shared|license|licence|app|application"
     rb"|service|integration|storage|client|deploy|webhook|admin|ingest|session|subscription|ssh|function|host|insert"
     rb"|consumer|hmac|jwt|pat|security|primary|secondary|connection|server|rest|write|read|user|global|ca|dd|org"
     rb"|project|team|bot|personal|publish|upload|root|vault|sas|pass|secret|token"
 )
-# The last word of a name that makes the value public: what the secret is called, where it lives, its digest.
+# Last words of a name that make its value public: the name of a secret, its location, its digest.
 _HARMLESS = (
     b"name names hash hashed digest url uri path file files filename type types count counts len length size limit ttl "
     b"expiry expires expiration field fields label regex pattern id ids sha sha1 sha256 md5 class provider manager "
@@ -30,12 +36,12 @@ _HARMLESS = (
 )
 
 
-# What every name above begins with: looked for one by one, far quicker than all at once.
+# Every name above begins with one of these; searching them one by one is much faster than one pattern for all.
 STARTS = (b"pass", b"pwd", b"pswd", b"contrasena", b"kennwort", b"secret", b"credential", b"token", b"auth", b"key")
 
 
-class Names:
-    """The compiled patterns; one instance, made on first use."""
+class NamePatterns:
+    """The compiled patterns; one instance, created on first use."""
 
     def __init__(self) -> None:
         self.stem = re.compile(
@@ -43,7 +49,7 @@ class Names:
         )
         quote = rb"\\{0,3}[\"'`]"
         self.between = re.compile(
-            rb"(?P<rest>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?\]?"
+            rb"(?P<suffix>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?\]?"
             rb"(?:(?P<typed>[ ]?:[ ]?[a-z_][a-z0-9_\[\]|. ]{0,30}?[ ]?=)"
             rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|)"
             rb"|(?P<words>(?:[ ][a-z]{1,12}){0,4}[ ](?:is|was|are|=|:|to))"
@@ -69,112 +75,113 @@ class Names:
 
 
 @cache
-def names() -> Names:
-    """The compiled patterns."""
-    return Names()
+def name_patterns() -> NamePatterns:
+    """Return the compiled patterns."""
+    return NamePatterns()
 
 
-def assigned(data: bytes, low: bytes) -> Iterator[Found]:
-    """Every value given to a secret name."""
+def find_assignments(data: bytes, low: bytes) -> Iterator[SecretSpan]:
+    """Find every value that is assigned to a secret name; `low` is `data` in lower case."""
     for start in STARTS:
-        at = 0
-        while (at := low.find(start, at)) >= 0:
-            known = names()
-            match = known.stem.match(low, at)
-            at += len(start)
+        index = 0
+        while (index := low.find(start, index)) >= 0:
+            patterns = name_patterns()
+            match = patterns.stem.match(low, index)
+            index += len(start)
             if match is None:
                 continue
-            between = known.between.match(low, match.end())
+            between = patterns.between.match(low, match.end())
             if between is None or not _is_secret_name(low, match, between):
                 continue
-            found = _value(data, match, between)
-            if found:
-                yield found
-                at = found[2]
+            span = _assigned_value(data, match, between)
+            if span:
+                yield span
+                index = span[2]
 
 
-def named(name: str, value: str) -> str | None:
-    """The kind of secret a value is because of the name of its field alone."""
-    sort = _sort_by_name(name[:200])
-    body = value.strip().encode("ascii", "replace") if sort is not None else b""
-    return _judge(sort, body, quoted=True) if sort is not None and len(body) <= 4096 else None
+def secret_kind_of_field(name: str, value: str) -> str | None:
+    """Return the kind of secret that a value is by the name of its field."""
+    category = _name_category(name[:200])
+    body = value.strip().encode("ascii", "replace") if category is not None else b""
+    return _secret_kind(category, body, quoted=True) if category is not None and len(body) <= 4096 else None
 
 
 @lru_cache(maxsize=1024)
-def _sort_by_name(name: str) -> str | None:
-    """What a field of this name holds: a password, a secret, a key, or nothing secret; the same few come again."""
+def _name_category(name: str) -> str | None:
+    """Return `password`, `secret` or `key` for the name of a secret field; cached, because few names recur often."""
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().encode("ascii", "replace")
     if not any(start in lowered for start in STARTS):
         return None
-    known = names()
+    patterns = name_patterns()
     match = None
-    for each in known.stem.finditer(lowered):
-        if each[0] != b"key" or known.opener.search(lowered[: each.start()]):
-            match = each
-    if match is None or _is_harmless(lowered[match.end() :]) or known.public_before.search(lowered[: match.start()]):
+    for stem in patterns.stem.finditer(lowered):
+        if stem[0] != b"key" or patterns.opener.search(lowered[: stem.start()]):
+            match = stem
+    if match is None or _is_harmless(lowered[match.end() :]) or patterns.public_before.search(lowered[: match.start()]):
         return None
     return match.lastgroup
 
 
-def _is_harmless(rest: bytes) -> bool:
-    words = names().words.findall(rest)
-    return bool(words) and (words[-1] in names().harmless or words[0] in (b"s", b"izer", b"ize", b"ized", b"izers"))
+def _is_harmless(suffix: bytes) -> bool:
+    patterns = name_patterns()
+    words = patterns.words.findall(suffix)
+    return bool(words) and (words[-1] in patterns.harmless or words[0] in (b"s", b"izer", b"ize", b"ized", b"izers"))
 
 
 def _is_secret_name(low: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> bool:
-    known, before = names(), low[max(0, match.start() - 40) : match.start()]
-    if match[0] == b"key" and not known.opener.search(before):
+    patterns, prefix = name_patterns(), low[max(0, match.start() - 40) : match.start()]
+    if match[0] == b"key" and not patterns.opener.search(prefix):
         return False
-    if _is_harmless(between["rest"]) or known.public_before.search(before):
+    if _is_harmless(between["suffix"]) or patterns.public_before.search(prefix):
         return False
+    next_character = low[between.end() : between.end() + 1]
     if between["blank"] is not None:
-        return bool(known.flag.search(before) or known.login.search(before)) or low[
-            between.end() : between.end() + 1
-        ] in (b'"', b"'", b"`")
+        is_option = bool(patterns.flag.search(prefix) or patterns.login.search(prefix))
+        return is_option or next_character in (b'"', b"'", b"`")
     if between["comma"] is not None:
-        after = low[between.end() - 1 : between.end() + 1]
-        return between["quote"] is not None and after[1:] in (b'"', b"'") and b"\n" not in between[0]
+        return between["quote"] is not None and next_character in (b'"', b"'") and b"\n" not in between[0]
     return True
 
 
-def _value(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> Found | None:
-    known, start = names(), between.end()
-    quoted = known.quoted.match(data, start)
+def _assigned_value(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> SecretSpan | None:
+    patterns, start = name_patterns(), between.end()
+    quoted = patterns.quoted.match(data, start)
     if quoted:
         first, last = quoted.span("value")
     else:
-        bare = known.bare.match(data, start)
+        bare = patterns.bare.match(data, start)
         if bare is None or data[bare.end() : bare.end() + 1] in (b"(", b"["):
             return None
         first, last = bare.span()
-        if known.stem.match(data, first):
-            return None  # a name of its own, which is judged by itself
+        if patterns.stem.match(data, first):
+            return None  # another secret name, which is checked by itself
         last -= len(bare[0]) - len(bare[0].rstrip(b".:!?*"))
-    kind = _judge(str(match.lastgroup), data[first:last], quoted=bool(quoted))
+    kind = _secret_kind(str(match.lastgroup), data[first:last], quoted=bool(quoted))
     if kind and (between["words"] or between["blank"] or between["comma"]) and not _is_strong(data[first:last]):
         return None
     return (kind, first, last) if kind else None
 
 
-def _judge(sort: str, value: bytes, *, quoted: bool) -> str | None:
-    known = names()
+def _secret_kind(category: str, value: bytes, *, quoted: bool) -> str | None:
     if b" " in value or b"://" in value or (value[:1] in b"/." and not is_random(value)):
         return None
-    if not quoted and known.expression.fullmatch(value):
+    if not quoted and name_patterns().expression.fullmatch(value):
         return None
-    if is_composed(value) and sort != "password":
+    if is_identifier(value) and category != "password":
         return None
-    if sort == "password":
+    if category == "password":
         return "password" if is_password(value) and (quoted or _is_strong(value)) else None
-    if sort == "secret" and len(value) < 16:
+    if category == "secret" and len(value) < 16:
         return "assigned-secret" if len(value) >= 8 and is_password(value) and _is_strong(value) else None
-    return "assigned-secret" if is_drawn(value) else None
+    return "assigned-secret" if is_generated_key(value) else None
 
 
 def _is_strong(value: bytes) -> bool:
-    """Three of the four classes, or long and mixed: what is left when nothing but the name speaks for a value."""
-    known = likeness()
-    classes = sum(bool(sort.search(value)) for sort in (known.lower, known.upper, known.digit, known.symbol))
+    """True if a value has three of the four character classes, or two of them, a digit and ten characters."""
+    # Used where only the name suggests a secret; weaker values are words of a sentence too often.
+    patterns = value_patterns()
+    character_classes = (patterns.lower, patterns.upper, patterns.digit, patterns.symbol)
+    classes = sum(bool(pattern.search(value)) for pattern in character_classes)
     return classes >= 3 or (
-        classes >= 2 and len(value) >= 10 and bool(known.digit.search(value)) and not is_composed(value)
+        classes >= 2 and len(value) >= 10 and bool(patterns.digit.search(value)) and not is_identifier(value)
     )

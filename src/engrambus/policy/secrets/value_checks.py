@@ -1,0 +1,161 @@
+"""Checks of a single value: placeholders, public ids, possible passwords, and the output of generators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+from math import log2
+
+_PLACEHOLDERS = (
+    "example|placeholder|redacted|changeme|change[_-]me|dummy|xxxx|yyyyy|zzzzz|00000000|11111111|aaaaaaa|"
+    "ffffffff|1234567|abcdefg|7654321|deadbeef|foobar|(?:\\A|[^a-z])your|"
+    r"\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|mock|demo)[_-]"
+)
+_WEAK_WORDS = (
+    "password passwd pass passphrase passwort pwd pw secret token key user username userpass admin root guest foo bar "
+    "baz tiger test tester none null true false undefined string str int bytes postgres mysql redis mongo hidden "
+    "masked empty default value pass1 pass123 pass1234 password1 password123 password1234 secret123 test123 test1234 "
+    "user123 abc abc123 qwerty letmein required optional s3cr3t p4ssw0rd pa55w0rd passw0rd p@ssw0rd p@ssword my-token "
+    "mytoken apikey credentials login me you p x y z a b c"
+)
+
+
+class ValuePatterns:
+    """The compiled patterns of the checks; one instance, created on first use."""
+
+    def __init__(self) -> None:
+        self.placeholder = re.compile(_PLACEHOLDERS.encode())
+        self.weak = frozenset(word.encode() for word in _WEAK_WORDS.split())
+        self.template = re.compile(
+            rb"\A[<\[]|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
+            rb"|\*\*\*|-{4}|_{4}|\?\?\?"
+        )
+        self.ulid = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+        self.uuid = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+        self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~][A-Za-z0-9+/=_-]+")
+        self.digit = re.compile(rb"[0-9]")
+        self.letter = re.compile(rb"[A-Za-z]")
+        self.lower = re.compile(rb"[a-z]")
+        self.upper = re.compile(rb"[A-Z]")
+        self.symbol = re.compile(rb"[^A-Za-z0-9]")
+        self.exotic = re.compile(rb"[^A-Za-z0-9_.:/-]")
+        self.pieces = re.compile(rb"[A-Za-z0-9]+")
+        # A word with at most a short number after it, camel case, a number: the parts of names that people choose.
+        self.name_part = re.compile(
+            rb"(?:[A-Z]?[a-z]++|[A-Z]++(?![a-z])|[A-Z]++[a-z]++)*+[0-9]{0,3}|[0-9]{1,8}|v[0-9]+"
+        )
+        self.chunks = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+        self.long_words = re.compile(rb"[A-Z]?[a-z]{5,}")
+        self.classes = bytes(
+            1 if 97 <= c <= 122 else 2 if 65 <= c <= 90 else 3 if 48 <= c <= 57 else 4 for c in range(256)
+        )
+
+
+@cache
+def value_patterns() -> ValuePatterns:
+    """Return the compiled patterns."""
+    return ValuePatterns()
+
+
+def is_placeholder(body: bytes) -> bool:
+    """True if a person wrote this in place of a secret: `xxxx`, `EXAMPLE`, `your-key`, `123456789`."""
+    patterns, body = value_patterns(), body[:128]
+    if patterns.placeholder.search(body.lower()) or patterns.template.search(body):
+        return True
+    return len(body) >= 12 and (len(set(body)) < 6 or _is_sequence(body))
+
+
+def _is_sequence(body: bytes) -> bool:
+    """True if eight characters in a row count up, as in alphabets and on keyboards."""
+    run = 0
+    for left, right in pairwise(body):
+        run = run + 1 if right == left + 1 else 0
+        if run == 7:
+            return True
+    return False
+
+
+def is_public(value: bytes) -> bool:
+    """True if this is a public id: a digest with its algorithm, a ULID, or an agent's full name `<run>/<name>`."""
+    patterns = value_patterns()
+    run, _, name = value.partition(b"/")
+    return bool((patterns.ulid.fullmatch(run) and not is_random(name)) or patterns.digest.match(value))
+
+
+def entropy(value: bytes) -> float:
+    """Return the Shannon entropy of the value's characters, in bits per character."""
+    size = len(value)
+    return -sum(n / size * log2(n / size) for n in Counter(value).values())
+
+
+def is_readable(value: bytes) -> bool:
+    """True if each part between punctuation is a word or a short number, as in names, paths and dates."""
+    patterns = value_patterns()
+    for piece in patterns.pieces.findall(value):
+        if not patterns.name_part.fullmatch(piece):
+            return False
+        if len(piece) > 4 and len(piece) < 3 * len(patterns.chunks.findall(piece)):
+            return False
+    return True
+
+
+def is_words(value: bytes) -> bool:
+    """True if this consists of words: few digits, and long runs of one character class."""
+    patterns = value_patterns()
+    if not patterns.lower.search(value) or patterns.exotic.search(value):
+        return False
+    if len(patterns.digit.findall(value)) * 8 > len(value):
+        return False
+    return len(value) >= 4 * len(patterns.chunks.findall(value))
+
+
+def is_identifier(value: bytes) -> bool:
+    """True if this is an identifier: words, or camel case that is mostly long words."""
+    patterns = value_patterns()
+    if is_words(value):
+        return True
+    if not patterns.upper.search(value) or patterns.exotic.search(value):
+        return False
+    return sum(len(word) for word in patterns.long_words.findall(value)) * 5 >= 2 * len(value)
+
+
+def is_random(value: bytes) -> bool:
+    """True if a generator produced this from letters of both cases and digits."""
+    classes = value.translate(value_patterns().classes, b"-_")
+    if min(classes.count(1), classes.count(2)) * 10 < len(classes) or not classes.count(3):
+        return False
+    # Of neighbours that are drawn from 62 letters and digits, 62 % differ in class; in camel case about 30 %.
+    changes = sum(1 for left, right in pairwise(classes) if left != right)
+    if changes < 0.42 * (len(classes) - 1):
+        return False
+    # The entropy of a short value is lower, because it cannot use every letter.
+    return entropy(value) >= (4.0 if len(value) >= 32 else 3.4) and not is_placeholder(value)
+
+
+def is_generated_key(value: bytes) -> bool:
+    """True if the value of a key field was generated; other than `is_random` also for hex, base32 and UUIDs."""
+    patterns = value_patterns()
+    if len(value) < 16 or is_placeholder(value) or is_public(value):
+        return False
+    if patterns.uuid.fullmatch(value):
+        return True
+    if not patterns.letter.search(value) or is_readable(value):
+        return False
+    if not patterns.digit.search(value) and not (patterns.upper.search(value) and patterns.lower.search(value)):
+        return False
+    return not is_identifier(value) and entropy(value) >= 2.8
+
+
+def is_password(value: bytes) -> bool:
+    """True if this could be a password, and is not a word that documentation uses for one."""
+    patterns = value_patterns()
+    if len(value) < 6 or value.lower() in patterns.weak or is_placeholder(value) or is_public(value):
+        return False
+    has_digit, has_letter = patterns.digit.search(value), patterns.letter.search(value)
+    if not has_letter or (not has_digit and not patterns.symbol.search(value)):
+        return False
+    if is_readable(value):
+        return False
+    return len(set(value)) >= 5
