@@ -31,10 +31,10 @@ from engrambus.space.tuples import (
 
 # The inner loop of the space takes a commit per call. It is for programs on this machine; others dispatch and observe.
 _INNER_LOOP = {
-    "http": "only available on the project's machine: dispatch tuples instead",
-    "mcp": "only available on the project's machine: dispatch tuples instead",
+    "http": "it runs only on the project's machine; dispatch tuples instead",
+    "mcp": "it runs only on the project's machine; dispatch tuples instead",
 }
-LOCAL_ONLY = {"http": "only available on the project's machine", "mcp": "only available on the project's machine"}
+LOCAL_ONLY = {"http": "it runs only on the project's machine", "mcp": "it runs only on the project's machine"}
 MAX_WAIT_SECONDS = 3600
 MAX_LISTED = 1000
 

@@ -254,7 +254,7 @@ class WorkStore(Protocol):
         ...
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
-        """Start a new segment if the current one has `least` bytes and was begun before that time.
+        """Start a new segment if the current one has `least_bytes` and was begun before `before_us`.
 
         Return whether one was started, or with `dry_run` whether one would be.
         """
