@@ -14,7 +14,7 @@ from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.operations.pointers import MAX_ANCHOR_TEXT, AnchorAnswer, AnchorText
 from engrambus.settings import Settings
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.http.running_server import run_server
 from tests.projects import Repository, make_gateway, make_repository
 
@@ -102,50 +102,50 @@ def test_agents_can_anchor_with_a_tool() -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A repository with a fresh project."""
-    desk = Desk(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
-    desk.ok("init")
-    return desk
+    shell = Shell(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
+    shell.ok("init")
+    return shell
 
 
-def test_anchoring_on_the_command_line(desk: Desk) -> None:
-    ref = f"repo:src/parser.py#L10-L12@{desk.repository.sha}"
-    assert desk.ok("anchor", QUOTED_LINES.replace("> ", "")).out.splitlines() == [ref, digest(LINES)]
-    assert desk.run("anchor", "-", given=QUOTED_LINES).out.splitlines()[0] == ref
-    (desk.path / "paste.txt").write_text(QUOTED_LINES)
-    assert desk.ok("anchor", "--file", "paste.txt", "--json").json["pointer"]["ref"] == ref
-    assert desk.ok("anchor", "Nothing", "of", "the", "kind").out.startswith("Not found")
-    assert desk.run("anchor").code == 2
-    assert desk.run("anchor", "x", "--file", "paste.txt").code == 2
-    assert desk.run("anchor", "--file", "absent.txt").code == 2
-    assert desk.run("anchor", "--json", "--file", "src").problem["code"] == "INPUT_NOT_A_FILE"
-    assert desk.run("anchor", "-", "--json", given=b"\xff\xfe").problem["code"] == "BAD_TEXT"
-    assert desk.run("anchor", "-", "--json", given=b"x" * (MAX_ANCHOR_TEXT + 1)).problem["field"] == "text"
+def test_anchoring_on_the_command_line(shell: Shell) -> None:
+    ref = f"repo:src/parser.py#L10-L12@{shell.repository.sha}"
+    assert shell.ok("anchor", QUOTED_LINES.replace("> ", "")).out.splitlines() == [ref, digest(LINES)]
+    assert shell.run("anchor", "-", stdin=QUOTED_LINES).out.splitlines()[0] == ref
+    (shell.path / "paste.txt").write_text(QUOTED_LINES)
+    assert shell.ok("anchor", "--file", "paste.txt", "--json").json["pointer"]["ref"] == ref
+    assert shell.ok("anchor", "Nothing", "of", "the", "kind").out.startswith("Not found")
+    assert shell.run("anchor").code == 2
+    assert shell.run("anchor", "x", "--file", "paste.txt").code == 2
+    assert shell.run("anchor", "--file", "absent.txt").code == 2
+    assert shell.run("anchor", "--json", "--file", "src").problem["code"] == "INPUT_NOT_A_FILE"
+    assert shell.run("anchor", "-", "--json", stdin=b"\xff\xfe").problem["code"] == "BAD_TEXT"
+    assert shell.run("anchor", "-", "--json", stdin=b"x" * (MAX_ANCHOR_TEXT + 1)).problem["field"] == "text"
 
 
-def test_the_command_lists_candidates_and_takes_a_relative_path(desk: Desk) -> None:
+def test_the_command_lists_candidates_and_takes_a_relative_path(shell: Shell) -> None:
     for name in ("a.py", "b.py"):
-        (desk.path / "src" / name).write_text("the very same line twice\nand another one\n")
-    output = desk.ok("anchor", "the very same line twice", "--snapshot").out
+        (shell.path / "src" / name).write_text("the very same line twice\nand another one\n")
+    output = shell.ok("anchor", "the very same line twice", "--snapshot").out
     assert output.startswith("Not found")
-    subprocess.run(["git", "add", "-A"], cwd=desk.path, check=True)
-    output = desk.ok("anchor", "the very same line twice", "--snapshot").out
+    subprocess.run(["git", "add", "-A"], cwd=shell.path, check=True)
+    output = shell.ok("anchor", "the very same line twice", "--snapshot").out
     assert "src/a.py#L1-L1@" in output
     assert "src/b.py#L1-L1@" in output
     assert "--path" in output.splitlines()[0]
-    narrowed = desk.ok(
-        "anchor", "the very same line twice", "--snapshot", "--path", "b.py", "--json", at=desk.path / "src"
+    narrowed = shell.ok(
+        "anchor", "the very same line twice", "--snapshot", "--path", "b.py", "--json", folder=shell.path / "src"
     )
     assert "src/b.py#L1-L1@" in narrowed.json["pointer"]["ref"]
 
 
-def test_the_command_in_a_linked_worktree(desk: Desk, tmp_path: Path) -> None:
-    subprocess.run(["git", "worktree", "add", "-q", "-b", "side", str(tmp_path / "side")], cwd=desk.path, check=True)
+def test_the_command_in_a_linked_worktree(shell: Shell, tmp_path: Path) -> None:
+    subprocess.run(["git", "worktree", "add", "-q", "-b", "side", str(tmp_path / "side")], cwd=shell.path, check=True)
     side = tmp_path / "side"
     (side / "src" / "parser.py").write_text("only in the linked checkout\nand nowhere else\n")
     text = "only in the linked checkout\nand nowhere else"
-    assert desk.ok("anchor", text, at=side).out.startswith("Not found")
-    answer = json.loads(desk.ok("anchor", text, "--snapshot", "--json", at=side).out)
+    assert shell.ok("anchor", text, folder=side).out.startswith("Not found")
+    answer = json.loads(shell.ok("anchor", text, "--snapshot", "--json", folder=side).out)
     assert answer["pointer"]["digest"] == digest(f"{text}\n".encode())
-    assert desk.ok("anchor", text, "--snapshot").out.startswith("Not found")
+    assert shell.ok("anchor", text, "--snapshot").out.startswith("Not found")

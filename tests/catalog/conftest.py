@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import bare_desk, desk
+from tests.cli.conftest import bare_shell, shell
 
-__all__ = ["bare_desk", "desk"]
+__all__ = ["bare_shell", "shell"]

@@ -21,7 +21,7 @@ from engrambus.space.catalog import Catalog, read_catalog, write_catalog
 from mcp import Client, StdioServerParameters
 from tests.catalog.test_agents_file import PRINTED
 from tests.catalog.test_names import make_entry
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.http.running_server import run_server
 from tests.projects import Repository
 
@@ -29,15 +29,15 @@ SOURCE = str(Path(engrambus.__file__).parents[1])
 
 
 @pytest.fixture
-def declared(desk: Desk) -> Desk:
+def declared(shell: Shell) -> Shell:
     """Set up a project of two stacks with the AGENTS.md of the specification."""
-    (desk.path / "AGENTS.md").write_text(PRINTED)
+    (shell.path / "AGENTS.md").write_text(PRINTED)
     for name in ("pyproject.toml", "go.mod"):
-        (desk.path / name).touch()
-    return desk
+        (shell.path / name).touch()
+    return shell
 
 
-def test_a_build_prints_what_the_specification_shows(declared: Desk) -> None:  # YT-03
+def test_a_build_prints_what_the_specification_shows(declared: Shell) -> None:  # YT-03
     result = declared.ok("catalog", "build")
     size = (declared.path / ".catalog/capabilities.json").stat().st_size
     assert result.out.splitlines() == [
@@ -54,12 +54,12 @@ def test_a_build_prints_what_the_specification_shows(declared: Desk) -> None:  #
         "agent.lint.go.v1",
         "agent.lint.python.v1",
     ]
-    answer = declared.ok("catalog", "build", "--stack", "dotnet", "--json", at=declared.path / "src").json
+    answer = declared.ok("catalog", "build", "--stack", "dotnet", "--json", folder=declared.path / "src").json
     assert (answer["yools"], answer["stacks"]) == (2, ["dotnet"])
     assert [flaw["rule"] for flaw in answer["flaws"]] == ["gone"] * 4
 
 
-def test_a_build_includes_yools_of_imported_modules(declared: Desk, tmp_path: Path) -> None:  # YT-03
+def test_a_build_includes_yools_of_imported_modules(declared: Shell, tmp_path: Path) -> None:  # YT-03
     (declared.path / "yools_for_this_test.py").write_text(
         "from engrambus.space.catalog import yool\n"
         "yool('net.fetch', lane='net', effect='reads', about='Fetches')(['curl', '${url}'])\n"
@@ -87,7 +87,7 @@ BROKEN = {
 )
 @pytest.mark.parametrize("fault", BROKEN)
 def test_an_error_in_an_imported_module_is_reported_with_its_line(  # YT-03 # YT-06
-    declared: Desk, command: tuple[str, ...], fault: str
+    declared: Shell, command: tuple[str, ...], fault: str
 ) -> None:
     name = f"broken_{fault}_{command[0]}"
     text, message = BROKEN[fault]
@@ -102,7 +102,7 @@ def test_an_error_in_an_imported_module_is_reported_with_its_line(  # YT-03 # YT
 @pytest.mark.parametrize(
     "command", [("catalog", "build"), ("worker", "--lane", "build", "--until-empty")], ids=" ".join
 )
-def test_an_invalid_yool_is_reported_with_its_module(declared: Desk, command: tuple[str, ...]) -> None:  # YT-03
+def test_an_invalid_yool_is_reported_with_its_module(declared: Shell, command: tuple[str, ...]) -> None:  # YT-03
     name = f"invalid_yool_{command[0]}"
     (declared.path / f"{name}.py").write_text("from engrambus import yool\n\nyool('net.x', lane='net', inputs='a')\n")
     problem = declared.run(*command, "--import", name, "--json").problem
@@ -112,13 +112,13 @@ def test_an_invalid_yool_is_reported_with_its_module(declared: Desk, command: tu
 
 
 @pytest.mark.parametrize("name", ["", ".yools"])
-def test_modules_are_named_by_full_names_only(declared: Desk, name: str) -> None:  # YT-03
+def test_modules_are_named_by_full_names_only(declared: Shell, name: str) -> None:  # YT-03
     for command in (("catalog", "build"), ("worker", "--lane", "build", "--until-empty")):
         result = declared.run(*command, "--import", name)
         assert (result.code, f"'{name}' is not the full name of a module" in result.err) == (2, True)
 
 
-def test_a_build_replaces_a_damaged_file(declared: Desk) -> None:  # YT-03
+def test_a_build_replaces_a_damaged_file(declared: Shell) -> None:  # YT-03
     file = declared.path / ".catalog/capabilities.json"
     declared.ok("catalog", "build")
     original = file.read_bytes()
@@ -131,24 +131,24 @@ def test_a_build_replaces_a_damaged_file(declared: Desk) -> None:  # YT-03
     assert file.read_bytes() == original
 
 
-def test_build_list_and_file_have_the_same_root(declared: Desk) -> None:  # YT-02
+def test_build_list_and_file_have_the_same_root(declared: Shell) -> None:  # YT-02
     built = declared.ok("catalog", "build", "--json").json["root"]
     assert declared.ok("catalog", "list", "--json").json["root"] == built
     assert read_catalog(declared.path / ".catalog/capabilities.json").root == built
 
 
-def test_the_agents_file_of_the_current_worktree_is_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
+def test_the_agents_file_of_the_current_worktree_is_read(declared: Shell, tmp_path: Path) -> None:  # YT-03
     linked = tmp_path / "linked"
     subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=declared.path, check=True, capture_output=True)
     (linked / "AGENTS.md").write_text(PRINTED.replace("${stack}", "here"))
     (linked / "deep").mkdir()
-    result = declared.ok("catalog", "build", at=linked / "deep")
+    result = declared.ok("catalog", "build", folder=linked / "deep")
     assert result.out.startswith(f"[build] parsed 2 agents from {linked / 'AGENTS.md'}\n")
     catalog = read_catalog(declared.path / ".catalog/capabilities.json")
     assert catalog.names() == ["agent.dev.here", "agent.lint.here"]
 
 
-def test_the_agents_file_of_a_submodule_is_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
+def test_the_agents_file_of_a_submodule_is_read(declared: Shell, tmp_path: Path) -> None:  # YT-03
     outer = tmp_path / "outer"
     outer.mkdir()
     for words in (("init", "-q"), ("submodule", "add", "-q", str(declared.path), "inner")):
@@ -157,30 +157,30 @@ def test_the_agents_file_of_a_submodule_is_read(declared: Desk, tmp_path: Path) 
     inner = outer / "inner"
     (inner / "AGENTS.md").write_text(PRINTED)
     (inner / "Cargo.toml").touch()
-    declared.ok("init", at=inner)
-    result = declared.ok("catalog", "build", at=inner)
+    declared.ok("init", folder=inner)
+    result = declared.ok("catalog", "build", folder=inner)
     assert result.out.startswith("[build] parsed 2 agents from AGENTS.md\n")
-    assert "agent.dev.rust.v1" in declared.ok("catalog", "list", at=inner).out
+    assert "agent.dev.rust.v1" in declared.ok("catalog", "list", folder=inner).out
     (inner / "yools_of_a_submodule.py").write_text(
         "from engrambus import yool\nyool('fs.where.here', lane='build', cached=False)(['pwd'])\n"
     )
-    declared.ok("catalog", "build", "--import", "yools_of_a_submodule", at=inner)
-    declared.ok("out", "--lane", "own", "--yool", "catalog.lookup", "--arg", "name=fs.where.here", at=inner)
-    result = declared.ok("worker", "--lane", "own", "--until-empty", at=inner)
+    declared.ok("catalog", "build", "--import", "yools_of_a_submodule", folder=inner)
+    declared.ok("out", "--lane", "own", "--yool", "catalog.lookup", "--arg", "name=fs.where.here", folder=inner)
+    result = declared.ok("worker", "--lane", "own", "--until-empty", folder=inner)
     assert "catalog.lookup.v1" in result.out
     assert "MISS exec" in result.out, "the catalog of a submodule is found"
-    declared.ok("out", "--lane", "build", "--yool", "fs.where.here", at=inner)
+    declared.ok("out", "--lane", "build", "--yool", "fs.where.here", folder=inner)
     worker = ("worker", "--lane", "build", "--until-empty", "--import", "yools_of_a_submodule")
-    declared.ok(*worker, at=inner)
-    done = declared.ok("rd", "--lane", "build", "--state", "done", "--json", at=inner).json
+    declared.ok(*worker, folder=inner)
+    done = declared.ok("rd", "--lane", "build", "--state", "done", "--json", folder=inner).json
     [step, *_] = done["tuple"]["receipts"]
-    body = declared.ok("receipt", "get", step, "--json", at=inner).json["receipt"]["stdout_sha"]
+    body = declared.ok("receipt", "get", step, "--json", folder=inner).json["receipt"]["stdout_sha"]
     digits = body.removeprefix("sha256:")
     stored = outer / ".git/modules/inner/.catalog/cas" / digits[:2] / digits[2:]
     assert stored.read_text() == f"{inner}\n"
 
 
-def test_lookup_and_list_on_the_command_line(declared: Desk) -> None:  # YT-01
+def test_lookup_and_list_on_the_command_line(declared: Shell) -> None:  # YT-01
     declared.ok("catalog", "build")
     printed = declared.ok("catalog", "lookup", "agent.dev.python").out
     assert printed.startswith("agent.dev.python.v1  implements code from spec\n")
@@ -193,7 +193,7 @@ def test_lookup_and_list_on_the_command_line(declared: Desk) -> None:  # YT-01
     assert declared.run("catalog", "lookup", "Agent", "--json").problem["code"] == "YOOL_NAME"
 
 
-def test_lint_and_diff_show_what_a_build_would_break(declared: Desk) -> None:  # YT-01
+def test_lint_and_diff_show_what_a_build_would_break(declared: Shell) -> None:  # YT-01
     assert declared.ok("catalog", "lint").out == "All names follow the rules.\n"
     declared.ok("catalog", "build")
     assert declared.ok("catalog", "diff").out == "They are the same.\n"
@@ -217,7 +217,7 @@ def test_lint_and_diff_show_what_a_build_would_break(declared: Desk) -> None:  #
     assert declared.run("catalog", "diff", "--new", str(old)).code == 2
 
 
-def test_errors_in_files_are_reported_with_field_and_line(declared: Desk) -> None:  # YT-03
+def test_errors_in_files_are_reported_with_field_and_line(declared: Shell) -> None:  # YT-03
     (declared.path / "AGENTS.md").write_text(PRINTED + "- command: rm\n")
     problem = declared.run("catalog", "build", "--json").problem
     assert (problem["code"], problem["field"], problem["line"]) == ("COMMAND_DECLARED", "command", 24)

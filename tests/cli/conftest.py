@@ -1,4 +1,4 @@
-"""A desk with a project on it."""
+"""Shells in a repository, with a project and without one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.projects import Repository
 
 
 @pytest.fixture
-def bare_desk(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def bare_shell(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A repository without a project."""
-    return Desk(repository, tmp_path / "home", monkeypatch)
+    return Shell(repository, tmp_path / "home", monkeypatch)
 
 
 @pytest.fixture
-def desk(bare_desk: Desk) -> Desk:
+def shell(bare_shell: Shell) -> Shell:
     """A repository with a fresh project."""
-    bare_desk.ok("init")
-    return bare_desk
+    bare_shell.ok("init")
+    return bare_shell

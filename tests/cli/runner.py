@@ -1,4 +1,4 @@
-"""Running `engrambus`: in this process for speed, in its own where the process itself matters."""
+"""Running `engrambus`: in this process for speed, in a process of its own where that matters."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.projects import Repository
 COMMAND = str(Path(sys.executable).with_name("engrambus"))
 
 
-class Said(NamedTuple):
-    """What a command said."""
+class CommandResult(NamedTuple):
+    """The exit status and the output of a command."""
 
     code: int
     out: str
@@ -28,19 +28,19 @@ class Said(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """What it printed, read; it must be one line."""
+        """The value of its output, which must be one line of JSON."""
         assert self.out.count("\n") == 1, self.out
         return json.loads(self.out)
 
     @property
     def problem(self) -> dict[str, Any]:
-        """The problem it refused with."""
+        """The error it printed as JSON."""
         assert self.code == 1, self
         return dict(json.loads(self.err))
 
 
-class Desk:
-    """A place to run commands at: a repository, a home of its own, no settings from outside."""
+class Shell:
+    """Runs commands in a repository, with a home folder of its own and no settings from outside."""
 
     def __init__(self, repository: Repository, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.repository = repository
@@ -52,25 +52,25 @@ class Desk:
         monkeypatch.setenv("HOME", str(home))
 
     def run(
-        self, *words: str, at: Path | None = None, given: str | bytes = "", env: Mapping[str, str] | None = None
-    ) -> Said:
+        self, *words: str, folder: Path | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None
+    ) -> CommandResult:
         """Run a command in this process."""
         with self.monkeypatch.context() as patch:
-            patch.chdir(at or self.path)
-            done = CliRunner().invoke(engrambus, words, input=given, env=env, prog_name="engrambus")
+            patch.chdir(folder or self.path)
+            done = CliRunner().invoke(engrambus, words, input=stdin, env=env, prog_name="engrambus")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
-        return Said(done.exit_code, done.stdout, done.stderr)
+        return CommandResult(done.exit_code, done.stdout, done.stderr)
 
-    def ok(self, *words: str, at: Path | None = None, env: Mapping[str, str] | None = None) -> Said:
+    def ok(self, *words: str, folder: Path | None = None, env: Mapping[str, str] | None = None) -> CommandResult:
         """Run a command that must succeed."""
-        said = self.run(*words, at=at, env=env)
-        assert said.code == 0, said
-        return said
+        result = self.run(*words, folder=folder, env=env)
+        assert result.code == 0, result
+        return result
 
-    def process(self, *words: str, given: bytes = b"") -> Said:
+    def process(self, *words: str, stdin: bytes = b"") -> CommandResult:
         """Run the installed command in a process of its own."""
         done = subprocess.run(
-            [COMMAND, *words], cwd=self.path, env=dict(os.environ), input=given, capture_output=True, timeout=60
+            [COMMAND, *words], cwd=self.path, env=dict(os.environ), input=stdin, capture_output=True, timeout=60
         )
-        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())

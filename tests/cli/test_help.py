@@ -29,9 +29,9 @@ def test_the_renderer_and_the_override_an_operation_names_exist(operation: Opera
 
 
 def test_the_top_shows_every_command_and_group() -> None:
-    said = CliRunner().invoke(engrambus, ["--help"]).output
+    text = CliRunner().invoke(engrambus, ["--help"]).output
     for words in COMMANDS:
-        assert f"\n  {words.split()[0]} " in said
+        assert f"\n  {words.split()[0]} " in text
 
 
 @pytest.mark.parametrize("words", COMMANDS)
@@ -49,7 +49,7 @@ def test_every_command_explains_itself_with_an_example(words: str) -> None:
 
 @pytest.mark.parametrize("words", [words for words in DECLARED if find_override(DECLARED[words]).with_fields])
 def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
-    said = CliRunner().invoke(engrambus, [*words.split(), "--help"], prog_name="engrambus").output
+    text = CliRunner().invoke(engrambus, [*words.split(), "--help"], prog_name="engrambus").output
     operation = DECLARED[words]
     assert operation.command is not None
     for name in operation.request.__struct_fields__:
@@ -59,7 +59,7 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
         option = operation.command.option_names.get(name) or "--" + name.replace("_", "-")
         argument, _ = find_override(operation).argument_help.get(name, (name.upper(), ""))
         offered = argument if name in operation.command.arguments else option
-        assert offered in said or option.removesuffix("s") in said
+        assert offered in text or option.removesuffix("s") in text
 
 
 @pytest.mark.parametrize("words", ["install", "uninstall"])

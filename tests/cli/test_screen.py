@@ -1,4 +1,4 @@
-"""What agents wrote stays text: no escape, no markup, no hidden character reaches a terminal."""
+"""Text of agents is escaped: no control sequence and no hidden character reaches a terminal."""
 
 from __future__ import annotations
 
@@ -20,46 +20,45 @@ from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
 from engrambus.operations.engram_queries import QueryAnswer
 from engrambus.operations.pointers import LinkAnswer
 from engrambus.operations.runs import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 
 HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7f"
 
 
-def test_control_characters_are_shown_not_sent() -> None:
-    shown = safe(HOSTILE)
-    assert shown.isprintable()
-    assert shown.startswith("\\x1b[31mred\\x1b[0m [red]markup[/red] \\x07 \\x9b2J \\u202eevil\\u2069")
+def test_control_characters_are_printed_as_escapes() -> None:
+    printed = safe(HOSTILE)
+    assert printed.isprintable()
+    assert printed.startswith("\\x1b[31mred\\x1b[0m [red]markup[/red] \\x07 \\x9b2J \\u202eevil\\u2069")
     assert safe("a\nb\r\tc") == "a\\x0ab\\x0d\\x09c"
     assert safe("schön 日本 👩‍🚀 \u00a0") == "schön 日本 👩‍🚀 \u00a0"
     assert safe_line("\tx\x1b") == "\tx\\x1b"
 
 
-def test_json_keeps_its_meaning_and_loses_its_teeth() -> None:
+def test_json_keeps_its_value_and_is_printable() -> None:
     line = json_line(json.dumps({"a": HOSTILE + "\U000e0001"}, ensure_ascii=False).encode())
     assert line.isprintable()
     assert json.loads(line) == {"a": HOSTILE + "\U000e0001"}
 
 
-def test_hostile_lines_and_words_reach_no_terminal(desk: Desk) -> None:
-    (desk.path / "hostile.txt").write_text(f"{HOSTILE}\n\tindented\n", "utf-8")
-    _commit(desk)
-    said = [
-        desk.ok("deref", "hostile.txt:1-2"),
-        desk.ok("deref", "hostile.txt:1-2", "--json"),
-        desk.run("show", HOSTILE),
-        desk.run("show", HOSTILE, "--json"),
-        desk.run("put", HOSTILE, "--at", "hostile.txt:1"),
-        desk.run("put", HOSTILE * 30, "--at", HOSTILE),
-        desk.run("deref", HOSTILE),
-        desk.run("agent", "add", HOSTILE),
+def test_hostile_lines_and_arguments_are_escaped(shell: Shell) -> None:
+    (shell.path / "hostile.txt").write_text(f"{HOSTILE}\n\tindented\n", "utf-8")
+    _commit(shell)
+    results = [
+        shell.ok("deref", "hostile.txt:1-2"),
+        shell.ok("deref", "hostile.txt:1-2", "--json"),
+        shell.run("show", HOSTILE),
+        shell.run("show", HOSTILE, "--json"),
+        shell.run("put", HOSTILE, "--at", "hostile.txt:1"),
+        shell.run("put", HOSTILE * 30, "--at", HOSTILE),
+        shell.run("deref", HOSTILE),
+        shell.run("agent", "add", HOSTILE),
     ]
-    for each in said:
-        _check_plain(each.out + each.err)
-    assert "2  \tindented" in said[0].out
+    for result in results:
+        _check_plain(result.out + result.err)
+    assert "2  \tindented" in results[0].out
 
 
-def test_hostile_answers_reach_no_terminal() -> None:
-    """A gateway elsewhere may let through what ours would not."""
+def test_hostile_answers_of_a_server_are_escaped() -> None:
     pointer = Pointer(type="repo", ref=f"repo:a.py#L1-L2@{'a' * 40}", digest=HOSTILE)
     other = Pointer(type="sam", ref=f"sam:{HOSTILE}")
     provenance = Provenance(created_at="2026-01-08T10:00:00Z", created_by=f"r/{HOSTILE}", source="agent")
@@ -77,9 +76,9 @@ def test_hostile_answers_reach_no_terminal() -> None:
         VerifyAnswer(sound=False, commits=1, findings=[Finding(what=HOSTILE, where=HOSTILE)]),
         DerefAnswer(excerpt=HOSTILE, pointer=pointer, content_digest=HOSTILE, truncated=True),
     ]
-    shows = ["query_engrams", "list_agents", "add_agent", "link_pointer", "apply_policy", "open_run", "verify"]
+    names = ["query_engrams", "list_agents", "add_agent", "link_pointer", "apply_policy", "open_run", "verify"]
     for name, answer in [
-        *zip([*shows, "deref_pointer"], answers, strict=True),
+        *zip([*names, "deref_pointer"], answers, strict=True),
         ("put_engram", engram),
         ("get_engram", engram),
     ]:
@@ -87,7 +86,7 @@ def test_hostile_answers_reach_no_terminal() -> None:
 
 
 def _unstyled(lines: Iterable[str]) -> str:
-    """The lines without the colours we gave them."""
+    """Return the lines without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(lines))
 
 
@@ -96,14 +95,14 @@ def _check_plain(text: str) -> None:
         assert character.isprintable() or character in "\n\t", repr(character)
 
 
-def _commit(desk: Desk) -> None:
+def _commit(shell: Shell) -> None:
     from tests.projects import git
 
-    git(desk.path, "add", "-A")
-    git(desk.path, "commit", "-q", "-m", "hostile")
+    git(shell.path, "add", "-A")
+    git(shell.path, "commit", "-q", "-m", "hostile")
 
 
-def test_text_is_wrapped_by_what_it_takes_on_screen() -> None:
+def test_text_is_wrapped_by_columns() -> None:
     assert wrap("one two three", None) == ["one two three"]
     assert wrap("one two three", 7) == ["one two", "three"]
     assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
@@ -118,7 +117,7 @@ def test_tables_are_aligned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "said"),
+    ("time", "expected"),
     [
         ("2026-01-08T10:00:00.000000Z", "now"),
         ("2026-01-08T09:59:57.000000Z", "3s"),
@@ -128,5 +127,5 @@ def test_tables_are_aligned() -> None:
         ("2026-02-08T10:00:00.000000Z", "now"),
     ],
 )
-def test_ages_are_said_in_one_unit(then: str, said: str) -> None:
-    assert age(then, "2026-01-08T10:00:00.000000Z") == said
+def test_ages_have_one_unit(time: str, expected: str) -> None:
+    assert age(time, "2026-01-08T10:00:00.000000Z") == expected

@@ -1,4 +1,4 @@
-"""A parent and its child at the command line: reports, budgets, requests, grants, broadcasts, briefs."""
+"""A parent agent and its child: reports, budgets, requests, grants, broadcasts and briefs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import Desk, Said
+from tests.cli.runner import CommandResult, Shell
 
 REPORT = """\
 ROLE: programmer
@@ -39,20 +39,20 @@ BUDGETS: {max_repo_spans: 1, max_engrams: 2}
 
 
 @pytest.fixture
-def team(desk: Desk, tmp_path: Path) -> Desk:
-    """A project with lead, a manager, and ada, whose parent it is; their messages lie beside it as files."""
-    desk.ok("agent", "add", "lead", "--role", "manager")
-    desk.ok("agent", "add", "ada", "--parent", "lead")
+def team(shell: Shell, tmp_path: Path) -> Shell:
+    """A project with lead, a manager, and its child ada; their messages are files in the repository."""
+    shell.ok("agent", "add", "lead", "--role", "manager")
+    shell.ok("agent", "add", "ada", "--parent", "lead")
     for name, text in (("report", REPORT), ("pasted", PASTED), ("broadcast", BROADCAST)):
-        (desk.path / f"{name}.yaml").write_text(text.replace("{sha}", desk.repository.sha), "utf-8")
-    return desk
+        (shell.path / f"{name}.yaml").write_text(text.replace("{sha}", shell.repository.sha), "utf-8")
+    return shell
 
 
-def read(team: Desk, lines: str) -> Said:
+def read(team: Shell, lines: str) -> CommandResult:
     return team.run("deref", f"src/parser.py:{lines}", "--as", "ada")
 
 
-def test_a_report_reaches_the_parent_with_what_it_asks_for(team: Desk) -> None:  # EB-16
+def test_a_report_reaches_the_parent_with_its_requests(team: Shell) -> None:  # EB-16
     assert team.ok("check", "report.yaml", "--as", "ada").out.startswith("It would be accepted.")
     sent = team.ok("message", "report.yaml", "--as", "ada").out
     assert "to lead; turn 2 begins." in sent
@@ -63,13 +63,13 @@ def test_a_report_reaches_the_parent_with_what_it_asks_for(team: Desk) -> None: 
     assert team.ok("inbox").out == "Nothing new.\n"
 
 
-def test_a_message_comes_from_a_pipe_too(team: Desk) -> None:
-    sent = team.run("message", "-", "--as", "ada", "--json", given=(team.path / "report.yaml").read_text("utf-8"))
+def test_a_message_is_read_from_a_pipe(team: Shell) -> None:
+    sent = team.run("message", "-", "--as", "ada", "--json", stdin=(team.path / "report.yaml").read_text("utf-8"))
     assert sent.json["to"] == "lead"
     assert len(sent.json["engrams"]) == 1
 
 
-def test_a_pasted_file_is_sent_back_with_the_pointer_to_it(team: Desk) -> None:  # EB-07, EB-10
+def test_a_message_with_pasted_lines_is_refused_with_a_pointer_to_them(team: Shell) -> None:  # EB-07, EB-10
     checked = team.run("check", "pasted.yaml", "--as", "ada")
     assert checked.code == 1
     assert "field: OUTPUT.summary   line: 4" in checked.out
@@ -79,50 +79,50 @@ def test_a_pasted_file_is_sent_back_with_the_pointer_to_it(team: Desk) -> None: 
     assert f"repo:src/parser.py#L10-L12@{team.repository.sha}" in refused.err
     problem = team.run("message", "pasted.yaml", "--as", "ada", "--json").problem
     resend = problem["resend"].replace('"..."', '"The parser trusts its input."')
-    assert "in place of" in team.run("message", "-", "--as", "ada", given=resend).out
+    assert "in place of" in team.run("message", "-", "--as", "ada", stdin=resend).out
 
 
-def test_a_turn_runs_out_and_a_person_grants_more(team: Desk) -> None:  # EB-08, EB-11
+def test_a_used_up_turn_is_extended_by_a_grant(team: Shell) -> None:  # EB-08, EB-11
     for lines in ("1-2", "3-4", "5-6"):
         assert read(team, lines).code == 0
     denied = read(team, "7-8")
     assert denied.err.startswith("error DEREF_DENIED: This turn's 3 repo dereferences are used.")
     assert "engrambus grant ask" in denied.err
     assert team.run("grant", "check", "src/parser.py:7-8", "--as", "ada").code == 1
-    asked = team.ok("grant", "ask", "src/parser.py:7-12", "--reason", "It is short", "--as", "ada").out
-    assert asked.endswith("waits for lead to answer.\n")
-    given = team.ok("grant", "approve", asked.split()[0], "--as", "lead").out
-    assert given.startswith("Grant ")
+    request = team.ok("grant", "ask", "src/parser.py:7-12", "--reason", "It is short", "--as", "ada").out
+    assert request.endswith("waits for lead to answer.\n")
+    approved = team.ok("grant", "approve", request.split()[0], "--as", "lead").out
+    assert approved.startswith("Grant ")
     assert ": 400 tokens, 1 use." in team.ok("inbox", "--as", "ada").out
     assert "allowed by a grant" in team.ok("grant", "check", "src/parser.py:7-8", "--as", "ada").out
     assert read(team, "7-8").code == 0
     assert read(team, "9-10").code == 1  # it was good for one use
 
 
-def test_a_parent_grants_a_span_or_a_folder_and_takes_it_back(team: Desk) -> None:  # EB-11
+def test_a_parent_grants_lines_or_a_folder_and_revokes_the_grant(team: Shell) -> None:  # EB-11
     sha = team.repository.sha
     span = team.ok("grant", "issue", "ada", "src/parser.py:1-5", "--as", "lead", "--json").json
-    whole = team.ok("grant", "issue", "ada", "src/*", "--uses", "3", "--as", "lead", "--json").json
+    folder = team.ok("grant", "issue", "ada", "src/*", "--uses", "3", "--as", "lead", "--json").json
     brief = team.ok("brief", "--as", "ada").out
     assert f"Granted: repo:src/parser.py#L1-L5@{sha}, 400 tokens, 1 use." in brief
     assert f"Granted: repo:src/*@{sha}, 400 tokens, 3 uses." in brief
-    for grant in (span, whole):
+    for grant in (span, folder):
         assert "is revoked" in team.ok("grant", "revoke", grant["grant_id"], "--as", "lead").out
     assert "Granted" not in team.ok("brief", "--as", "ada").out
-    told = team.run("grant", "issue", "ada", "src", "--as", "lead")
-    assert (told.code, "'src/*' stands for every file in it" in told.err) == (2, True)
+    refused = team.run("grant", "issue", "ada", "src", "--as", "lead")
+    assert (refused.code, "'src/*' stands for every file in it" in refused.err) == (2, True)
     assert team.run("grant", "issue", "lead", "src/parser.py", "--as", "ada", "--json").problem["code"] == (
         "ROLE_FORBIDDEN"
     )
 
 
-def test_a_request_is_turned_down(team: Desk) -> None:
-    asked = team.ok("grant", "ask", "src/parser.py", "--reason", "All of it", "--as", "ada", "--json").json
-    assert "is denied" in team.ok("grant", "deny", asked["request_id"]).out
+def test_a_request_is_denied(team: Shell) -> None:
+    request = team.ok("grant", "ask", "src/parser.py", "--reason", "All of it", "--as", "ada", "--json").json
+    assert "is denied" in team.ok("grant", "deny", request["request_id"]).out
     assert team.ok("grant", "requests", "--as", "lead").out == "No request waits for an answer.\n"
 
 
-def test_a_broadcast_lowers_what_a_child_may_spend(team: Desk) -> None:  # EB-06, EB-16
+def test_a_broadcast_lowers_what_a_child_may_spend(team: Shell) -> None:  # EB-06, EB-16
     wrong_kind = team.run("check", "broadcast.yaml", "--as", "lead")
     assert wrong_kind.code == 1
     assert "BUDGETS is a section of a parent's message." in wrong_kind.out
@@ -134,27 +134,27 @@ def test_a_broadcast_lowers_what_a_child_may_spend(team: Desk) -> None:  # EB-06
     assert "limit: 1" in read(team, "3-4").err
 
 
-def test_a_brief_and_what_changed_since(team: Desk) -> None:  # EB-17
-    before = team.ok("brief", "--as", "ada", "--json").json
+def test_a_brief_shows_what_changed_since_a_version(team: Shell) -> None:  # EB-17
+    first = team.ok("brief", "--as", "ada", "--json").json
     team.ok("message", "report.yaml", "--as", "ada")
-    after = team.ok("brief", "--as", "ada", "--since", str(before["version"])).out.splitlines()
-    assert "+ Risks:" in after
-    assert any(line.startswith("+ - [risk] The parser trusts its input.") for line in after)
-    assert not any(line.startswith("Goal") for line in after)
+    changes = team.ok("brief", "--as", "ada", "--since", str(first["version"])).out.splitlines()
+    assert "+ Risks:" in changes
+    assert any(line.startswith("+ - [risk] The parser trusts its input.") for line in changes)
+    assert not any(line.startswith("Goal") for line in changes)
 
 
-def test_an_engram_is_confirmed_promoted_and_forgotten(team: Desk) -> None:  # EB-20, EB-21
-    said = team.ok(
+def test_an_engram_is_confirmed_promoted_and_forgotten(team: Shell) -> None:  # EB-20, EB-21
+    result = team.ok(
         "put", "The lexer is small.", "--at", "docs/design.md", "--scope", "run", "--as", "ada", "--json"
     ).json
-    assert "confirmed by 1 line of agents." in team.ok("confirm", said["id"], "--as", "lead").out
-    assert team.ok("promote", said["id"], "--as", "lead", "--json").json["scope"] == "project"
-    assert team.run("promote", said["id"], "--scope", "org", "--json").problem["code"] == "SCOPE_FORBIDDEN"
-    assert team.run("forget", said["id"], "--as", "ada", "--json").problem["code"] == "ROLE_FORBIDDEN"
-    team.ok("forget", said["id"])
+    assert "confirmed by 1 line of agents." in team.ok("confirm", result["id"], "--as", "lead").out
+    assert team.ok("promote", result["id"], "--as", "lead", "--json").json["scope"] == "project"
+    assert team.run("promote", result["id"], "--scope", "org", "--json").problem["code"] == "SCOPE_FORBIDDEN"
+    assert team.run("forget", result["id"], "--as", "ada", "--json").problem["code"] == "ROLE_FORBIDDEN"
+    team.ok("forget", result["id"])
 
 
-def test_lines_that_are_not_committed_are_pointed_at_after_a_snapshot(team: Desk) -> None:
+def test_uncommitted_lines_are_found_with_a_snapshot(team: Shell) -> None:
     with (team.path / "src/parser.py").open("a", encoding="utf-8") as file:
         file.write("a line that nobody committed\n")
     missing = team.ok("anchor", "a line that nobody committed").out
@@ -164,7 +164,7 @@ def test_lines_that_are_not_committed_are_pointed_at_after_a_snapshot(team: Desk
     assert "a line that nobody committed" in team.ok("deref", ref).out
 
 
-def test_options_of_every_command_may_stand_before_it(team: Desk) -> None:
+def test_shared_options_may_precede_the_command(team: Shell) -> None:
     team.ok("message", "report.yaml", "--as", "ada")
     usual = team.ok("inbox", "--as", "lead", "--json")
     assert team.ok("--as", "lead", "--json", "inbox") == team.ok("--json", "--as=lead", "inbox") == usual
@@ -178,6 +178,6 @@ def test_options_of_every_command_may_stand_before_it(team: Desk) -> None:
     assert (alone.code, "--as goes with a command" in alone.err) == (2, True)
 
 
-def test_a_message_that_is_no_file_is_named(team: Desk) -> None:
-    said = team.run("message", "nothing.yaml", "--as", "ada")
-    assert (said.code, "'FILE': There is no file 'nothing.yaml'" in said.err) == (2, True)
+def test_a_missing_message_file_is_named(team: Shell) -> None:
+    result = team.run("message", "nothing.yaml", "--as", "ada")
+    assert (result.code, "'FILE': There is no file 'nothing.yaml'" in result.err) == (2, True)

@@ -12,7 +12,7 @@ import pytest
 
 from engrambus.settings import Settings
 from mcp import Client
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.http.running_server import RunningServer, run_server
 from tests.mcp.transports import over_http, over_stdio, problem_of
 from tests.projects import Repository, make_gateway, make_repository, make_settings
@@ -114,18 +114,20 @@ def test_a_server_reads_only_stores_in_the_project_even_for_the_admin(
 def test_the_command_line_shows_the_checks_of_a_contribution(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(repository, repository.path.parent / "home", monkeypatch)
-    desk.ok("init")
-    assert "No contributions" in desk.ok("review", "list", "--status", "rejected").out
-    desk.ok("contribute", "Retries are idempotent.")
-    desk.ok("contribute", "Idempotent are retries.")
-    newer, older = desk.ok("review", "list", "--json").json["contributions"]
-    assert f"similar to  {older['contribution_id']}" in desk.ok("review", "show", newer["contribution_id"]).out
-    lines = desk.ok("contribute", "One line.\r\n\tAnother, indented.").out.splitlines()
+    shell = Shell(repository, repository.path.parent / "home", monkeypatch)
+    shell.ok("init")
+    assert "No contributions" in shell.ok("review", "list", "--status", "rejected").out
+    shell.ok("contribute", "Retries are idempotent.")
+    shell.ok("contribute", "Idempotent are retries.")
+    newer, older = shell.ok("review", "list", "--json").json["contributions"]
+    assert f"similar to  {older['contribution_id']}" in shell.ok("review", "show", newer["contribution_id"]).out
+    lines = shell.ok("contribute", "One line.\r\n\tAnother, indented.").out.splitlines()
     assert lines[1:3] == ["    One line.", "        Another, indented."]
-    refused = desk.run("inherit", "--atoms", "--visibility", "org", "--json")
+    refused = shell.run("inherit", "--atoms", "--visibility", "org", "--json")
     assert (refused.problem["code"], refused.problem["field"]) == ("SCOPE_FORBIDDEN", "scope.visibility")
-    assert desk.ok("inherit", "--atoms", "--visibility", "project", "--json").json["scope"]["visibility"] == ["project"]
+    assert shell.ok("inherit", "--atoms", "--visibility", "project", "--json").json["scope"]["visibility"] == [
+        "project"
+    ]
 
 
 async def _call_tools(client: Client, outside: str) -> None:

@@ -1,4 +1,4 @@
-"""A desk on a repository with something to review."""
+"""A shell on a repository with something to review."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from demo.post_office import make_repository
 
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.projects import Repository
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A small post office, without a project; what `--fresh` makes goes into the test's folder."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     make_repository(tmp_path / "repository")
-    return Desk(Repository(tmp_path / "repository", ""), tmp_path / "home", monkeypatch)
+    return Shell(Repository(tmp_path / "repository", ""), tmp_path / "home", monkeypatch)

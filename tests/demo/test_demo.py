@@ -15,19 +15,19 @@ from demo.review import AGENTS, GOAL
 
 from engrambus import Bus, Settings
 from engrambus.edges.cli.commands import demo as command
-from tests.cli.runner import COMMAND, Desk
-from tests.cli.test_served import up
+from tests.cli.runner import COMMAND, Shell
+from tests.cli.test_up_and_mcp import up
 
 
-def journal(desk: Desk) -> list[dict[str, Any]]:
+def journal(shell: Shell) -> list[dict[str, Any]]:
     """Every fact of the project."""
-    lines = (desk.path / ".catalog" / "memory.jsonl").read_bytes().splitlines()[1:]
+    lines = (shell.path / ".catalog" / "memory.jsonl").read_bytes().splitlines()[1:]
     return [fact for line in lines for fact in json.loads(line)["facts"]]
 
 
-def kinds(desk: Desk) -> list[str]:
+def kinds(shell: Shell) -> list[str]:
     """The tags of every fact."""
-    return [fact["fact"] for fact in journal(desk)]
+    return [fact["fact"] for fact in journal(shell)]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -36,15 +36,15 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in matches}
 
 
-def test_a_team_reviews_the_repository_here(desk: Desk) -> None:
-    desk.ok("init")
-    mine = desk.ok("stats", "--json").json["run_id"]
-    original = files(desk.path)
-    result = desk.ok("demo", "--json").json
+def test_a_team_reviews_the_repository_here(shell: Shell) -> None:
+    shell.ok("init")
+    mine = shell.ok("stats", "--json").json["run_id"]
+    original = files(shell.path)
+    result = shell.ok("demo", "--json").json
     assert (result["rejections"], result["contradictions"], result["engrams"]) == (1, 1, 7)
     assert 0 < result["moved"] < result["pasting_lines"] < result["pasting_files"]
-    assert files(desk.path) == original
-    facts = journal(desk)
+    assert files(shell.path) == original
+    facts = journal(shell)
     ours = [fact for fact in facts if fact.get("run") == result["run_id"]]
     assert {fact["name"]: fact["role"] for fact in ours if fact["fact"] == "agent.added"} == AGENTS
     payload = [fact["fact"] for fact in ours]
@@ -56,25 +56,25 @@ def test_a_team_reviews_the_repository_here(desk: Desk) -> None:
     rejected = next(fact for fact in ours if fact["fact"] == "message.rejected")
     assert rejected["rejection_id"] == resent[0]["resends"]
     assert [fact["granted"] for fact in ours if fact["fact"] == "deref.proved" and fact.get("granted")] == [True]
-    assert desk.ok("verify", "--json").json["sound"]
-    assert desk.ok("stats", "--json").json["run_id"] == mine
+    assert shell.ok("verify", "--json").json["sound"]
+    assert shell.ok("stats", "--json").json["run_id"] == mine
 
 
-def test_the_demos_engrams_stay_in_its_own_run(desk: Desk) -> None:
-    desk.ok("init")
-    run = desk.ok("demo", "--json").json["run_id"]
-    assert desk.ok("query", "--json").json["engrams"] == []
-    engrams = desk.ok("query", "--json", "--run", run, "--k", "20").json["engrams"]
+def test_the_demos_engrams_stay_in_its_own_run(shell: Shell) -> None:
+    shell.ok("init")
+    run = shell.ok("demo", "--json").json["run_id"]
+    assert shell.ok("query", "--json").json["engrams"] == []
+    engrams = shell.ok("query", "--json", "--run", run, "--k", "20").json["engrams"]
     assert len(engrams) == 7
     assert {engram["scope"] for engram in engrams} == {"run"}
     assert {engram["ttl"] for engram in engrams} == {"P1D"}
-    refused = desk.run("put", "Too late.", "--at", "README.md:1", "--run", run, "--json")
+    refused = shell.run("put", "Too late.", "--at", "README.md:1", "--run", run, "--json")
     assert refused.problem["code"] == "RUN_ENDED"
 
 
-def test_every_pointer_leads_to_lines_of_the_repository(desk: Desk) -> None:
-    run = desk.ok("demo", "--json").json["run_id"]
-    with Bus.open(desk.path, settings=Settings.from_environment({"HOME": str(desk.home)}), run=run) as bus:
+def test_every_pointer_leads_to_lines_of_the_repository(shell: Shell) -> None:
+    run = shell.ok("demo", "--json").json["run_id"]
+    with Bus.open(shell.path, settings=Settings.from_environment({"HOME": str(shell.home)}), run=run) as bus:
         for engram in bus.query_engrams(k=20).engrams:
             for pointer in engram.pointers:
                 assert bus.deref_pointer(pointer, max_tokens=2000).content_digest == pointer.digest
@@ -84,14 +84,14 @@ def test_every_pointer_leads_to_lines_of_the_repository(desk: Desk) -> None:
     assert len(claims) == 2
 
 
-def test_the_demo_can_be_repeated(desk: Desk) -> None:
-    first, second = (desk.ok("demo", "--json").json for _ in range(2))
+def test_the_demo_can_be_repeated(shell: Shell) -> None:
+    first, second = (shell.ok("demo", "--json").json for _ in range(2))
     assert first.pop("run_id") != second.pop("run_id")
     assert first == second
 
 
-def test_it_reads_well_in_eighty_columns_and_without_colour(desk: Desk) -> None:
-    result = desk.ok("demo", env={"COLUMNS": "200"})
+def test_it_reads_well_in_eighty_columns_and_without_colour(shell: Shell) -> None:
+    result = shell.ok("demo", env={"COLUMNS": "200"})
     assert "\x1b" not in result.out
     lines = result.out.splitlines()
     body = lines[next(number for number, line in enumerate(lines) if line.startswith("The lead assigns")) :]
@@ -103,19 +103,19 @@ def test_it_reads_well_in_eighty_columns_and_without_colour(desk: Desk) -> None:
     assert "engrambus up" in lines[-2]
 
 
-def test_no_colour_is_honoured_on_a_terminal(desk: Desk) -> None:
-    desk.ok("init")
+def test_no_colour_is_honoured_on_a_terminal(shell: Shell) -> None:
+    shell.ok("init")
     script = ["script", "-qec", f"{COMMAND} demo --pace 0", "/dev/null"]
     bare = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     for extra, coloured in ((dict[str, str](), True), ({"NO_COLOR": "1"}, False)):
         environment = bare | {"TERM": "xterm-256color"} | extra
-        done = subprocess.run(script, cwd=desk.path, env=environment, capture_output=True, timeout=60)
+        done = subprocess.run(script, cwd=shell.path, env=environment, capture_output=True, timeout=60)
         assert done.returncode == 0
         assert (b"\x1b[31m" in done.stdout) is coloured
 
 
 @pytest.mark.parametrize("there", ["no repository", "nothing committed", "nothing to review"])
-def test_a_small_repository_is_made_where_there_is_none_to_review(desk: Desk, tmp_path: Path, there: str) -> None:
+def test_a_small_repository_is_made_where_there_is_none_to_review(shell: Shell, tmp_path: Path, there: str) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     if there != "no repository":
@@ -125,61 +125,61 @@ def test_a_small_repository_is_made_where_there_is_none_to_review(desk: Desk, tm
         who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
         subprocess.run(["git", *who, "commit", "-qm", "x"], cwd=folder, check=True)
-    result = desk.ok("demo", at=folder)
+    result = shell.ok("demo", folder=folder)
     assert "a small one is made" in result.out
     assert "The repository is a small post office in" in result.out
     assert not (folder / ".catalog").exists()
     assert "cd " in result.out.splitlines()[-2]
 
 
-def test_fresh_leaves_the_repository_here_alone(desk: Desk) -> None:
-    desk.ok("demo", "--fresh")
-    assert not (desk.path / ".catalog").exists()
+def test_fresh_leaves_the_repository_here_alone(shell: Shell) -> None:
+    shell.ok("demo", "--fresh")
+    assert not (shell.path / ".catalog").exists()
 
 
-def test_the_page_is_linked_to_while_it_is_served(desk: Desk) -> None:
-    desk.ok("init")
-    with up(desk) as served:
-        result = desk.ok("demo").out
+def test_the_page_is_linked_to_while_it_is_served(shell: Shell) -> None:
+    shell.ok("init")
+    with up(shell) as served:
+        result = shell.ok("demo").out
     links = [line for line in result.splitlines() if f"{served['url']}/?run=" in line]
     assert len(links) == 2
     assert all("#code=" in link for link in links)
-    assert f"{served['url']}/?run=" not in desk.ok("demo").out
+    assert f"{served['url']}/?run=" not in shell.ok("demo").out
 
 
-def test_an_interrupted_demo_leaves_the_previous_run_current(desk: Desk) -> None:
-    desk.ok("init")
-    mine = desk.ok("stats", "--json").json["run_id"]
+def test_an_interrupted_demo_leaves_the_previous_run_current(shell: Shell) -> None:
+    shell.ok("init")
+    mine = shell.ok("stats", "--json").json["run_id"]
     with subprocess.Popen(
-        [COMMAND, "demo", "--pace", "30"], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [COMMAND, "demo", "--pace", "30"], cwd=shell.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as playing:
         deadline = time.monotonic() + 60
-        while "broadcast.sent" not in kinds(desk) and time.monotonic() < deadline:
+        while "broadcast.sent" not in kinds(shell) and time.monotonic() < deadline:
             time.sleep(0.05)
         playing.send_signal(signal.SIGINT)
         playing.communicate(timeout=60)
     assert playing.returncode != 0
-    assert desk.ok("stats", "--json").json["run_id"] == mine
+    assert shell.ok("stats", "--json").json["run_id"] == mine
 
 
-def test_steps_are_paced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_paced(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
-    desk.ok("demo", "--pace", "2")
+    shell.ok("demo", "--pace", "2")
     pauses = [seconds for seconds in slept if seconds >= 1]  # waiting for git sleeps for milliseconds
     assert set(pauses) == {2.0}
     assert 30 <= len(pauses) * command.PAUSE_SECONDS <= 75, "about a minute on a terminal"
     slept.clear()
-    desk.ok("demo")
+    shell.ok("demo")
     assert [seconds for seconds in slept if seconds >= 1] == []
 
 
-def test_the_demo_refuses_a_remote_gateway(desk: Desk) -> None:
-    result = desk.run("demo", env={"ENGRAMBUS_URL": "http://127.0.0.1:1"})
+def test_the_demo_refuses_a_remote_gateway(shell: Shell) -> None:
+    result = shell.run("demo", env={"ENGRAMBUS_URL": "http://127.0.0.1:1"})
     assert result.code == 2
     assert "ENGRAMBUS_URL" in result.err
 
 
-def test_the_runs_goal_names_the_demo(desk: Desk) -> None:
-    run = desk.ok("demo", "--json").json["run_id"]
-    assert desk.ok("agent", "list", "--run", run, "--json").json["goal"] == GOAL
+def test_the_runs_goal_names_the_demo(shell: Shell) -> None:
+    run = shell.ok("demo", "--json").json["run_id"]
+    assert shell.ok("agent", "list", "--run", run, "--json").json["goal"] == GOAL

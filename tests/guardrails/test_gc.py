@@ -32,7 +32,7 @@ from engrambus.space.work import GarbageCollector, GcReport, GcWorker, Progress
 from engrambus.space.work.gc_worker import last_night
 from engrambus.testing import ManualClock, expect_refusal
 from engrambus.testing.work import PERSON, RUN
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.guardrails.test_segments import lines, store
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 from tests.space.worker_harness import WorkerHarness, open_worker_harness, step
@@ -506,17 +506,17 @@ def test_the_command_line_says_what_was_deleted_and_offers_no_command_to_read_it
     gateway: Gateway, pointers: dict[str, Pointer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receipt_id = pointers["test"].ref.rpartition("@")[2]
-    desk = Desk(Repository(gateway.project_files.root, ""), tmp_path / "home", monkeypatch)
-    assert "engrambus deref artifact:" in desk.ok("receipt", "get", receipt_id).out
+    shell = Shell(Repository(gateway.project_files.root, ""), tmp_path / "home", monkeypatch)
+    assert "engrambus deref artifact:" in shell.ok("receipt", "get", receipt_id).out
     since = _collect_all(gateway)
-    output = desk.ok("receipt", "get", receipt_id).out
+    output = shell.ok("receipt", "get", receipt_id).out
     assert f"junit.xml  deleted at {since} to free space" in output
     assert "engrambus deref" not in output
-    verified = desk.ok("receipt", "verify", receipt_id).out
+    verified = shell.ok("receipt", "verify", receipt_id).out
     assert verified.startswith(f"{receipt_id} is sound\n")
-    assert f"  gone     junit.xml  {digest(REPORT.encode())}  since {since}\n" in verified
+    assert f"  deleted  junit.xml  {digest(REPORT.encode())}  at {since}\n" in verified
     assert "DAMAGED" not in verified
-    read = desk.run("deref", pointers["body"].ref)
+    read = shell.run("deref", pointers["body"].ref)
     assert read.code == 1
     assert f"The stored body was deleted to free disk space, at {since}." in read.err
 

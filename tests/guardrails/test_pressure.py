@@ -26,7 +26,7 @@ from engrambus.space.tuples import GC_LANE, TupleSpace, read_pattern
 from engrambus.space.work import GcWorker, LaneWorkerPool, Progress, WorkerDependencies
 from engrambus.space.work.gc_worker import last_night
 from engrambus.testing.work import PERSON, RUN, completion
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.guardrails.test_gc import collector, plan, receipt, run_steps, sha, with_free_space
 from tests.projects import Repository, make_gateway
 from tests.space.worker_harness import CATALOG, MODULE, YOOLS, WorkerHarness, open_worker_harness, step
@@ -230,15 +230,15 @@ def test_only_bodies_that_engrams_point_at_are_kept(
     project.bus.apply_policy({"guardrails": {"gc": {"hot_days": 0, "warm_days": 0, "free_mb_floor": 0}}})
     project.age_bodies()
     artifacts = [row.artifacts[0] for row in (pinned, pinned_by_test, unpinned)]
-    desk = Desk(repository, tmp_path / "home", monkeypatch)
-    output = desk.ok("gc", "--dry-run").out
+    shell = Shell(repository, tmp_path / "home", monkeypatch)
+    output = shell.ok("gc", "--dry-run").out
     assert "WOULD BE DELETED" in output
-    assert "artifacts past their days  1" in output
+    assert "artifacts past their retention  1" in output
     assert "2 bodies that engrams point at stay" in output
     assert all(project.deps.bodies.exists(row.sha) for row in artifacts)
-    planned = desk.ok("gc", "--dry-run", "--json").json
+    planned = shell.ok("gc", "--dry-run", "--json").json
     done = project.bus.collect_garbage()
     assert planned["pinned"] == done.pinned == 2
     assert [row["bodies"] for row in planned["freed"]] == [row.bodies for row in done.freed]
     assert [project.deps.bodies.exists(row.sha) for row in artifacts] == [True, True, False]
-    assert desk.ok("gc").out.startswith("There is nothing to delete.")
+    assert shell.ok("gc").out.startswith("There is nothing to delete.")

@@ -19,7 +19,7 @@ from engrambus.edges.sdk import Bus
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
-from tests.cli.runner import COMMAND, Desk
+from tests.cli.runner import COMMAND, Shell
 from tests.http.running_server import run_server
 from tests.integrations.told import PAYLOADS, recorded_event
 from tests.projects import Repository
@@ -309,28 +309,28 @@ def test_through_a_gateway_the_tokens_agent_is_the_lead(gateway: Gateway, reposi
 @pytest.mark.parametrize(
     "recorded", sorted(PAYLOADS.rglob("*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
-def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk, recorded: Path) -> None:
-    result = desk.process("hook", given=recorded_event(recorded.parent.name, recorded.stem, desk.path))
+def test_the_executable_answers_every_recorded_event_with_one_object(shell: Shell, recorded: Path) -> None:
+    result = shell.process("hook", stdin=recorded_event(recorded.parent.name, recorded.stem, shell.path))
     assert (result.code, result.err) == (0, "")
     assert isinstance(result.json, dict)
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"hook_event_name": "Stop"}', b'{"cwd": 1}', b"\xff"])
-def test_input_that_is_no_event_is_reported_without_a_decision(desk: Desk, given: bytes) -> None:
-    result = desk.process("hook", given=given)
+def test_input_that_is_no_event_is_reported_without_a_decision(shell: Shell, given: bytes) -> None:
+    result = shell.process("hook", stdin=given)
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("engrambus hook: ")
     assert result.err.count("\n") == 1
 
 
-def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
+def test_several_sub_agents_may_start_at_once(shell: Shell) -> None:
     names = [f"agent-{number}" for number in range(6)]
     started = [
         subprocess.Popen([COMMAND, "hook"], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in names
     ]
     for process, name in zip(started, names, strict=True):
         assert process.stdin is not None
-        process.stdin.write(recorded_event("claude-code", "SubagentStart", desk.path, agent_id=name))
+        process.stdin.write(recorded_event("claude-code", "SubagentStart", shell.path, agent_id=name))
         process.stdin.close()
     handles = set()
     for process in started:
@@ -338,13 +338,13 @@ def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
         with process.stdout as out:
             handles.add(out.read().partition(b"Your handle is ")[2].partition(b";")[0].decode())
         assert process.wait(60) == 0
-    rows = desk.ok("agent", "list", "--json").json
+    rows = shell.ok("agent", "list", "--json").json
     assert {f"{rows['run_id']}/{row['agent_id']}" for row in rows["agents"] if row.get("parent")} == handles
     assert len(handles) == len(names)
 
 
-def test_unknown_events_are_allowed(desk: Desk) -> None:
-    result = desk.process("hook", given=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
+def test_unknown_events_are_allowed(shell: Shell) -> None:
+    result = shell.process("hook", stdin=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
     assert (result.code, result.json) == (0, {})
 
 
@@ -356,36 +356,36 @@ def test_unknown_events_are_allowed(desk: Desk) -> None:
         b'{"hook_event_name": "PreToolUse", "tool_name": "spawn_agent", "session_id": "s", "cwd": ["/"]}',
     ],
 )
-def test_an_invalid_spawn_event_is_denied(desk: Desk, given: bytes) -> None:
-    result = desk.process("hook", given=given)
+def test_an_invalid_spawn_event_is_denied(shell: Shell, given: bytes) -> None:
+    result = shell.process("hook", stdin=given)
     assert result.code == 0
     assert result.json["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert result.err.startswith("engrambus hook: FIELD_")
 
 
-def test_invalid_settings_allow_a_stop_and_deny_a_spawn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_allow_a_stop_and_deny_a_spawn(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGRAMBUS_URL", "ftp://nowhere")
     monkeypatch.setenv("ENGRAMBUS_TOKEN", "x")
-    stopped = desk.process("hook", given=recorded_event("claude-code", "SubagentStop", desk.path))
+    stopped = shell.process("hook", stdin=recorded_event("claude-code", "SubagentStop", shell.path))
     assert (stopped.json, stopped.err.count("\n")) == ({}, 1)
-    spawned = desk.process("hook", given=recorded_event("claude-code", "PreToolUse", desk.path))
+    spawned = shell.process("hook", stdin=recorded_event("claude-code", "PreToolUse", shell.path))
     assert spawned.json["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
-def test_an_answer_with_half_a_surrogate_pair_is_still_checked(desk: Desk) -> None:
-    given = recorded_event("claude-code", "SubagentStop", desk.path, last_assistant_message=LONG + "\ud83d")
+def test_an_answer_with_half_a_surrogate_pair_is_still_checked(shell: Shell) -> None:
+    given = recorded_event("claude-code", "SubagentStop", shell.path, last_assistant_message=LONG + "\ud83d")
     assert b"\\ud83d" in given
-    assert desk.process("hook", given=given).json["decision"] == "block"
+    assert shell.process("hook", stdin=given).json["decision"] == "block"
 
 
-def test_a_locked_store_allows_a_stop_and_denies_a_spawn(desk: Desk) -> None:
+def test_a_locked_store_allows_a_stop_and_denies_a_spawn(shell: Shell) -> None:
     events = ("SubagentStop", "PreToolUse")
-    with (desk.path / ".catalog" / "lock").open("rb") as lock:
+    with (shell.path / ".catalog" / "lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         pipe = subprocess.PIPE
         started = [subprocess.Popen([COMMAND, "hook"], cwd="/", stdin=pipe, stdout=pipe, stderr=pipe) for _ in events]
         stop, spawn = (
-            process.communicate(recorded_event("claude-code", event, desk.path), timeout=60)
+            process.communicate(recorded_event("claude-code", event, shell.path), timeout=60)
             for process, event in zip(started, events, strict=True)
         )
     late = b"engrambus hook: no answer within 4 seconds\n"

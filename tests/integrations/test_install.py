@@ -21,7 +21,7 @@ from engrambus.edges.integrations.install import skill_files
 from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
-from tests.cli.runner import COMMAND, Desk
+from tests.cli.runner import COMMAND, Shell
 from tests.integrations.told import RECORDED, recorded_event
 from tests.projects import git, make_settings
 
@@ -50,11 +50,11 @@ EVERYWHERE = pytest.mark.parametrize(("client", "scope"), list(PLACES))
 
 
 class Place:
-    """One client's files at a desk."""
+    """One client's files at a shell."""
 
-    def __init__(self, desk: Desk, client: str, scope: str) -> None:
-        self.desk, self.client, self.scope = desk, client, scope
-        self.root = desk.home if scope == "user" else desk.path
+    def __init__(self, shell: Shell, client: str, scope: str) -> None:
+        self.shell, self.client, self.scope = shell, client, scope
+        self.root = shell.home if scope == "user" else shell.path
         self.root.mkdir(exist_ok=True)
         self.files = {self.root / place: RECORDED / client / name for place, name in PLACES[client, scope].items()}
 
@@ -65,7 +65,7 @@ class Place:
             path.chmod(0o640)
 
     def run(self, command: str, *more: str) -> Any:
-        return self.desk.run(command, self.client, *(["--user"] if self.scope == "user" else []), *more)
+        return self.shell.run(command, self.client, *(["--user"] if self.scope == "user" else []), *more)
 
     def tree(self) -> dict[str, tuple[int, bytes]]:
         """Everything below the root but what Engram Bus keeps for itself."""
@@ -104,8 +104,8 @@ def _without_ours(value: Any) -> Any:
 
 
 @EVERYWHERE
-def test_a_recorded_file_gets_our_entries_and_is_restored_byte_for_byte(desk: Desk, client: str, scope: str) -> None:
-    place = Place(desk, client, scope)
+def test_a_recorded_file_gets_our_entries_and_is_restored_byte_for_byte(shell: Shell, client: str, scope: str) -> None:
+    place = Place(shell, client, scope)
     place.fill()
     original = place.tree()
     assert place.run("install").code == 0
@@ -118,12 +118,12 @@ def test_a_recorded_file_gets_our_entries_and_is_restored_byte_for_byte(desk: De
     assert (repeated.code, repeated.out) == (0, "Nothing to change: everything is as it should be.\n")
     assert place.run("uninstall").code == 0
     assert place.tree() == original
-    assert list((desk.home / ".local/state/engrambus/clients").iterdir()) == []
+    assert list((shell.home / ".local/state/engrambus/clients").iterdir()) == []
 
 
 @EVERYWHERE
-def test_new_files_and_folders_are_removed_again(desk: Desk, client: str, scope: str) -> None:
-    place = Place(desk, client, scope)
+def test_new_files_and_folders_are_removed_again(shell: Shell, client: str, scope: str) -> None:
+    place = Place(shell, client, scope)
     original = place.tree()
     place.run("install")
     skill = place.root / SKILLS[client][scope == "user"]
@@ -135,8 +135,8 @@ def test_new_files_and_folders_are_removed_again(desk: Desk, client: str, scope:
 
 
 @EVERYWHERE
-def test_a_dry_run_shows_and_writes_nothing(desk: Desk, client: str, scope: str) -> None:
-    place = Place(desk, client, scope)
+def test_a_dry_run_shows_and_writes_nothing(shell: Shell, client: str, scope: str) -> None:
+    place = Place(shell, client, scope)
     place.fill()
     original = place.tree()
     result = place.run("install", "--dry-run")
@@ -152,8 +152,8 @@ def test_a_dry_run_shows_and_writes_nothing(desk: Desk, client: str, scope: str)
 
 
 @EVERYWHERE
-def test_edits_made_after_install_stay(desk: Desk, client: str, scope: str) -> None:
-    place = Place(desk, client, scope)
+def test_edits_made_after_install_stay(shell: Shell, client: str, scope: str) -> None:
+    place = Place(shell, client, scope)
     place.fill()
     place.run("install")
     for path in place.files:
@@ -171,69 +171,69 @@ ON_PATH = {"PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_bare_command_is_written_where_path_finds_this_installation(desk: Desk, client: str) -> None:  # BX-15
-    place = Place(desk, client, "project")
+def test_the_bare_command_is_written_where_path_finds_this_installation(shell: Shell, client: str) -> None:  # BX-15
+    place = Place(shell, client, "project")
     place.fill()
     original = place.tree()
-    assert desk.run("install", client, env=ON_PATH).code == 0
+    assert shell.run("install", client, env=ON_PATH).code == 0
     server = place.servers()["engrambus"]
     assert (server["command"], server["args"][0]) == ("engrambus", "mcp")
     assert all(str(Path(COMMAND).parent) not in path.read_text() for path in place.files)
     first = {path: path.read_bytes() for path in place.files}
     place.run("install")
     assert place.servers()["engrambus"]["command"] == COMMAND
-    desk.run("install", client, env=ON_PATH)
+    shell.run("install", client, env=ON_PATH)
     assert {path: path.read_bytes() for path in place.files} == first
     place.run("uninstall")
     assert place.tree() == original
 
 
-def test_another_installation_on_path_is_not_ours(desk: Desk, tmp_path: Path) -> None:  # BX-15
+def test_another_installation_on_path_is_not_ours(shell: Shell, tmp_path: Path) -> None:  # BX-15
     foreign = tmp_path / "bin" / "engrambus"
     foreign.parent.mkdir()
     foreign.write_text("#!/bin/sh\n")
     foreign.chmod(0o755)
-    desk.run("install", "claude-code", env={"PATH": f"{foreign.parent}:{ON_PATH['PATH']}"})
-    assert Place(desk, "claude-code", "project").servers()["engrambus"]["command"] == COMMAND
+    shell.run("install", "claude-code", env={"PATH": f"{foreign.parent}:{ON_PATH['PATH']}"})
+    assert Place(shell, "claude-code", "project").servers()["engrambus"]["command"] == COMMAND
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_files_with_a_path_of_this_machine_are_kept_out_of_commits(desk: Desk, client: str) -> None:  # BX-15
-    place = Place(desk, client, "project")
-    exclude = desk.path / ".git" / "info" / "exclude"
+def test_files_with_a_path_of_this_machine_are_kept_out_of_commits(shell: Shell, client: str) -> None:  # BX-15
+    place = Place(shell, client, "project")
+    exclude = shell.path / ".git" / "info" / "exclude"
     for original in (exclude.read_bytes(), b"*.swp", b""):
         exclude.write_bytes(original)
-        desk.ok("install", client)
-        desk.ok("install", "gemini")
-        untracked = git(desk.path, "status", "--porcelain", "--untracked-files=all")
-        assert not [path for path in place.files if str(path.relative_to(desk.path)) in untracked]
-        desk.ok("uninstall", client)
-        desk.ok("uninstall", "gemini")
+        shell.ok("install", client)
+        shell.ok("install", "gemini")
+        untracked = git(shell.path, "status", "--porcelain", "--untracked-files=all")
+        assert not [path for path in place.files if str(path.relative_to(shell.path)) in untracked]
+        shell.ok("uninstall", client)
+        shell.ok("uninstall", "gemini")
         assert (exclude.read_bytes() if exclude.exists() else b"") == original
 
 
-def test_a_path_of_this_machine_goes_into_no_committed_file(desk: Desk) -> None:  # BX-15
-    (desk.path / ".mcp.json").write_text("{}\n")
-    git(desk.path, "add", ".mcp.json")
-    original = Place(desk, "claude-code", "project").tree()
-    problem = desk.run("install", "claude-code", "--json").problem
+def test_a_path_of_this_machine_goes_into_no_committed_file(shell: Shell) -> None:  # BX-15
+    (shell.path / ".mcp.json").write_text("{}\n")
+    git(shell.path, "add", ".mcp.json")
+    original = Place(shell, "claude-code", "project").tree()
+    problem = shell.run("install", "claude-code", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_FILE_COMMITTED", ".mcp.json")
     assert "--user" in problem["hint"]
-    assert Place(desk, "claude-code", "project").tree() == original
-    assert desk.run("install", "claude-code", env=ON_PATH).code == 0
-    assert json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]["command"] == "engrambus"
+    assert Place(shell, "claude-code", "project").tree() == original
+    assert shell.run("install", "claude-code", env=ON_PATH).code == 0
+    assert json.loads((shell.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]["command"] == "engrambus"
 
 
-def test_nothing_is_run_by_its_name_on_a_package_index(desk: Desk) -> None:  # BX-15
-    original = Place(desk, "claude-code", "project").tree()
-    problem = desk.run("install", "claude-code", "--uvx", "--json").problem
+def test_nothing_is_run_by_its_name_on_a_package_index(shell: Shell) -> None:  # BX-15
+    original = Place(shell, "claude-code", "project").tree()
+    problem = shell.run("install", "claude-code", "--uvx", "--json").problem
     assert (problem["code"], problem["field"]) == ("NOT_PUBLISHED", "--uvx")
-    assert Place(desk, "claude-code", "project").tree() == original
+    assert Place(shell, "claude-code", "project").tree() == original
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_one_unparsable_file_prevents_every_change(desk: Desk, client: str) -> None:
-    place = Place(desk, client, "project")
+def test_one_unparsable_file_prevents_every_change(shell: Shell, client: str) -> None:
+    place = Place(shell, client, "project")
     place.fill()
     path = list(place.files)[-1]
     for content, line in (
@@ -258,19 +258,19 @@ def test_one_unparsable_file_prevents_every_change(desk: Desk, client: str) -> N
         ('{"hooks": 1}', "'hooks' is not an object"),
     ],
 )
-def test_a_file_of_another_shape_is_not_changed(desk: Desk, text: str, what: str) -> None:
-    path = desk.path / ".gemini" / "settings.json"
+def test_a_file_of_another_shape_is_not_changed(shell: Shell, text: str, what: str) -> None:
+    path = shell.path / ".gemini" / "settings.json"
     path.parent.mkdir()
     path.write_text(text)
-    problem = desk.run("install", "gemini", "--json").problem
+    problem = shell.run("install", "gemini", "--json").problem
     assert problem["code"] == "CLIENT_FILE_BROKEN"
     assert what in problem["detail"]
     assert path.read_text() == text
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_foreign_server_with_our_name_is_not_replaced(desk: Desk, client: str) -> None:
-    place = Place(desk, client, "project")
+def test_a_foreign_server_with_our_name_is_not_replaced(shell: Shell, client: str) -> None:
+    place = Place(shell, client, "project")
     path = next(iter(place.files))
     path.parent.mkdir(exist_ok=True)
     foreign = {"command": "ants", "args": ["walk"]}
@@ -284,85 +284,85 @@ def test_a_foreign_server_with_our_name_is_not_replaced(desk: Desk, client: str)
     assert place.tree() == original
 
 
-def test_a_file_we_created_stays_while_other_entries_need_it(desk: Desk) -> None:
-    desk.ok("install", "cursor")
-    path = desk.path / ".cursor" / "hooks.json"
+def test_a_file_we_created_stays_while_other_entries_need_it(shell: Shell) -> None:
+    shell.ok("install", "cursor")
+    path = shell.path / ".cursor" / "hooks.json"
     content = json.loads(path.read_text())
     content["hooks"]["afterFileEdit"] = [{"command": "./format.sh"}]
     path.write_text(json.dumps(content, indent=4))
-    desk.ok("uninstall", "cursor")
+    shell.ok("uninstall", "cursor")
     assert json.loads(path.read_text()) == {"version": 1, "hooks": {"afterFileEdit": [{"command": "./format.sh"}]}}
     assert [item.name for item in path.parent.iterdir()] == ["hooks.json"]
     content = json.loads(path.read_text())
-    desk.ok("install", "cursor")
+    shell.ok("install", "cursor")
     path.write_text(json.dumps(json.loads(path.read_text())))
-    desk.ok("uninstall", "cursor")
+    shell.ok("uninstall", "cursor")
     assert json.loads(path.read_text()) == content
 
 
-def test_a_file_changed_since_planning_is_not_overwritten(desk: Desk) -> None:
-    (desk.path / ".mcp.json").write_text("{}")
-    change = plan_install(setup_for("claude-code", desk.path, make_settings(desk.home), ["engrambus"]).files[0], None)
-    (desk.path / ".mcp.json").write_text('{"newer": true}')
+def test_a_file_changed_since_planning_is_not_overwritten(shell: Shell) -> None:
+    (shell.path / ".mcp.json").write_text("{}")
+    change = plan_install(setup_for("claude-code", shell.path, make_settings(shell.home), ["engrambus"]).files[0], None)
+    (shell.path / ".mcp.json").write_text('{"newer": true}')
     with pytest.raises(ClientFileChanged):
         write(change)
-    assert (desk.path / ".mcp.json").read_text() == '{"newer": true}'
+    assert (shell.path / ".mcp.json").read_text() == '{"newer": true}'
 
 
-def test_symbolic_links_and_edited_skills_are_kept(desk: Desk) -> None:
-    real = desk.home / "dotfiles" / "settings.json"
+def test_symbolic_links_and_edited_skills_are_kept(shell: Shell) -> None:
+    real = shell.home / "dotfiles" / "settings.json"
     real.parent.mkdir(parents=True)
     shutil.copy(RECORDED / "claude-code" / "settings.json", real)
-    link = desk.home / ".claude" / "settings.json"
+    link = shell.home / ".claude" / "settings.json"
     link.parent.mkdir()
     link.symlink_to(real)
-    desk.ok("install", "claude-code", "--user")
+    shell.ok("install", "claude-code", "--user")
     assert link.is_symlink()
     assert "SubagentStop" in real.read_text()
-    skill = desk.home / ".claude" / "skills" / "less" / "SKILL.md"
+    skill = shell.home / ".claude" / "skills" / "less" / "SKILL.md"
     skill.write_text(skill.read_text() + "\nOur own addition.\n")
-    desk.ok("uninstall", "claude-code", "--user")
+    shell.ok("uninstall", "claude-code", "--user")
     assert link.is_symlink()
     assert real.read_bytes() == (RECORDED / "claude-code" / "settings.json").read_bytes()
     assert [path.name for path in skill.parent.iterdir()] == ["SKILL.md"]
     skill.write_text("---\nname: less\n---\nHow to use the pager.\n")
-    assert desk.run("install", "claude-code", "--user", "--json").problem["code"] == "CLIENT_ENTRY_TAKEN"
+    assert shell.run("install", "claude-code", "--user", "--json").problem["code"] == "CLIENT_ENTRY_TAKEN"
 
 
-def test_a_linked_checkout_has_files_of_its_own(desk: Desk, tmp_path: Path) -> None:
+def test_a_linked_checkout_has_files_of_its_own(shell: Shell, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
-    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=desk.path, check=True, capture_output=True)
+    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=shell.path, check=True, capture_output=True)
     (linked / "src").mkdir(exist_ok=True)
-    desk.ok("install", "claude-code", at=linked / "src")
+    shell.ok("install", "claude-code", folder=linked / "src")
     assert (linked / ".mcp.json").exists()
-    assert not (desk.path / ".mcp.json").exists()
+    assert not (shell.path / ".mcp.json").exists()
 
 
-def test_the_written_commands_work_in_a_bare_shell(desk: Desk) -> None:
-    desk.ok("install", "claude-code")
-    bare = {"HOME": str(desk.home), "PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    server = json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]
+def test_the_written_commands_work_in_a_bare_shell(shell: Shell) -> None:
+    shell.ok("install", "claude-code")
+    bare = {"HOME": str(shell.home), "PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    server = json.loads((shell.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]
 
     async def talk() -> None:
         command = StdioServerParameters(
-            command=server["command"], args=[*server["args"], "--project", str(desk.path)], env=bare
+            command=server["command"], args=[*server["args"], "--project", str(shell.path)], env=bare
         )
         async with Client(command) as client:
             with anyio.fail_after(30):
                 assert "less_query_engrams" in {tool.name for tool in (await client.list_tools()).tools}
 
     anyio.run(talk)
-    settings = json.loads((desk.path / ".claude" / "settings.json").read_text())
+    settings = json.loads((shell.path / ".claude" / "settings.json").read_text())
     (group,) = settings["hooks"]["SubagentStart"]
-    event = recorded_event("claude-code", "SubagentStart", desk.path)
+    event = recorded_event("claude-code", "SubagentStart", shell.path)
     done = subprocess.run(group["hooks"][0]["command"], shell=True, env=bare, input=event, capture_output=True, cwd="/")
     assert done.returncode == 0, done.stderr
     assert "Shared Brief" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_file_that_cannot_be_written_leaves_every_file_unchanged(desk: Desk, client: str) -> None:
-    place = Place(desk, client, "project")
+def test_a_file_that_cannot_be_written_leaves_every_file_unchanged(shell: Shell, client: str) -> None:
+    place = Place(shell, client, "project")
     place.fill()
     skills = (place.root / SKILLS[client][0]).parent
     skills.parent.mkdir(exist_ok=True)
@@ -376,37 +376,37 @@ def test_a_file_that_cannot_be_written_leaves_every_file_unchanged(desk: Desk, c
     original = place.tree()
     assert place.run("install", "--json").problem["code"] == "CLIENT_FILE_BROKEN"
     assert place.tree() == original
-    assert list((desk.home / ".local/state/engrambus/clients").iterdir()) == []
+    assert list((shell.home / ".local/state/engrambus/clients").iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_a_folder_or_a_link_loop_in_place_of_a_file_is_reported(desk: Desk, command: str) -> None:
-    path = desk.path / ".mcp.json"
+def test_a_folder_or_a_link_loop_in_place_of_a_file_is_reported(shell: Shell, command: str) -> None:
+    path = shell.path / ".mcp.json"
     path.mkdir()
-    problem = desk.run(command, "claude-code", "--json").problem
+    problem = shell.run(command, "claude-code", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_FILE_BROKEN", ".mcp.json")
     path.rmdir()
     path.symlink_to(path)
-    problem = desk.run(command, "claude-code", "--json").problem
+    problem = shell.run(command, "claude-code", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_FILE_BROKEN", ".mcp.json")
-    assert [item.name for item in desk.path.glob(".claude*")] == []
+    assert [item.name for item in shell.path.glob(".claude*")] == []
 
 
-def test_a_dangling_link_is_followed_and_its_new_folder_removed_again(desk: Desk, tmp_path: Path) -> None:
-    link = desk.path / ".mcp.json"
+def test_a_dangling_link_is_followed_and_its_new_folder_removed_again(shell: Shell, tmp_path: Path) -> None:
+    link = shell.path / ".mcp.json"
     link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
-    desk.ok("install", "claude-code")
+    shell.ok("install", "claude-code")
     assert "engrambus" in (tmp_path / "dotfiles" / "mcp.json").read_text()
-    desk.ok("uninstall", "claude-code")
+    shell.ok("uninstall", "claude-code")
     assert link.is_symlink()
     assert not (tmp_path / "dotfiles").exists()
 
 
-def test_an_unreadable_change_record_is_ignored(desk: Desk) -> None:
-    place = Place(desk, "gemini", "project")
+def test_an_unreadable_change_record_is_ignored(shell: Shell) -> None:
+    place = Place(shell, "gemini", "project")
     place.fill()
     place.run("install")
-    for note in (desk.home / ".local/state/engrambus/clients").iterdir():
+    for note in (shell.home / ".local/state/engrambus/clients").iterdir():
         note.write_bytes(b"{")
     assert place.run("uninstall").code == 0
     ((path, recorded),) = place.files.items()
@@ -414,13 +414,13 @@ def test_an_unreadable_change_record_is_ignored(desk: Desk) -> None:
     assert "engrambus" not in path.read_text()
 
 
-def test_installing_before_init_mentions_init(bare_desk: Desk) -> None:
-    assert "engrambus init" in bare_desk.ok("install", "cursor").out
-    assert bare_desk.ok("uninstall", "cursor").out.count("removed") == len(skill_files())
-    result = bare_desk.ok("uninstall", "cursor").out
+def test_installing_before_init_mentions_init(bare_shell: Shell) -> None:
+    assert "engrambus init" in bare_shell.ok("install", "cursor").out
+    assert bare_shell.ok("uninstall", "cursor").out.count("removed") == len(skill_files())
+    result = bare_shell.ok("uninstall", "cursor").out
     assert result == "Nothing to remove: nothing of Engram Bus was found.\n"
-    bare_desk.ok("init")
-    assert "engrambus init" not in bare_desk.ok("install", "cursor").out
+    bare_shell.ok("init")
+    assert "engrambus init" not in bare_shell.ok("install", "cursor").out
 
 
 def test_without_home_in_the_environment_the_accounts_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.projects import make_repository
 
 VECTORS = Path(__file__).parent / "vectors"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A project whose folder contains the published memory stores."""
-    desk = Desk(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
-    desk.ok("init")
+    shell = Shell(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
+    shell.ok("init")
     for path in VECTORS.iterdir():
-        shutil.copy(path, desk.path / path.name)
-    return desk
+        shutil.copy(path, shell.path / path.name)
+    return shell

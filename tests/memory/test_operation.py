@@ -12,26 +12,26 @@ from engrambus import Bus
 from engrambus.errors import DerefDenied, MemoryStoreOutside
 from engrambus.knowledge.memory import Budget
 from engrambus.settings import Settings
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.memory.conftest import VECTORS
 
 CASES = sorted(VECTORS.glob("case-*.json"))
 OPTIONS = ("--query", "gateway budget", "--store", "a.jsonl", "--store", "b.jsonl", "--max-excerpt-tokens", "400")
 
 
-def facts(desk: Desk) -> list[dict[str, Any]]:
-    lines = (desk.path / ".catalog" / "memory.jsonl").read_text("utf-8").splitlines()
+def facts(shell: Shell) -> list[dict[str, Any]]:
+    lines = (shell.path / ".catalog" / "memory.jsonl").read_text("utf-8").splitlines()
     return [fact for line in lines[1:] for fact in json.loads(line).get("facts", [])]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_the_command_prints_every_published_package(desk: Desk, case: Path) -> None:  # MC-08
+def test_the_command_prints_every_published_package(shell: Shell, case: Path) -> None:  # MC-08
     vector = json.loads(case.read_bytes())
-    (desk.path / "input.json").write_text(json.dumps(vector["input"]), "utf-8")
-    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == vector["package"]
+    (shell.path / "input.json").write_text(json.dumps(vector["input"]), "utf-8")
+    assert shell.ok("memory", "read", "--input", "input.json", "--json").json == vector["package"]
 
 
-def test_options_mean_the_same_as_the_fields_of_an_input_file(desk: Desk) -> None:  # MC-08
+def test_options_mean_the_same_as_the_fields_of_an_input_file(shell: Shell) -> None:  # MC-08
     for name, options in {
         "case-items": ("--max-items", "2"),
         "case-plain": (),
@@ -44,45 +44,45 @@ def test_options_mean_the_same_as_the_fields_of_an_input_file(desk: Desk) -> Non
         stores = [word for path in vector["input"]["store_paths"] for word in ("--store", path)]
         tokens = str(vector["input"]["budget"]["max_excerpt_tokens"])
         words = ("--query", vector["input"]["query"], *stores, "--max-excerpt-tokens", tokens, *options)
-        assert desk.ok("memory", "read", *words, "--json").json == vector["package"], name
+        assert shell.ok("memory", "read", *words, "--json").json == vector["package"], name
 
 
-def test_input_and_snapshot_may_begin_with_a_byte_order_mark(desk: Desk) -> None:
+def test_input_and_snapshot_may_begin_with_a_byte_order_mark(shell: Shell) -> None:
     vector = json.loads((VECTORS / "case-trust.json").read_bytes())
-    trust = desk.path / "trust.json"
+    trust = shell.path / "trust.json"
     for path, content in (
         (trust, trust.read_bytes()),
-        (desk.path / "input.json", json.dumps(vector["input"]).encode()),
+        (shell.path / "input.json", json.dumps(vector["input"]).encode()),
     ):
         path.write_bytes(b"\xef\xbb\xbf" + content)
-    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == vector["package"]
+    assert shell.ok("memory", "read", "--input", "input.json", "--json").json == vector["package"]
 
 
-def test_a_budget_of_zero_is_refused(desk: Desk) -> None:  # MC-01
-    answer = desk.run("memory", "read", "--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "0", "--json")
+def test_a_budget_of_zero_is_refused(shell: Shell) -> None:  # MC-01
+    answer = shell.run("memory", "read", "--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "0", "--json")
     assert (answer.problem["code"], answer.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
 
 
-def test_a_missing_option_is_named(desk: Desk) -> None:  # MC-01
+def test_a_missing_option_is_named(shell: Shell) -> None:  # MC-01
     words = ("--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "9")
     for options, field in (
         (words[:4], "budget.max_excerpt_tokens"),
         (words[:2] + words[4:], "store_paths"),
         (words[2:], "query"),
     ):
-        answer = desk.run("memory", "read", *options, "--json")
+        answer = shell.run("memory", "read", *options, "--json")
         assert (answer.problem["code"], answer.problem["field"]) == ("FIELD_MISSING", field)
 
 
-def test_the_command_prints_excerpts_and_counts_dropped_records(desk: Desk) -> None:
-    out = desk.ok("memory", "read", *OPTIONS, "--max-items", "2").out
+def test_the_command_prints_excerpts_and_counts_dropped_records(shell: Shell) -> None:
+    out = shell.ok("memory", "read", *OPTIONS, "--max-items", "2").out
     assert "Gateway reserves the budget before the vendor call" in out
     assert "2 selected, 26 of 400 tokens; dropped: 4 invalid record schema, 7 max items reached" in out
 
 
-def test_a_receipt_has_four_fields_and_only_success_writes_one(desk: Desk) -> None:  # MC-08
-    package = desk.ok("memory", "read", *OPTIONS, "--json").json
-    receipts = [fact for fact in facts(desk) if fact["fact"] == "memory.read"]
+def test_a_receipt_has_four_fields_and_only_success_writes_one(shell: Shell) -> None:  # MC-08
+    package = shell.ok("memory", "read", *OPTIONS, "--json").json
+    receipts = [fact for fact in facts(shell) if fact["fact"] == "memory.read"]
     assert receipts == [
         {
             "fact": "memory.read",
@@ -94,9 +94,9 @@ def test_a_receipt_has_four_fields_and_only_success_writes_one(desk: Desk) -> No
             },
         }
     ]
-    assert desk.run("memory", "read", "--query", "x", "--store", "none", "--max-excerpt-tokens", "9").code == 1
-    assert [fact for fact in facts(desk) if fact["fact"] == "memory.read"] == receipts
-    assert "Gateway reserves" not in (desk.path / ".catalog" / "memory.jsonl").read_text("utf-8")
+    assert shell.run("memory", "read", "--query", "x", "--store", "none", "--max-excerpt-tokens", "9").code == 1
+    assert [fact for fact in facts(shell) if fact["fact"] == "memory.read"] == receipts
+    assert "Gateway reserves" not in (shell.path / ".catalog" / "memory.jsonl").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -128,35 +128,35 @@ def test_a_receipt_has_four_fields_and_only_success_writes_one(desk: Desk) -> No
         ),
     ],
 )
-def test_a_bad_field_is_refused_by_name(desk: Desk, fields: dict[str, Any], code: str, field: str) -> None:  # MC-01
-    first = desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(fields))
+def test_a_bad_field_is_refused_by_name(shell: Shell, fields: dict[str, Any], code: str, field: str) -> None:  # MC-01
+    first = shell.run("memory", "read", "--input", "-", "--json", stdin=json.dumps(fields))
     assert (first.problem["code"], first.problem["field"]) == (code, field)
-    assert desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(fields)) == first
+    assert shell.run("memory", "read", "--input", "-", "--json", stdin=json.dumps(fields)) == first
 
 
-def test_an_agent_reads_only_in_the_project_and_its_turn_pays(desk: Desk, tmp_path: Path) -> None:
-    token = desk.ok("agent", "add", "coder", "--role", "programmer", "--json").json["token"]
+def test_an_agent_reads_only_in_the_project_and_its_turn_pays(shell: Shell, tmp_path: Path) -> None:
+    token = shell.ok("agent", "add", "coder", "--role", "programmer", "--json").json["token"]
     elsewhere = tmp_path / "elsewhere.jsonl"
     elsewhere.write_bytes(b'{"memory_id":"m","text":"gateway"}')
-    settings = Settings.from_environment({"HOME": str(desk.home)})
+    settings = Settings.from_environment({"HOME": str(shell.home)})
     budget = Budget(max_excerpt_tokens=1000)
-    with Bus.open(desk.path, settings=settings) as admin:
+    with Bus.open(shell.path, settings=settings) as admin:
         assert admin.memory_read("gateway", [str(elsewhere)], budget).selection.selected
-    with Bus.open(desk.path, token=token, settings=settings) as agent:
+    with Bus.open(shell.path, token=token, settings=settings) as agent:
         with pytest.raises(MemoryStoreOutside):
             agent.memory_read("gateway", [str(elsewhere)], budget)
         package = agent.memory_read("gateway", ["a.jsonl"], budget, dropped="counts")
         used = package.budget.used_excerpt_tokens
         assert package.selection.dropped_counts == {"invalid_record_schema": 4}
-        remaining = agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left
+        remaining = agent.validate_deref(f"repo:src/parser.py@{shell.repository.sha}").tokens_left
         assert remaining == 1200 - used
-        (desk.path / "long.jsonl").write_text(json.dumps({"memory_id": "m", "text": "gateway " * 600}), "utf-8")
+        (shell.path / "long.jsonl").write_text(json.dumps({"memory_id": "m", "text": "gateway " * 600}), "utf-8")
         with pytest.raises(DerefDenied) as denied:
             agent.memory_read("gateway", ["long.jsonl"], Budget(max_excerpt_tokens=1200))
         assert denied.value.field == "turn.tokens"
-        assert agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left == remaining
-    desk.ok("policy", "apply")
-    (desk.path / ".catalog" / "policy.yaml").write_text(f"memory_folders: [{tmp_path}]\n", "utf-8")
-    desk.ok("policy", "apply")
-    with Bus.open(desk.path, token=token, settings=settings) as agent:
+        assert agent.validate_deref(f"repo:src/parser.py@{shell.repository.sha}").tokens_left == remaining
+    shell.ok("policy", "apply")
+    (shell.path / ".catalog" / "policy.yaml").write_text(f"memory_folders: [{tmp_path}]\n", "utf-8")
+    shell.ok("policy", "apply")
+    with Bus.open(shell.path, token=token, settings=settings) as agent:
         assert agent.memory_read("gateway", [str(elsewhere)], budget).selection.selected

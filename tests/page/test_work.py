@@ -22,7 +22,7 @@ from engrambus.settings import Settings
 from engrambus.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, WorkerDependencies
 from engrambus.testing.work import PERSON
-from tests.cli.runner import Desk
+from tests.cli.runner import Shell
 from tests.http.running_server import RunningServer, run_server
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository
@@ -165,14 +165,14 @@ def test_http_and_the_command_line_show_the_same_board(
     assert len(answer.ended) == 2
     assert answer.totals.hits == 1
     assert [lane.lane for lane in answer.lanes] == ["later <script>"]
-    desk = Desk(board.repository, board.home, monkeypatch)
+    shell = Shell(board.repository, board.home, monkeypatch)
     for limit in (1, 2):
         expected = msgspec.to_builtins(board.call("work_board", limit=limit))
         served = bus.call("GET", f"/work?limit={limit}")
         assert served.status == 200
-        for shown_board in (served.json, desk.ok("board", "--limit", str(limit), "--json").json):
+        for shown_board in (served.json, shell.ok("board", "--limit", str(limit), "--json").json):
             assert {**shown_board, "as_of": ""} == {**expected, "as_of": ""}
-        text = desk.ok("board", "--limit", str(limit)).out
+        text = shell.ok("board", "--limit", str(limit)).out
         rows = expected["running"] + expected["ended"] + expected["dead"]
         assert [line[:12] for line in text.splitlines() if re.match(r"[0-9a-f]{12}  ", line)] == [
             row["id"][7:19] for row in rows

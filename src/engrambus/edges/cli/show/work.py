@@ -117,8 +117,8 @@ def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
         yield "  its id is not the hash of its content"
     for body in answer.bodies:
         state = "whole" if body.intact else "DAMAGED" if body.gone_at is None else "deleted"
-        since = f"  since {body.gone_at}" if body.gone_at is not None else ""
-        yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{since}"
+        deleted_at = f"  at {body.gone_at}" if body.gone_at is not None else ""
+        yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{deleted_at}"
 
 
 def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
