@@ -45,5 +45,5 @@ def make_large(repo: Repo, files: int = FILES) -> Large:
     for number in range(files):
         text = source(number)
         stream.append(f"M 100644 inline {Large.path(number)}\ndata {len(text.encode())}\n{text}\n")
-    repo.git("fast-import", "--quiet", given="".join(stream).encode())
+    repo.git("fast-import", "--quiet", stdin="".join(stream).encode())
     return Large(repo, repo.git("rev-parse", "refs/heads/main"))

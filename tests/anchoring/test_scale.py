@@ -90,6 +90,6 @@ def test_another_process_uses_the_same_cache(large: tuple[Large, CountingReposit
 
 
 def _tree_with(files: Large, text: str) -> str:
-    blob = files.repo.git("hash-object", "-w", "--stdin", given=text.encode())
+    blob = files.repo.git("hash-object", "-w", "--stdin", stdin=text.encode())
     entries = files.repo.git("ls-tree", "-z", files.commit).encode()
-    return files.repo.git("mktree", "-z", given=entries + f"100644 blob {blob}\tzzz.py\0".encode())
+    return files.repo.git("mktree", "-z", stdin=entries + f"100644 blob {blob}\tzzz.py\0".encode())

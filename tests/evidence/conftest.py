@@ -1,4 +1,4 @@
-"""What the tests of evidence share."""
+"""Fixtures that the tests of evidence share."""
 
 from __future__ import annotations
 

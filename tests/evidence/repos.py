@@ -13,35 +13,35 @@ _SETTINGS = (
 
 
 class Repo:
-    """A repository in a folder, with the few moves the tests need."""
+    """A repository in a folder, with the few commands the tests need."""
 
     def __init__(self, path: Path, *init: str) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         self.git("init", "-q", *init)
 
-    def git(self, *args: str, given: bytes | None = None) -> str:
-        """What git says, without the last newline."""
+    def git(self, *args: str, stdin: bytes | None = None) -> str:
+        """Run git and return its output without the last newline."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
         done = subprocess.run(
-            ["git", *_SETTINGS, *args], cwd=self.path, env=environment, input=given, capture_output=True, check=True
+            ["git", *_SETTINGS, *args], cwd=self.path, env=environment, input=stdin, capture_output=True, check=True
         )
         return done.stdout.decode().rstrip("\n")
 
     def commit(self, files: dict[str, bytes | str | None]) -> str:
-        """Write files (None removes one), commit them, and give the commit's id."""
+        """Write files (None removes one), commit them, and return the commit's id."""
         for name, content in files.items():
-            place = self.path / name
+            path = self.path / name
             if content is None:
-                place.unlink()
+                path.unlink()
                 continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", "A step")
         return self.git("rev-parse", "HEAD")
 
     def loose(self, object_id: str) -> Path:
-        """The file of a loose object."""
+        """Return the file of a loose object."""
         return self.path / ".git" / "objects" / object_id[:2] / object_id[2:]

@@ -1,4 +1,4 @@
-"""Bodies kept by digest."""  # EB-04
+"""Bodies stored by digest."""  # EB-04
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.receipts import BodyStore
 
 
-def place(root: Path, name: str) -> Path:
+def body_file(root: Path, name: str) -> Path:
     return root / name[7:9] / name[9:]
 
 
@@ -29,18 +29,18 @@ def code_of(action: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("body", [b"", b"x", os.urandom(3_000_000)])
-def test_a_body_comes_back_by_its_digest(tmp_path: Path, body: bytes) -> None:
+def test_a_body_is_read_by_its_digest(tmp_path: Path, body: bytes) -> None:
     store = BodyStore(tmp_path / "cas")
     name = store.put(body)
     assert name == digest(body)
     assert store.get(name) == body
     assert store.put(body) == store.put(io.BytesIO(body)) == name
-    assert place(tmp_path / "cas", name).read_bytes() == body
-    left = [path for path in (tmp_path / "cas").rglob("*") if path.is_file()]
-    assert left == [place(tmp_path / "cas", name)]
+    assert body_file(tmp_path / "cas", name).read_bytes() == body
+    files = [path for path in (tmp_path / "cas").rglob("*") if path.is_file()]
+    assert files == [body_file(tmp_path / "cas", name)]
 
 
-def test_what_is_absent_or_no_digest_is_said_so(tmp_path: Path) -> None:
+def test_absent_bodies_and_malformed_digests_are_refused(tmp_path: Path) -> None:
     store = BodyStore(tmp_path / "cas")
     assert code_of(lambda: store.get(digest(b"x"))) == "BODY_NOT_FOUND"
     store.put(b"y")
@@ -49,12 +49,12 @@ def test_what_is_absent_or_no_digest_is_said_so(tmp_path: Path) -> None:
         assert code_of(lambda name=name: store.get(name)) == "POINTER_SYNTAX"  # type: ignore[misc]
 
 
-def test_a_damaged_body_is_never_given_and_is_mended_by_putting_it_again(tmp_path: Path) -> None:
+def test_a_damaged_body_is_refused_until_it_is_put_again(tmp_path: Path) -> None:
     store = BodyStore(tmp_path)
     name = store.put(b"true")
     for damage in (b"fake", b"tru", b"true!", b""):
-        place(tmp_path, name).chmod(0o600)
-        place(tmp_path, name).write_bytes(damage)
+        body_file(tmp_path, name).chmod(0o600)
+        body_file(tmp_path, name).write_bytes(damage)
         assert code_of(lambda: store.get(name)) == "OBJECT_DAMAGED"
         assert store.put(b"true") == name
         assert store.get(name) == b"true"
@@ -63,7 +63,7 @@ def test_a_damaged_body_is_never_given_and_is_mended_by_putting_it_again(tmp_pat
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     store = BodyStore(tmp_path / "cas")
     name = store.put(b"x")
-    file = place(tmp_path / "cas", name)
+    file = body_file(tmp_path / "cas", name)
     (tmp_path / "aside").write_bytes(b"x")
     file.unlink()
     file.symlink_to(tmp_path / "aside")
@@ -91,7 +91,7 @@ def test_a_body_over_the_limit_is_refused_by_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_full_disk_is_said_so_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
     store = BodyStore(tmp_path)
@@ -106,7 +106,7 @@ def test_a_full_disk_is_said_so_and_leaves_nothing(
     assert store.get(store.put(b"x")) == b"x"
 
 
-def test_many_may_put_the_same_body_at_once(tmp_path: Path) -> None:
+def test_threads_put_the_same_body_at_the_same_time(tmp_path: Path) -> None:
     store = BodyStore(tmp_path)
     names: list[str] = []
     threads = [threading.Thread(target=lambda: names.append(store.put(b"same"))) for _ in range(8)]
@@ -119,35 +119,35 @@ def test_many_may_put_the_same_body_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """What is synced and renamed, in order; each by the file it is."""
+def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The syncs and renames that were made, in order; a sync with the inode of its file."""
     calls: list[tuple[str, int]] = []
     fsync, rename = os.fsync, os.rename
 
-    def noted_fsync(descriptor: int) -> None:
+    def recorded_fsync(descriptor: int) -> None:
         fsync(descriptor)
         calls.append(("sync", os.fstat(descriptor).st_ino))
 
-    def noted_rename(*args: Any, **more: Any) -> None:
-        rename(*args, **more)
+    def recorded_rename(*args: Any, **options: Any) -> None:
+        rename(*args, **options)
         calls.append(("rename", 0))
 
-    monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(os, "rename", noted_rename)
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "rename", recorded_rename)
     return calls
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a disk is synced by another call")
-@pytest.mark.parametrize("given", [lambda: b"body", lambda: io.BytesIO(b"body")], ids=["bytes", "stream"])
-def test_a_body_is_on_the_disk_before_it_has_its_name(
-    tmp_path: Path, done: list[tuple[str, int]], given: Callable[[], bytes | io.BytesIO]
+@pytest.mark.parametrize("make_body", [lambda: b"body", lambda: io.BytesIO(b"body")], ids=["bytes", "stream"])
+def test_a_body_is_synced_before_it_gets_its_name(
+    tmp_path: Path, disk_calls: list[tuple[str, int]], make_body: Callable[[], bytes | io.BytesIO]
 ) -> None:
     store = BodyStore(tmp_path / "cas")
-    file = place(tmp_path / "cas", store.put(given()))
-    body, folder, root = (each.stat().st_ino for each in (file, file.parent, tmp_path / "cas"))
-    assert [each for each in done if each != ("sync", root)] == [("sync", body), ("rename", 0), ("sync", folder)]
-    assert ("sync", root) in done, "the folder is new, and an entry of its own"
-    done.clear()
-    store.put(given())  # whoever wrote it may not have come to the sync yet
+    file = body_file(tmp_path / "cas", store.put(make_body()))
+    body, folder, root = (path.stat().st_ino for path in (file, file.parent, tmp_path / "cas"))
+    assert [call for call in disk_calls if call != ("sync", root)] == [("sync", body), ("rename", 0), ("sync", folder)]
+    assert ("sync", root) in disk_calls, "the folder is new, so its own entry must be synced"
+    disk_calls.clear()
+    store.put(make_body())  # the process that wrote it may not have synced it yet
     body = file.stat().st_ino
-    assert [each for each in done if each[0] == "sync"] == [("sync", body), ("sync", folder)]
+    assert [call for call in disk_calls if call[0] == "sync"] == [("sync", body), ("sync", folder)]

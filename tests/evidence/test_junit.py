@@ -1,4 +1,4 @@
-"""`test:` pointers lead into test reports: what became of the test, what it said, and the lines that failed."""
+"""`test:` pointers lead into test reports: to the outcome, the message and the failing lines of a test."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_named(n):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What pytest itself writes."""
+    """A report written by pytest."""
     folder = tmp_path_factory.mktemp("suite")
     (folder / "tests").mkdir()
     (folder / "tests" / "test_box.py").write_text(MODULE)
@@ -66,7 +66,7 @@ def project(tmp_path: Path) -> Iterator[Gateway]:
     gateway.close()
 
 
-def test_what_pytest_writes_is_read(report: bytes) -> None:
+def test_a_report_of_pytest_is_read(report: bytes) -> None:
     read = read_junit(report)
     assert [(case.node, case.outcome) for case in read.cases] == [
         ("tests/test_box.py::test_good", "passed"),
@@ -81,7 +81,7 @@ def test_what_pytest_writes_is_read(report: bytes) -> None:
 
 
 # EB-04
-def test_a_pointer_leads_to_the_lines_that_failed(project: Gateway, report: bytes) -> None:
+def test_a_pointer_leads_to_the_failing_lines(project: Gateway, report: bytes) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     recorded = bus.record_tests(report.decode())
     assert (recorded.passed, recorded.failed, recorded.errors, recorded.skipped) == (3, 2, 1, 1)
@@ -96,7 +96,7 @@ def test_a_pointer_leads_to_the_lines_that_failed(project: Gateway, report: byte
     assert "two is not one" in bus.deref_pointer(Pointer(type="test", ref=named.ref), max_tokens=600).excerpt
 
 
-# EB-04: put stamps the digest of what the pointer leads to.
+# EB-04: put stamps the digest of the pointed content.
 def test_an_engram_about_a_test_is_stamped(project: Gateway, report: bytes) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     ref = bus.record_tests(report.decode()).first_failed[0].ref
@@ -106,8 +106,8 @@ def test_an_engram_about_a_test_is_stamped(project: Gateway, report: bytes) -> N
     assert bus.deref_pointer(pointer, max_tokens=600).content_digest == pointer.digest
 
 
-# EB-04: others may have the receipt; only who reads needs it.
-def test_a_test_whose_receipt_is_not_here_is_put_and_not_read(project: Gateway) -> None:
+# EB-04: another project may have the receipt; only a reader needs it.
+def test_a_pointer_to_an_absent_receipt_can_be_put_but_not_read(project: Gateway) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     pointer = Pointer(type="test", ref="test:tests/test_box.py::test_good@sha256:" + "0" * 64)
     put = bus.put_engram("It passed elsewhere.", pointers=[pointer], kind="test")
@@ -117,7 +117,7 @@ def test_a_test_whose_receipt_is_not_here_is_put_and_not_read(project: Gateway) 
     assert not list(project.project_files.root.glob(".catalog/tuples.jsonl"))
 
 
-def test_a_test_the_report_does_not_tell_of_is_refused(project: Gateway, report: bytes) -> None:
+def test_a_test_that_is_not_in_the_report_is_refused(project: Gateway, report: bytes) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     receipt = bus.record_tests(report.decode()).receipt_id
     pointer = Pointer(type="test", ref=f"test:tests/test_box.py::test_other@{receipt}")
@@ -127,24 +127,24 @@ def test_a_test_the_report_does_not_tell_of_is_refused(project: Gateway, report:
         bus.put_engram("There is none.", pointers=[pointer], kind="test")
 
 
-def test_the_receipt_of_the_whole_tuple_leads_there_too(project: Gateway, report: bytes) -> None:
+def test_the_receipt_of_the_tuple_leads_to_the_report_too(project: Gateway, report: bytes) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     recorded = bus.record_tests(report.decode())
-    whole = bus.tuple_observe(recorded.tuple_id).terminal
-    pointer = Pointer(type="test", ref=f"test:tests/test_box.py::test_later@{whole}")
+    terminal = bus.tuple_observe(recorded.tuple_id).terminal
+    pointer = Pointer(type="test", ref=f"test:tests/test_box.py::test_later@{terminal}")
     assert "skipped" in bus.deref_pointer(pointer, max_tokens=100).excerpt
 
 
 # YT-15
-def test_what_a_report_tells_is_told_of_its_tuple(project: Gateway, report: bytes) -> None:
+def test_the_outcome_of_a_report_is_shown_with_its_tuple(project: Gateway, report: bytes) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     recorded = bus.record_tests(report.decode())
-    seen = bus.tuple_observe(recorded.tuple_id)
-    (step,) = seen.steps
+    observed = bus.tuple_observe(recorded.tuple_id)
+    (step,) = observed.steps
     assert (step.receipt, step.exit, step.hit) == (recorded.receipt_id, 1, False)
-    assert seen.error == "3 of 7 tests failed"
+    assert observed.error == "3 of 7 tests failed"
     (row,) = bus.work_board().ended
-    assert (row.steps, row.error) == (seen.steps, seen.error)
+    assert (row.steps, row.error) == (observed.steps, observed.error)
     good = bus.record_tests('<testsuite><testcase classname="tests.test_box" name="test_good"/></testsuite>')
     passed = bus.tuple_observe(good.tuple_id)
     assert ([step.exit for step in passed.steps], passed.error) == ([0], None)
@@ -158,7 +158,7 @@ JAVA = (
 
 
 @pytest.mark.parametrize("node", ["com.acme.BoxTest::holds", "com.acme.BoxTest.holds"])
-def test_reports_of_others_are_read_by_class_and_name(node: str) -> None:
+def test_cases_of_a_java_report_are_found_by_class_and_name(node: str) -> None:
     case = read_junit(JAVA.encode()).find(node)
     assert case is not None
     assert (case.outcome, case.message) == ("failed", "expected 2")
@@ -183,12 +183,12 @@ JAVASCRIPT = (
         ("spec/box.test.js::holds two", None),
     ],
 )
-def test_reports_of_others_are_read_by_file_and_name(node: str, outcome: str | None) -> None:
+def test_cases_of_a_javascript_report_are_found_by_file_and_name(node: str, outcome: str | None) -> None:
     case = read_junit(JAVASCRIPT.encode()).find(node)
     assert (case.outcome if case else None) == outcome
 
 
-def test_whatever_wrote_a_report_its_cases_are_found_by_what_they_are_called_here(project: Gateway) -> None:
+def test_cases_of_any_report_are_found_by_their_node_id(project: Gateway) -> None:
     for read in map(read_junit, (JAVA.encode(), JAVASCRIPT.encode())):
         assert [read.find(case.node) for case in read.cases] == list(read.cases)
     bus = Bus(project, LOCAL_ADMIN)
@@ -196,7 +196,7 @@ def test_whatever_wrote_a_report_its_cases_are_found_by_what_they_are_called_her
     assert "bag.test.js:7" in bus.deref_pointer(Pointer(type="test", ref=failed.ref), max_tokens=200).excerpt
 
 
-def test_what_is_told_twice_of_a_test_is_put_together() -> None:
+def test_two_entries_of_a_test_are_merged() -> None:
     twice = (
         '<testsuite><testcase classname="t" name="a"><failure message="m">one</failure></testcase>'
         '<testcase classname="t" name="a"><error message="n">two</error></testcase></testsuite>'
@@ -227,7 +227,7 @@ OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><tes
         "\0",
     ],
 )
-def test_what_is_no_report_is_refused(bad: str) -> None:
+def test_malformed_and_hostile_reports_are_refused(bad: str) -> None:
     with pytest.raises(TestReportInvalid) as refused:
         read_junit(bad.encode())
     assert refused.value.field == "report"
@@ -240,6 +240,6 @@ def test_a_report_that_is_too_large_is_refused() -> None:
 
 
 @given(st.binary(max_size=200) | st.text(alphabet="<>/&;testcasuifr \"'=", max_size=200).map(str.encode))
-def test_nothing_but_a_refusal_comes_of_garbage(data: bytes) -> None:
-    with suppress(TestReportInvalid):  # anything else would be a fault
+def test_random_bytes_are_read_or_refused(data: bytes) -> None:
+    with suppress(TestReportInvalid):  # any other exception fails the test
         assert read_junit(data).cases is not None

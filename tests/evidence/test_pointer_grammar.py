@@ -61,13 +61,13 @@ CANONICAL: list[tuple[str, Address]] = [
 
 
 @pytest.mark.parametrize(("text", "address"), CANONICAL)
-def test_a_canonical_text_and_its_address_are_one(text: str, address: Address) -> None:
+def test_a_canonical_text_and_its_address_convert_to_each_other(text: str, address: Address) -> None:
     assert parse_ref(text) == address
     assert print_address(address) == text
 
 
 @pytest.mark.parametrize(
-    ("written", "canonical"),
+    ("text", "canonical"),
     [
         (f"repo:x.py#L7@{SHA}", f"repo:x.py#L7-L7@{SHA}"),
         (f"repo:%73rc/%78.py@{SHA}", f"repo:src/x.py@{SHA}"),
@@ -82,8 +82,8 @@ def test_a_canonical_text_and_its_address_are_one(text: str, address: Address) -
         (f"url:https://example.org/%c3%bc@{DIGEST}", f"url:https://example.org/%C3%BC@{DIGEST}"),
     ],
 )
-def test_one_place_has_one_text(written: str, canonical: str) -> None:
-    assert print_address(parse_ref(written)) == canonical
+def test_every_spelling_becomes_the_canonical_text(text: str, canonical: str) -> None:
+    assert print_address(parse_ref(text)) == canonical
     assert print_address(parse_ref(canonical)) == canonical
 
 
@@ -195,7 +195,7 @@ def test_one_place_has_one_text(written: str, canonical: str) -> None:
         (f"diff:x.py#L1@{SHA}..{SHA}", "POINTER_SPAN"),
         (f"test:x#L1@{DIGEST}", "POINTER_SPAN"),
         (f"url:https://example.org/#a@{DIGEST}", "POINTER_SPAN"),
-        # the rest
+        # urls and others
         ("sam:decision@2026-01-08", "POINTER_SYNTAX"),
         ("sam::x@2026-01-08", "POINTER_SYNTAX"),
         (f"test:@{DIGEST}", "POINTER_SYNTAX"),
@@ -215,13 +215,13 @@ def test_one_place_has_one_text(written: str, canonical: str) -> None:
         (f"repo:{'a' * 300}@{SHA}", "POINTER_TOO_LONG"),
     ],
 )
-def test_bad_refs_are_refused_by_code_and_field(ref: str, code: str) -> None:
+def test_invalid_refs_are_refused_with_a_code_and_a_field(ref: str, code: str) -> None:
     with pytest.raises(EngramBusError) as caught:
         parse_ref(ref, "pointers[0].ref")
     assert (caught.value.code, caught.value.field) == (code, "pointers[0].ref")
 
 
-def test_limits_are_named() -> None:
+def test_refusals_name_the_limit() -> None:
     with pytest.raises(EngramBusError) as long:
         parse_ref("repo:" + "a" * 300)
     assert (long.value.limit, long.value.used) == (300, 305)
@@ -231,7 +231,7 @@ def test_limits_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "ref"),
+    ("sent", "ref"),
     [
         (Pointer(type="repo", ref=f"repo:x.py@{SHA}", span="L3"), f"repo:x.py#L3-L3@{SHA}"),
         (Pointer(type="repo", ref=f"repo:x.py#L3@{SHA}", span="L3-L3"), f"repo:x.py#L3-L3@{SHA}"),
@@ -239,9 +239,9 @@ def test_limits_are_named() -> None:
         (Pointer(type="artifact", ref="artifact:x.md#sec=A/B@v1", span="sec=A/B"), "artifact:x.md#sec=A/B@v1"),
     ],
 )
-def test_span_is_folded_into_the_ref(given_: Pointer, ref: str) -> None:
-    pointer, address = check_pointer(given_)
-    assert pointer == Pointer(type=given_.type, ref=ref)
+def test_a_span_is_moved_into_the_ref(sent: Pointer, ref: str) -> None:
+    pointer, address = check_pointer(sent)
+    assert pointer == Pointer(type=sent.type, ref=ref)
     assert parse_ref(ref) == address
     assert check_pointer(pointer) == (pointer, address)
 
@@ -269,20 +269,20 @@ def test_span_is_folded_into_the_ref(given_: Pointer, ref: str) -> None:
         ),
     ],
 )
-def test_a_pointer_whose_parts_disagree_is_refused(pointer: Pointer, code: str, field: str) -> None:
+def test_a_pointer_with_contradicting_parts_is_refused(pointer: Pointer, code: str, field: str) -> None:
     with pytest.raises(EngramBusError) as caught:
         check_pointer(pointer, "p")
     assert (caught.value.code, caught.value.field) == (code, field)
 
 
-def test_the_wire_value_is_the_published_object() -> None:
+def test_a_pointer_is_encoded_as_published() -> None:
     pointer = msgspec.json.decode(b'{"type":"repo","ref":"repo:x","span":"L1"}', type=Pointer)
     assert msgspec.json.encode(pointer) == b'{"type":"repo","ref":"repo:x","span":"L1"}'
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"type":"repo","ref":"repo:x","more":1}', type=Pointer)
 
 
-def test_a_megabyte_is_refused() -> None:
+def test_a_megabyte_of_text_is_refused() -> None:
     for text in ("%", "#", "@", "/", "repo:" + "../", "L1-", "%2e"):
         with pytest.raises(EngramBusError):
             parse_ref("repo:" + text * (1_000_000 // len(text)))
@@ -312,7 +312,7 @@ addresses: st.SearchStrategy[Address] = st.one_of(
 
 
 @given(addresses)
-def test_printing_and_parsing_are_each_others_inverse(address: Address) -> None:
+def test_a_printed_address_parses_to_itself(address: Address) -> None:
     text = print_address(address)
     if len(text) <= 300:
         assert parse_ref(text) == address
@@ -330,9 +330,7 @@ fragments = st.one_of(
 
 
 @given(st.lists(fragments, max_size=10).map("".join), st.none() | st.text(max_size=20), st.none() | st.text(max_size=9))
-def test_any_text_parses_or_is_refused_and_a_parsed_one_is_stable(
-    ref: str, span: str | None, digest: str | None
-) -> None:
+def test_any_text_is_refused_or_parses_to_a_stable_pointer(ref: str, span: str | None, digest: str | None) -> None:
     scheme = ref.partition(":")[0]
     refused: EngramBusError | None = None
     try:

@@ -1,4 +1,4 @@
-"""Pointers and the links other tools open are converted without loss."""  # EB-03
+"""Pointers convert to the links of other tools and back without loss."""  # EB-03
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOB = SHA[::-1]
 ADDRESS = RepoAddress(path="src/a b.py", revision=SHA, lines=(10, 20))
 
 
-def test_the_links_look_as_their_readers_expect() -> None:
+def test_links_have_the_form_their_tools_expect() -> None:
     assert (
         github_link(ADDRESS, "https://github.com/o/r.git") == f"https://github.com/o/r/blob/{SHA}/src/a%20b.py#L10-L20"
     )
@@ -44,7 +44,7 @@ def test_the_links_look_as_their_readers_expect() -> None:
         "git://github.com/o/r.git",
     ],
 )
-def test_origins_of_every_form_lead_to_github_and_never_tell_a_password(origin: str) -> None:
+def test_every_form_of_a_github_origin_gives_a_link_without_its_password(origin: str) -> None:
     assert github_link(ADDRESS, origin) == f"https://github.com/o/r/blob/{SHA}/src/a%20b.py#L10-L20"
 
 
@@ -69,7 +69,7 @@ def test_links_lead_back_to_the_same_address(path: str, span: tuple[int, int] | 
     assert parse_swhid(name) == address
 
 
-def test_a_shown_link_is_understood_too() -> None:
+def test_links_to_blame_and_single_lines_are_accepted() -> None:
     link = f"https://github.com/o/r/blob/{SHA}/README.md?plain=1#L3"
     assert parse_github_link(link) == RepoAddress(path="README.md", revision=SHA, lines=(3, 3))
     name = f"swh:1:cnt:{BLOB};visit=swh:1:snp:{SHA};anchor=swh:1:rev:{SHA};path=/x;lines=7"
@@ -90,7 +90,7 @@ def test_a_shown_link_is_understood_too() -> None:
         (f"https://github.com/o/r/blob/{SHA}/\ud800", "POINTER_SYNTAX"),
     ],
 )
-def test_links_that_name_no_place_are_refused(text: str, code: str) -> None:
+def test_links_without_a_commit_and_a_path_are_refused(text: str, code: str) -> None:
     with pytest.raises(EngramBusError) as caught:
         parse_github_link(text, "at")
     assert (caught.value.code, caught.value.field) == (code, "at")
@@ -111,14 +111,14 @@ def test_links_that_name_no_place_are_refused(text: str, code: str) -> None:
         (f"swh:1:cnt:{SHA};anchor=swh:1:rev:{SHA};path=/x;lines={'9' * 5000}", "POINTER_SPAN"),
     ],
 )
-def test_swhids_that_name_no_lines_of_a_file_are_refused(text: str, code: str) -> None:
+def test_swhids_without_a_commit_and_a_path_are_refused(text: str, code: str) -> None:
     with pytest.raises(EngramBusError) as caught:
         parse_swhid(text)
     assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
-    ("origin", "shown"),
+    ("origin", "public"),
     [
         ("git@github.com:o/r.git", ";origin=https://github.com/o/r;"),
         ("https://ada:secret@git.example.org/r.git", ";origin=https://git.example.org/r.git;"),
@@ -127,10 +127,10 @@ def test_swhids_that_name_no_lines_of_a_file_are_refused(text: str, code: str) -
         ("ada@example.org:secret", None),
     ],
 )
-def test_a_swhid_tells_no_password_and_no_local_path(origin: str, shown: str | None) -> None:
+def test_a_swhid_contains_no_password_and_no_local_path(origin: str, public: str | None) -> None:
     name = swhid(ADDRESS, BLOB, origin)
     assert "secret" not in name
-    assert shown in name if shown else "origin" not in name
+    assert public in name if public else "origin" not in name
     assert parse_swhid(name) == ADDRESS
 
 

@@ -1,4 +1,4 @@
-"""Pointers lead to exactly what they name, proved by digest."""  # EB-04, EB-05
+"""Pointers lead to exactly the content they name, proved by digest."""  # EB-04, EB-05
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def refusal(action: Callable[[], object]) -> EngramBusError:
         (b"a\nb", "", b"a\nb"),
     ],
 )
-def test_exactly_the_pointed_lines(repo: Repo, content: bytes, span: str, lines: bytes) -> None:
+def test_exactly_the_pointed_lines_are_read(repo: Repo, content: bytes, span: str, lines: bytes) -> None:
     sha = repo.commit({"f": content})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
-    found = evidence.read(pointer(f"repo:f{span}@{sha}"))
-    assert found == Content(data=lines, digest=digest(lines), blob=repo.git("rev-parse", "HEAD:f"))
+    content_read = evidence.read(pointer(f"repo:f{span}@{sha}"))
+    assert content_read == Content(data=lines, digest=digest(lines), blob=repo.git("rev-parse", "HEAD:f"))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_repositories_are_chosen_by_name(repo: Repo, tmp_path: Path) -> None:
         assert refusal(lambda ref=ref: evidence.stamp(*check_pointer(pointer(ref)))).code == "NO_REPOSITORY"  # type: ignore[misc]
 
 
-def test_each_thing_that_is_missing_has_its_own_code(repo: Repo) -> None:
+def test_every_missing_target_has_its_own_code(repo: Repo) -> None:
     sha = repo.commit({"f": "x\n", "d.md": "# A\n"})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
     for ref, code in {
@@ -125,7 +125,7 @@ def test_each_thing_that_is_missing_has_its_own_code(repo: Repo) -> None:
         assert (problem.code, problem.field) == (code, "at.ref"), ref
 
 
-def test_a_digest_that_is_not_the_contents_is_refused(repo: Repo) -> None:
+def test_a_digest_of_other_content_is_refused(repo: Repo) -> None:
     sha = repo.commit({"f": "x\n"})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
     right, wrong = digest(b"x\n"), digest(b"y\n")
@@ -139,53 +139,53 @@ def test_a_digest_that_is_not_the_contents_is_refused(repo: Repo) -> None:
 
 
 class Counting:
-    """A resolver that counts how often it is asked."""
+    """A resolver that counts its calls."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
 
     def resolve(self, address: object) -> Content:
-        self.asked += 1
-        return Content.of(b"content %d" % self.asked)
+        self.calls += 1
+        return Content.of(b"content %d" % self.calls)
 
 
-def test_stamping_remembers_what_never_changes() -> None:
+def test_stamping_caches_immutable_content() -> None:
     counting = Counting()
     evidence = Evidence(dict.fromkeys((RepoAddress, ArtifactAddress, SamAddress), lambda: counting), cache_size=2)
     pinned = pointer(f"repo:f@{ABSENT}")
     assert evidence.stamp(*check_pointer(pinned)) == evidence.stamp(*check_pointer(pinned))
-    assert counting.asked == 1
+    assert counting.calls == 1
     tagged = pointer("artifact:f@v1")
     assert evidence.stamp(*check_pointer(tagged)) != evidence.stamp(*check_pointer(tagged))
     assert evidence.stamp(*check_pointer(pointer("sam:a:b@v1"))) != evidence.stamp(
         *check_pointer(pointer("sam:a:b@v1"))
     )
-    asked = counting.asked
+    calls_before = counting.calls
     for name in "ghi":
         evidence.stamp(*check_pointer(pointer(f"repo:{name}@{ABSENT}")))
-    evidence.stamp(*check_pointer(pinned))  # let go of meanwhile
-    assert counting.asked == asked + 4
+    evidence.stamp(*check_pointer(pinned))  # evicted from the cache by now
+    assert counting.calls == calls_before + 4
 
 
-def test_looking_ahead_changes_no_stamp_and_no_refusal(repo: Repo) -> None:
+def test_prefetching_changes_no_stamp_and_no_refusal(repo: Repo) -> None:
     sha = repo.commit({f"d/f{n}": f"one {n}\ntwo\n" * (n + 1) for n in range(20)} | {"big": b"x" * 5000})
     refs = [f"repo:d/f{n}#L{line}-L{line}@{sha}" for n in range(20) for line in (1, 2)]
     odd = [f"repo:d/f1#L90-L91@{sha}", f"repo:none@{sha}", f"repo:d@{sha}", f"repo:f@{ABSENT}", f"repo:other:f@{sha}"]
-    for extra in ([], [f"repo:big@{sha}"]):  # one that is too large ends the looking ahead, and nothing else
-        ahead, plain = (evidence_of(Repositories(GitRepository(repo.path, max_bytes=4000))) for _ in range(2))
+    for extra in ([], [f"repo:big@{sha}"]):  # a file that is too large ends the prefetch, and nothing else
+        prefetched, plain = (evidence_of(Repositories(GitRepository(repo.path, max_bytes=4000))) for _ in range(2))
         checked = [check_pointer(pointer(ref)) for ref in (*odd, *refs[:10], *extra, *refs[10:])]
-        ahead.prefetch(checked)
-        assert [outcome(ahead, *each) for each in checked] == [outcome(plain, *each) for each in checked]
+        prefetched.prefetch(checked)
+        assert [outcome(prefetched, *pair) for pair in checked] == [outcome(plain, *pair) for pair in checked]
 
 
-def outcome(evidence: Evidence, given: Pointer, address: Address) -> object:
+def outcome(evidence: Evidence, sent: Pointer, address: Address) -> object:
     try:
-        return evidence.stamp(given, address)
+        return evidence.stamp(sent, address)
     except EngramBusError as problem:
         return problem.problem()
 
 
-def test_looking_ahead_takes_no_damaged_object(repo: Repo) -> None:
+def test_prefetching_skips_damaged_objects(repo: Repo) -> None:
     sha = repo.commit({"a": "x\n", "b": "y\n"})
     good, bad = (repo.loose(repo.git("rev-parse", f"HEAD:{name}")) for name in "ab")
     bad.chmod(0o644)
@@ -197,14 +197,14 @@ def test_looking_ahead_takes_no_damaged_object(repo: Repo) -> None:
     assert evidence.stamp(*a).digest == digest(b"x\n")
 
 
-def test_stamping_gives_the_canonical_pointer(repo: Repo) -> None:
+def test_stamping_returns_the_canonical_pointer(repo: Repo) -> None:
     sha = repo.commit({"a b": "x\ny\n"})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
-    given = Pointer(type="repo", ref=f"repo:a b@{sha}", span="L2")
-    assert evidence.stamp(*check_pointer(given)) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
+    sent = Pointer(type="repo", ref=f"repo:a b@{sha}", span="L2")
+    assert evidence.stamp(*check_pointer(sent)) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
 
 
-def test_what_cannot_be_read_here_yet_stays_unstamped() -> None:
+def test_pointers_of_unreadable_types_stay_unstamped() -> None:
     evidence = evidence_of(Repositories(None))
     for ref in (
         "sam:decision:x@2026-01-08",
@@ -223,26 +223,29 @@ def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
     assert evidence.stamp(*check_pointer(pointer(f"artifact:{name}"))).digest == name
 
 
-def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None:  # EB-04
+def test_lines_of_a_large_body_are_read(tmp_path: Path) -> None:  # EB-04
     store = BodyStore(tmp_path / "cas")
-    lines = [f"line {number}\n".encode() for number in range(1, 200_001)]  # more than two pieces
+    lines = [f"line {number}\n".encode() for number in range(1, 200_001)]  # read in more than two chunks
     name = store.put(b"".join(lines))
     evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=1000)})
     for first, last in ((1, 1), (1, 3), (100_000, 100_009), (199_999, 200_000)):
-        there = pointer(f"artifact:{name}#L{first}-L{last}")
-        read = evidence.read(there)
+        span_pointer = pointer(f"artifact:{name}#L{first}-L{last}")
+        read = evidence.read(span_pointer)
         assert (read.data, read.digest) == (b"".join(lines[first - 1 : last]), digest(read.data))
         assert evidence.stamp(
             *check_pointer(Pointer(type="artifact", ref=f"artifact:{name}", span=f"L{first}-L{last}"))
-        ) == (pointer(there.ref, read.digest))
+        ) == (pointer(span_pointer.ref, read.digest))
     missing = refusal(lambda: evidence.read(pointer(f"artifact:{name}#L199990-L200001")))
     assert (missing.code, missing.limit) == ("SPAN_NOT_FOUND", 200_000)
     assert refusal(lambda: evidence.read(pointer(f"artifact:{name}#L1-L999"))).code == "CONTENT_TOO_LARGE"
     ends = evidence.read(pointer(f"artifact:{name}"))
     assert ends.digest == name
     assert ends.end is not None
-    for part, whole in ((ends.data, b"".join(lines)[: len(ends.data)]), (ends.end, b"".join(lines)[-len(ends.end) :])):
-        assert part == whole
+    for part, expected in (
+        (ends.data, b"".join(lines)[: len(ends.data)]),
+        (ends.end, b"".join(lines)[-len(ends.end) :]),
+    ):
+        assert part == expected
         assert part.startswith(b"line ")
         assert part.endswith(b"\n")
         assert 900 < len(part) <= 1000
@@ -251,22 +254,22 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
     assert refusal(lambda: evidence.read(pointer(f"artifact:{bare}#L3"))).code == "SPAN_NOT_FOUND"
 
 
-@pytest.mark.parametrize("before", ["", "\n", "a", "ab", "abc"])
-def test_one_line_too_large_to_hold_is_cut_at_the_edge_of_a_character(tmp_path: Path, before: str) -> None:  # EB-05
+@pytest.mark.parametrize("prefix", ["", "\n", "a", "ab", "abc"])
+def test_one_very_long_line_is_cut_between_characters(tmp_path: Path, prefix: str) -> None:  # EB-05
     store = BodyStore(tmp_path / "cas")
     evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=1000)})
-    text = before + "🙂" * 1000 + before
+    text = prefix + "🙂" * 1000 + prefix
     flat = evidence.read(pointer(f"artifact:{store.put(text.encode())}"))
     assert flat.end is not None
-    for part, whole in ((flat.data, text.encode()[: len(flat.data)]), (flat.end, text.encode()[-len(flat.end) :])):
-        assert part == whole
+    for part, expected in ((flat.data, text.encode()[: len(flat.data)]), (flat.end, text.encode()[-len(flat.end) :])):
+        assert part == expected
         assert 990 < len(part) <= 1000
         assert "🙂" in part.decode()
     lines = store.put(b"first\n" + b"x" * 3000 + b"\nlast\n")
     ends = evidence.read(pointer(f"artifact:{lines}"))
-    assert (ends.data, ends.end) == (b"first\n", b"last\n"), "no line is cut where another one is whole"
-    other = evidence.read(pointer(f"artifact:{store.put(bytes([0x80]) * 3000)}"))
-    assert (len(other.data), len(other.end or b"")) == (1000, 1000), "what is no text is for others to refuse"
+    assert (ends.data, ends.end) == (b"first\n", b"last\n"), "no line is cut if another fits completely"
+    binary = evidence.read(pointer(f"artifact:{store.put(bytes([0x80]) * 3000)}"))
+    assert (len(binary.data), len(binary.end or b"")) == (1000, 1000), "binary content is refused elsewhere"
 
 
 def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04
@@ -279,7 +282,7 @@ def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04
         assert refusal(lambda ref=ref: evidence.read(pointer(ref))).code == "OBJECT_DAMAGED"  # type: ignore[misc]
 
 
-def test_artifacts_at_a_tag_and_by_name(repo: Repo) -> None:
+def test_artifacts_are_read_at_a_tag_and_by_name(repo: Repo) -> None:
     first = repo.commit({"docs/SPEC.md": "# One\n", "a/R.md": "1", "b/R.md": "2", "R2.md": "x", "c/R2.md": "y"})
     repo.git("tag", "-a", "-m", "x", "v1")
     second = repo.commit({"docs/SPEC.md": "# Two\n"})
@@ -290,7 +293,7 @@ def test_artifacts_at_a_tag_and_by_name(repo: Repo) -> None:
 
     assert read("artifact:SPEC.md@v1") == read(f"artifact:docs/SPEC.md@{first}") == b"# One\n"
     assert read(f"artifact:SPEC.md#sec=Two@{second}") == b"# Two\n"
-    assert read(f"artifact:R2.md@{first}") == b"x"  # exactly this path, before any other of the name
+    assert read(f"artifact:R2.md@{first}") == b"x"  # exactly this path wins over others of the same name
     problem = refusal(lambda: read(f"artifact:R.md@{first}"))
     assert problem.code == "ARTIFACT_AMBIGUOUS"
     assert "a/R.md, b/R.md" in str(problem.hint)
@@ -306,44 +309,44 @@ def test_a_document_must_be_text_and_not_too_long_for_its_sections(repo: Repo) -
     assert evidence.read(pointer(f"artifact:latin.md@{sha}")).data == b"# \xe9\n"
 
 
-def test_keeping_holds_every_commit_an_address_names(repo: Repo) -> None:
+def test_every_commit_an_address_names_is_retained(repo: Repo) -> None:
     shas = [repo.commit({"f": str(n)}) for n in range(4)]
     repo.git("tag", "v1", shas[3])
     repositories = Repositories(GitRepository(repo.path))
     for ref in (f"repo:f@{shas[0]}", f"diff:f@{shas[1]}..{shas[2]}", "artifact:f@v1", "sam:a:b@v1"):
         repositories.retain(parse_ref(ref))
-    kept = repo.git("for-each-ref", "--format=%(objectname)", "refs/engrambus/keep/").split()
-    assert sorted(kept) == sorted(shas)
+    retained = repo.git("for-each-ref", "--format=%(objectname)", "refs/engrambus/keep/").split()
+    assert sorted(retained) == sorted(shas)
 
 
 def test_a_diff_is_what_git_would_show(repo: Repo) -> None:
     old = repo.commit({"dir/f ü.py": "def f():\n" + "".join(f"    line{n}\n" for n in range(20))})
     new = repo.commit({"dir/f ü.py": "def f():\n" + "".join(f"    line{n}\n" for n in range(20) if n != 12) + "end"})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
-    found = evidence.read(pointer(f"diff:dir/f ü.py@{old}..{new}"))
-    assert found.data.decode() == (
+    diff = evidence.read(pointer(f"diff:dir/f ü.py@{old}..{new}"))
+    assert diff.data.decode() == (
         "--- a/dir/f ü.py\n+++ b/dir/f ü.py\n"
         "@@ -11,7 +11,6 @@\n     line9\n     line10\n     line11\n-    line12\n     line13\n     line14\n     line15\n"
         "@@ -19,3 +18,4 @@\n     line17\n     line18\n     line19\n+end\n\\ No newline at end of file\n"
     )
-    assert found.digest == "sha256:" + hashlib.sha256(found.data).hexdigest()
+    assert diff.digest == "sha256:" + hashlib.sha256(diff.data).hexdigest()
     assert evidence.read(pointer(f"diff:dir/f ü.py@{old}..{old}")).data == b""
 
 
-def test_files_that_came_and_went_have_diffs(repo: Repo) -> None:
-    without = repo.commit({"other": "x\n"})
-    came = repo.commit({"f": "a\nb\n", "g": "one", "empty": ""})
+def test_added_and_deleted_files_have_diffs(repo: Repo) -> None:
+    old = repo.commit({"other": "x\n"})
+    new = repo.commit({"f": "a\nb\n", "g": "one", "empty": ""})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
 
     def read(path: str, base: str, head: str) -> bytes:
         return evidence.read(pointer(f"diff:{path}@{base}..{head}")).data
 
-    assert read("f", without, came) == b"--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n"
-    assert read("f", came, without) == b"--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
-    assert read("g", without, came) == b"--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+one\n\\ No newline at end of file\n"
-    assert read("empty", without, came) == b"--- /dev/null\n+++ b/empty\n"
+    assert read("f", old, new) == b"--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n"
+    assert read("f", new, old) == b"--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
+    assert read("g", old, new) == b"--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+one\n\\ No newline at end of file\n"
+    assert read("empty", old, new) == b"--- /dev/null\n+++ b/empty\n"
     filled = repo.commit({"empty": "x\n"})
-    assert read("empty", came, filled) == b"--- a/empty\n+++ b/empty\n@@ -0,0 +1 @@\n+x\n"
+    assert read("empty", new, filled) == b"--- a/empty\n+++ b/empty\n@@ -0,0 +1 @@\n+x\n"
 
 
 def test_a_diff_does_not_depend_on_configuration(repo: Repo) -> None:

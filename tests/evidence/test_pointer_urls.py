@@ -1,4 +1,4 @@
-"""URL pointers: off unless allowed, and then within limits. No test leaves this machine."""  # EB-04
+"""URL pointers: disabled by default, and limited if enabled. No test leaves this machine."""  # EB-04
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SETTINGS = UrlSettings(hosts=frozenset({"docs.example.org", "docs.example.org:84
 
 
 def address(url: str = "https://docs.example.org/a?b=1", content: bytes = PAGE) -> UrlAddress:
-    found = parse_ref(f"url:{url}@{digest(content)}")
-    assert isinstance(found, UrlAddress)
-    return found
+    parsed = parse_ref(f"url:{url}@{digest(content)}")
+    assert isinstance(parsed, UrlAddress)
+    return parsed
 
 
 def refusal(action: Callable[[], object]) -> EngramBusError:
@@ -39,24 +39,24 @@ def refusal(action: Callable[[], object]) -> EngramBusError:
     return caught.value
 
 
-def answering(answer: bytes, asked: list[bytes] | None = None) -> Connect:
-    """A connection whose other end says this, whatever it is asked."""
+def answering(answer: bytes, requests: list[bytes] | None = None) -> Connect:
+    """Return a function that connects to a server which sends `answer` to every request."""
 
     def connect(_address: str, _port: int, _host: str, _seconds: float) -> socket.socket:
-        ours, theirs = socket.socketpair()
+        client_end, server_end = socket.socketpair()
 
         def serve() -> None:
-            with theirs:
-                request = theirs.recv(65536)
-                if asked is not None:
-                    asked.append(request)
+            with server_end:
+                request = server_end.recv(65536)
+                if requests is not None:
+                    requests.append(request)
                 try:
-                    theirs.sendall(answer)
+                    server_end.sendall(answer)
                 except OSError:
                     return
 
         threading.Thread(target=serve, daemon=True).start()
-        return ours
+        return client_end
 
     return connect
 
@@ -67,22 +67,22 @@ def resolver(
     return UrlResolver(lambda: settings, lookup=lambda _host, _port: addresses, connect=answering(answer))
 
 
-def test_off_means_off() -> None:
+def test_without_settings_nothing_is_fetched() -> None:
     def never(*_: object) -> socket.socket:
-        raise AssertionError("nobody may be called")
+        raise AssertionError("no host may be contacted")
 
-    off = UrlResolver(lambda: None, connect=never)
-    assert refusal(lambda: off.resolve(address())).code == "URLS_OFF"
+    disabled = UrlResolver(lambda: None, connect=never)
+    assert refusal(lambda: disabled.resolve(address())).code == "URLS_OFF"
 
 
 def test_a_page_with_its_digest_is_read() -> None:
-    asked: list[bytes] = []
-    allowed = UrlResolver(lambda: SETTINGS, lookup=lambda *_: ["93.184.215.14"], connect=answering(OK, asked))
+    requests: list[bytes] = []
+    allowed = UrlResolver(lambda: SETTINGS, lookup=lambda *_: ["93.184.215.14"], connect=answering(OK, requests))
     content = allowed.resolve(address())
     assert (content.data, content.digest) == (PAGE, digest(PAGE))
-    assert asked[0].startswith(b"GET /a?b=1 HTTP/1.1\r\nHost: docs.example.org\r\n")
+    assert requests[0].startswith(b"GET /a?b=1 HTTP/1.1\r\nHost: docs.example.org\r\n")
     assert allowed.resolve(address("https://docs.example.org:8443/")).data == PAGE
-    assert b"Host: docs.example.org:8443\r\n" in asked[1]
+    assert b"Host: docs.example.org:8443\r\n" in requests[1]
 
 
 def test_a_page_in_chunks_is_read() -> None:
@@ -93,7 +93,7 @@ def test_a_page_in_chunks_is_read() -> None:
 @pytest.mark.parametrize(
     "url", ["https://example.org/", "https://docs.example.org.evil.example/", "https://docs.example.org:1/"]
 )
-def test_only_listed_hosts_are_called(url: str) -> None:
+def test_only_listed_hosts_are_contacted(url: str) -> None:
     assert refusal(lambda: resolver(OK).resolve(address(url))).code == "URL_REFUSED"
 
 
@@ -133,33 +133,33 @@ def test_public_addresses_are_public() -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n", "URL_TROUBLE"),
     ],
 )
-def test_an_answer_that_is_not_the_pinned_page_is_refused(answer: bytes, code: str) -> None:
+def test_any_answer_but_the_pinned_page_is_refused(answer: bytes, code: str) -> None:
     assert refusal(lambda: resolver(answer).resolve(address())).code == code
 
 
-def test_a_server_that_dribbles_is_hung_up_on() -> None:
+def test_a_slow_server_is_cut_off() -> None:
     def connect(_address: str, _port: int, _host: str, _seconds: float) -> socket.socket:
-        ours, theirs = socket.socketpair()
+        client_end, server_end = socket.socketpair()
 
         def serve() -> None:
-            with theirs:
+            with server_end:
                 try:
                     while True:
-                        theirs.send(b"H")
+                        server_end.send(b"H")
                         time.sleep(0.02)
                 except OSError:
                     return
 
         threading.Thread(target=serve, daemon=True).start()
-        return ours
+        return client_end
 
-    quick = UrlSettings(hosts=SETTINGS.hosts, max_seconds=0.3)
-    slow = UrlResolver(lambda: quick, lookup=lambda *_: ["93.184.215.14"], connect=connect)
+    short = UrlSettings(hosts=SETTINGS.hosts, max_seconds=0.3)
+    slow = UrlResolver(lambda: short, lookup=lambda *_: ["93.184.215.14"], connect=connect)
     problem = refusal(lambda: slow.resolve(address()))
     assert (problem.code, problem.limit) == ("URL_TROUBLE", "0.3 s")
 
 
-def test_a_host_that_cannot_be_found_or_reached_is_trouble() -> None:
+def test_an_unknown_or_unreachable_host_fails() -> None:
     def no_lookup(*_: object) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
@@ -197,7 +197,7 @@ def make_certificate(folder: Path, host: str) -> tuple[Path, Path]:
 
 @contextmanager
 def tls_server(certificate: Path, key: Path) -> Iterator[int]:
-    """A server on the loopback that answers every connection with the page."""
+    """Run a server on the loopback interface that answers every connection with the page."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -222,7 +222,7 @@ def tls_server(certificate: Path, key: Path) -> Iterator[int]:
         thread.join()
 
 
-def test_the_server_must_prove_to_be_the_host(tmp_path: Path) -> None:
+def test_the_certificate_must_be_the_hosts(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path, "docs.example.org")
     with tls_server(certificate, key) as port:
 
@@ -230,14 +230,14 @@ def test_the_server_must_prove_to_be_the_host(tmp_path: Path) -> None:
             plain = socket.create_connection(("127.0.0.1", port), timeout=seconds)
             return wrap_tls(plain, host, ssl.create_default_context(cafile=str(certificate)))
 
-        def wary(_address: str, _port: int, host: str, seconds: float) -> socket.socket:
+        def distrusting(_address: str, _port: int, host: str, seconds: float) -> socket.socket:
             return connect_tls("127.0.0.1", port, host, seconds)
 
         def read(connect: Connect, url: str = "https://docs.example.org/") -> bytes:
             hosts = UrlSettings(hosts=frozenset({"docs.example.org", "other.example.org"}))
-            found = UrlResolver(lambda: hosts, lookup=lambda *_: ["93.184.215.14"], connect=connect)
-            return found.resolve(address(url)).data
+            resolver = UrlResolver(lambda: hosts, lookup=lambda *_: ["93.184.215.14"], connect=connect)
+            return resolver.resolve(address(url)).data
 
         assert read(trusting) == PAGE
         assert refusal(lambda: read(trusting, "https://other.example.org/")).code == "URL_TROUBLE"
-        assert refusal(lambda: read(wary)).code == "URL_TROUBLE"
+        assert refusal(lambda: read(distrusting)).code == "URL_TROUBLE"

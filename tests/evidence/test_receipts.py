@@ -1,4 +1,4 @@
-"""Receipts: named by what they say, and found again by what went into them. # YT-08 # YT-09"""
+"""Receipts: ids computed from their content, and inputs hashed for the cache. # YT-08 # YT-09"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engrambus.space.work import input_hash
 from tests.projects import make_gateway, make_repository, make_settings
 
 ONES, TWOS, THREES = ("sha256:" + digit * 64 for digit in "123")
-SAID: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "yool": "agent.lint.ruff.v1",
     "tuple_id": ONES,
     "started_at": "2026-05-19T17:30:00Z",
@@ -31,31 +31,31 @@ REPORT = Artifact(kind="junit", path="überprüft/junit.xml", sha=THREES, size=3
 
 
 def by_definition(receipt: Receipt) -> str:
-    """The id of a receipt, computed by nothing of ours: sha256 over JSON with its keys sorted, without `id`."""
-    said = msgspec.to_builtins(receipt)
-    del said["id"]
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """Compute a receipt's id without the product: sha256 over JSON with sorted keys, without `id`."""
+    fields = msgspec.to_builtins(receipt)
+    del fields["id"]
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("usd", [0.0, 1e-6, 3.75e-5, 9.9e-5, 1e-4, 0.1, 1.0, 12345.678901])
-def test_a_receipt_has_the_id_that_anybody_can_compute(usd: float) -> None:
-    """However little it cost: small numbers are printed in more than one way."""
+def test_the_id_of_a_receipt_with_small_costs_follows_the_definition(usd: float) -> None:
+    # JSON libraries print small numbers in more than one way.
     for cost in (Cost(usd=usd, tokens_in=7, wall_ms=12), Cost(usd=0.25, disk_mb=usd)):
-        receipt = new_receipt(**SAID, exit=1, step=0, artifacts=(REPORT,), cost=cost, error="naïve")
+        receipt = new_receipt(**FIELDS, exit=1, step=0, artifacts=(REPORT,), cost=cost, error="naïve")
         assert receipt.id == by_definition(receipt)
         read = msgspec.json.decode(msgspec.json.encode(receipt), type=Receipt)
         assert receipt_id(read) == receipt.id
 
 
 @given(st.integers(0, 10**12), st.floats(0, 1e9))
-def test_whatever_it_cost_a_receipt_has_the_id_that_anybody_can_compute(micros: int, disk_mb: float) -> None:
-    receipt = new_receipt(**SAID, exit=0, cost=Cost(usd=micros / MICROS_PER_DOLLAR, disk_mb=disk_mb))
+def test_the_id_of_a_receipt_with_any_cost_follows_the_definition(micros: int, disk_mb: float) -> None:
+    receipt = new_receipt(**FIELDS, exit=0, cost=Cost(usd=micros / MICROS_PER_DOLLAR, disk_mb=disk_mb))
     assert receipt.id == by_definition(receipt)
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changes",
     [
         {"exit": 1},
         {"stdout_sha": THREES},
@@ -67,17 +67,18 @@ def test_whatever_it_cost_a_receipt_has_the_id_that_anybody_can_compute(micros: 
         {"yool": "agent.lint.ruff.v2"},
     ],
 )
-def test_results_are_equal_only_when_all_that_came_out_is(other: dict[str, Any]) -> None:
-    said: dict[str, Any] = {**SAID, "exit": 0, "stdout_sha": ONES, "stderr_sha": TWOS, "artifacts": (REPORT,)}
-    one = new_receipt(**said)
-    assert new_receipt(**{**said, "tuple_id": TWOS, "ended_at": "2026-05-19T17:30:09Z"}).result_sha == one.result_sha
-    assert new_receipt(**{**said, **other}).result_sha != one.result_sha
+def test_the_result_hash_covers_every_output(changes: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {**FIELDS, "exit": 0, "stdout_sha": ONES, "stderr_sha": TWOS, "artifacts": (REPORT,)}
+    receipt = new_receipt(**fields)
+    later = new_receipt(**{**fields, "tuple_id": TWOS, "ended_at": "2026-05-19T17:30:09Z"})
+    assert later.result_sha == receipt.result_sha
+    assert new_receipt(**{**fields, **changes}).result_sha != receipt.result_sha
 
 
-def test_a_statement_names_everything_that_was_produced() -> None:
-    said = in_toto_statement(new_receipt(**SAID, exit=0, stdout_sha=ONES, stderr_sha=TWOS, artifacts=(REPORT,)))
-    named = [(each["name"], each["digest"]) for each in said["subject"]]
-    assert named == [
+def test_a_statement_names_every_output() -> None:
+    statement = in_toto_statement(new_receipt(**FIELDS, exit=0, stdout_sha=ONES, stderr_sha=TWOS, artifacts=(REPORT,)))
+    subjects = [(subject["name"], subject["digest"]) for subject in statement["subject"]]
+    assert subjects == [
         ("stdout", {"sha256": "1" * 64}),
         ("stderr", {"sha256": "2" * 64}),
         ("überprüft/junit.xml", {"sha256": "3" * 64}),
@@ -85,7 +86,7 @@ def test_a_statement_names_everything_that_was_produced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("yool", "args", "shas", "more", "expected"),
+    ("yool", "args", "shas", "options", "expected"),
     [
         (
             "agent.sum.numbers.v1",
@@ -133,9 +134,9 @@ def test_a_statement_names_everything_that_was_produced() -> None:
     ids=["args", "unicode", "files", "files in another order", "environment and salt", "salt"],
 )
 def test_the_input_is_hashed_by_the_published_formula(
-    yool: str, args: dict[str, Any], shas: list[str], more: dict[str, Any], expected: str
+    yool: str, args: dict[str, Any], shas: list[str], options: dict[str, Any], expected: str
 ) -> None:
-    r"""What is hashed, computed once with sha256sum.
+    r"""Compare with the hashes of these texts, computed once with sha256sum.
 
     agent.sum.numbers.v1{"a": 1, "b": 2}
     agent.greet.v1{"a": [1, 2.5, null], "name": "Z\u00fcrich \ud83d\udc1c"}
@@ -143,25 +144,25 @@ def test_the_input_is_hashed_by_the_published_formula(
     agent.lint.ruff.v2{}{"env":{"A":"1","B":"2"},"salt":"s"}
     agent.lint.ruff.v2{}{"salt":"s"}
     """
-    assert input_hash(yool, args, shas, **more) == expected
+    assert input_hash(yool, args, shas, **options) == expected
 
 
-REPORTED = '<testsuite><testcase classname="t" name="a"/></testsuite>'
+JUNIT_REPORT = '<testsuite><testcase classname="t" name="a"/></testsuite>'
 
 
-@pytest.mark.parametrize("damage", ["gone", "other"])
-def test_a_receipt_is_not_sound_when_a_body_it_names_is_not(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["deleted", "changed"])
+def test_a_receipt_with_a_damaged_body_is_not_sound(tmp_path: Path, damage: str) -> None:
     repository = make_repository(tmp_path / "repo")
     with closing(make_gateway(repository.path, make_settings(tmp_path / "home"))) as gateway:
         bus = Bus(gateway, LOCAL_ADMIN)
-        one = bus.record_tests(REPORTED).receipt_id
-        told = bus.receipt_verify(one)
-        assert (told.id, told.sound, told.id_matches) == (one, True, True)
-        (sha,) = (each.sha for each in told.bodies if each.name.endswith(".xml"))
+        recorded_id = bus.record_tests(JUNIT_REPORT).receipt_id
+        verified = bus.receipt_verify(recorded_id)
+        assert (verified.id, verified.sound, verified.id_matches) == (recorded_id, True, True)
+        (sha,) = (state.sha for state in verified.bodies if state.name.endswith(".xml"))
         body = repository.path / ".catalog/cas" / sha[7:9] / sha[9:]
         body.unlink()
-        if damage == "other":
-            body.write_text(REPORTED.replace('"a"', '"b"'))
-        told = bus.receipt_verify(one)
-        assert (told.sound, told.id_matches) == (False, True)
-        assert [each.sha for each in told.bodies if not each.intact] == [sha]
+        if damage == "changed":
+            body.write_text(JUNIT_REPORT.replace('"a"', '"b"'))
+        verified = bus.receipt_verify(recorded_id)
+        assert (verified.sound, verified.id_matches) == (False, True)
+        assert [state.sha for state in verified.bodies if not state.intact] == [sha]

@@ -1,4 +1,4 @@
-"""How pointed lines stand after the file went on: as they were, moved, changed, or gone."""  # EB-27
+"""Pointed lines at a later commit: the same, moved, changed, or gone."""  # EB-27
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LINES = [f"line {number} of the parser\n" for number in range(1, 31)]
 
 
 @pytest.fixture
-def standings(repository: Repository) -> StalenessChecker:
-    """The standings of a repository's pointers."""
+def checker(repository: Repository) -> StalenessChecker:
+    """A checker of the repository's pointers."""
     return StalenessChecker(Repositories(GitRepository(repository.path)))
 
 
-def pointer(repository: Repository, place: str = "src/parser.py#L10-L12") -> Pointer:
-    """Three lines of the parser at the first commit."""
-    return Pointer(type="repo", ref=f"repo:{place}@{repository.sha}")
+def pointer(repository: Repository, path: str = "src/parser.py#L10-L12") -> Pointer:
+    """Return a pointer at the first commit, by default to three lines of the parser."""
+    return Pointer(type="repo", ref=f"repo:{path}@{repository.sha}")
 
 
 @pytest.mark.parametrize(
-    ("text", "standing"),
+    ("text", "staleness"),
     [
         ("".join(LINES), "same"),
         ("".join(LINES) + "more\n", "same"),
@@ -39,18 +39,18 @@ def pointer(repository: Repository, place: str = "src/parser.py#L10-L12") -> Poi
         (None, "gone"),
     ],
 )
-def test_lines_that_stay_move_change_or_go(
-    repository: Repository, standings: StalenessChecker, text: str | None, standing: str
+def test_lines_are_compared_with_a_later_commit(
+    repository: Repository, checker: StalenessChecker, text: str | None, staleness: str
 ) -> None:
     head = commit_files(repository.path, {"src/parser.py": text, "src/other.py": "x\n"})
-    assert standings.check(pointer(repository), head) == standing
-    assert standings.check(pointer(repository), repository.sha) == "same"
+    assert checker.check(pointer(repository), head) == staleness
+    assert checker.check(pointer(repository), repository.sha) == "same"
 
 
-def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: StalenessChecker) -> None:
+def test_a_pointer_to_a_file_is_the_same_or_changed(repository: Repository, checker: StalenessChecker) -> None:
     head = commit_files(repository.path, {"docs/design.md": "# Design\n"})
-    assert standings.check(pointer(repository, "docs/design.md"), head) == "changed"
-    assert standings.check(pointer(repository, "src/parser.py"), head) == "same"
+    assert checker.check(pointer(repository, "docs/design.md"), head) == "changed"
+    assert checker.check(pointer(repository, "src/parser.py"), head) == "same"
 
 
 @pytest.mark.parametrize(
@@ -63,21 +63,25 @@ def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: 
         "",
     ],
 )
-def test_what_cannot_be_judged_is_not(repository: Repository, standings: StalenessChecker, ref: str) -> None:
-    assert standings.check(Pointer(type="repo", ref=ref), repository.sha) is None
+def test_pointers_that_cannot_be_compared_have_no_staleness(
+    repository: Repository, checker: StalenessChecker, ref: str
+) -> None:
+    assert checker.check(Pointer(type="repo", ref=ref), repository.sha) is None
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """One repository that goes on and on."""
-    return make_repository(tmp_path_factory.mktemp("standing") / "repository")
+    """One repository that gets a commit with every example."""
+    return make_repository(tmp_path_factory.mktemp("staleness") / "repository")
 
 
 @settings(max_examples=25, deadline=None)
 @given(cut=st.integers(0, 30), added=st.lists(st.sampled_from(["", "a", "line 10 of the parser"]), max_size=4))
-def test_stale_exactly_when_the_lines_stand_nowhere_any_more(shared: Repository, cut: int, added: list[str]) -> None:
+def test_evidence_is_stale_exactly_if_the_lines_are_nowhere_in_the_file(
+    shared: Repository, cut: int, added: list[str]
+) -> None:
     assert {"changed", "gone"} == STALE
     text = "".join([*LINES[cut:], *(line + "\n" for line in added)])
     head = commit_files(shared.path, {"src/parser.py": text, "mark.txt": digest(text.encode()) + "\n"})
-    standing = StalenessChecker(Repositories(GitRepository(shared.path))).check(pointer(shared), head)
-    assert (standing in STALE) == ("".join(LINES[9:12]) not in text)
+    staleness = StalenessChecker(Repositories(GitRepository(shared.path))).check(pointer(shared), head)
+    assert (staleness in STALE) == ("".join(LINES[9:12]) not in text)

@@ -54,11 +54,11 @@ end"""
 
 
 def section(path: str) -> str:
-    found = pick_section(read_sections(DOCUMENT), tuple(path.split("/")))
-    return DOCUMENT[found.start : found.end].decode()
+    picked = pick_section(read_sections(DOCUMENT), tuple(path.split("/")))
+    return DOCUMENT[picked.start : picked.end].decode()
 
 
-def test_headings_and_what_only_looks_like_one() -> None:
+def test_only_real_headings_are_sections() -> None:
     assert [entry.path for entry in read_sections(DOCUMENT)] == [
         ("Budget Rules",),
         ("Budget Rules", "Limits"),
@@ -81,14 +81,14 @@ def test_a_section_runs_to_the_next_heading_of_its_level_or_above() -> None:
     assert section("*Deep*") == "### *Deep* ###\nend"
 
 
-def test_letters_and_digits_are_enough() -> None:
+def test_a_heading_is_found_by_its_letters_and_digits() -> None:
     assert section("BudgetRules/limits") == section("Budget Rules/Limits")
     assert section("two line TITLE") == section("Two-line title")
-    found = pick_section(read_sections(DOCUMENT), ("io code",))
-    assert found.path == ("I/O & `code`",)
+    picked = pick_section(read_sections(DOCUMENT), ("io code",))
+    assert picked.path == ("I/O & `code`",)
 
 
-def test_exact_text_wins_over_letters() -> None:
+def test_exact_text_wins_over_letters_alone() -> None:
     document = b"# a-b\none\n# A B\ntwo\n"
     sections = read_sections(document)
     assert pick_section(sections, ("A B",)).start == 10
@@ -97,7 +97,7 @@ def test_exact_text_wins_over_letters() -> None:
     assert caught.value.code == "SECTION_AMBIGUOUS"
 
 
-def test_two_sections_of_one_name_are_never_guessed_between() -> None:
+def test_two_sections_of_the_same_name_are_ambiguous() -> None:
     with pytest.raises(EngramBusError) as caught:
         section("Limits")
     assert caught.value.code == "SECTION_AMBIGUOUS"
@@ -105,7 +105,7 @@ def test_two_sections_of_one_name_are_never_guessed_between() -> None:
     assert "/I%2FO%20&%20`code`/Limits" in str(caught.value.hint)
 
 
-def test_a_path_from_the_top_names_the_outer_of_two() -> None:
+def test_a_path_from_the_top_names_the_outer_section() -> None:
     sections = read_sections(b"# Setup\n# B\n## Setup\n")
     with pytest.raises(EngramBusError):
         pick_section(sections, ("Setup",))
@@ -117,23 +117,23 @@ def test_a_path_from_the_top_names_the_outer_of_two() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", [("Nothing",), ("Limits", "Budget Rules"), ("Not a heading",), ("!!!",), ("", "Limits")]
+    "heading_path", [("Nothing",), ("Limits", "Budget Rules"), ("Not a heading",), ("!!!",), ("", "Limits")]
 )
-def test_a_missing_section_is_said_so(wanted: tuple[str, ...]) -> None:
+def test_a_missing_section_is_refused(heading_path: tuple[str, ...]) -> None:
     with pytest.raises(EngramBusError) as caught:
-        pick_section(read_sections(DOCUMENT), wanted)
+        pick_section(read_sections(DOCUMENT), heading_path)
     assert caught.value.code == "SECTION_NOT_FOUND"
 
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n"])
-def test_line_ends_of_every_kind(end: bytes) -> None:
+def test_every_kind_of_line_end(end: bytes) -> None:
     document = end.join([b"\xef\xbb\xbf# A", b"x", b"## B", b"y", b"# C", b""])
     sections = read_sections(document)
-    found = pick_section(sections, ("B",))
-    assert document[found.start : found.end] == b"## B" + end + b"y" + end
+    picked = pick_section(sections, ("B",))
+    assert document[picked.start : picked.end] == b"## B" + end + b"y" + end
 
 
-def test_no_headings_and_no_text() -> None:
+def test_documents_without_headings_or_text() -> None:
     assert read_sections(b"") == ()
     assert read_sections(b"words\n") == ()
     assert [entry.path for entry in read_sections(b"#\n# A\n")] == [("",), ("A",)]
