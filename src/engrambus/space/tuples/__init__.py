@@ -49,7 +49,7 @@ from engrambus.space.tuples.rules import (
     read_limits,
 )
 from engrambus.space.tuples.space import TupleSpace
-from engrambus.space.tuples.status import StepState, last_receipt, step_states
+from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
     STAMPED_FIELDS,
     after_claim,
@@ -59,7 +59,6 @@ from engrambus.space.tuples.transitions import (
     index_value,
     new_record,
     pattern_fields,
-    public_tuple,
 )
 from engrambus.space.tuples.values import (
     ENDED,

@@ -26,7 +26,7 @@ from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut
 from engrambus.space.tuples.patterns import TuplePattern, read_pattern
 from engrambus.space.tuples.ports import WaitKind, WorkStore, WorkView
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
-from engrambus.space.tuples.transitions import public_tuple
+from engrambus.space.tuples.status import public_tuple
 from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
 
 T = TypeVar("T")

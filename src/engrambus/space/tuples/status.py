@@ -1,6 +1,8 @@
-"""Status of tuples: the state of each step and the last receipt, as operations and the page show them."""
+"""Status of tuples as callers see it: the tuple itself, the state of each step, the last receipt."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -19,6 +21,11 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if the result was taken from the cache."""
     exit: int | None = None
     """0 if the step succeeded."""
+
+
+def public_tuple(record: TupleRecord, receipts: list[str]) -> dict[str, Any]:
+    """Return a tuple as callers see it: as it was created, with its id and its receipts so far."""
+    return {"id": record.id, **msgspec.json.decode(record.body), "receipts": receipts}
 
 
 def step_states(view: WorkView, record: TupleRecord) -> list[StepState]:

@@ -116,8 +116,3 @@ def index_value(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # patterns find 1.0 equal to 1, so both must have one entry
     return _encode(value).decode()
-
-
-def public_tuple(record: TupleRecord, receipts: list[str]) -> dict[str, Any]:
-    """Return a tuple as callers see it: as it was created, with its id and its receipts so far."""
-    return {"id": record.id, **msgspec.json.decode(record.body), "receipts": receipts}
