@@ -206,6 +206,7 @@ class EngramBusError(Exception):
     """Members of the problem object besides code, title, status and detail: each an attribute and an argument."""
 
     def __init_subclass__(cls) -> None:
+        # Base classes and renamed classes set a code of their own, which must not pass on to subclasses.
         if "code" not in vars(cls):
             cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).upper()
 
@@ -240,6 +241,7 @@ class EngramBusError(Exception):
             problem["detail"] = self.detail
         for name in self.members:
             value = getattr(self, name)
+            # An empty tuple is a list member that was not given.
             if value is not None and value != ():
                 problem[name] = value
         return {name: _unicode(value) for name, value in problem.items()}
@@ -247,6 +249,7 @@ class EngramBusError(Exception):
     @classmethod
     def from_problem(cls, problem: dict[str, Any]) -> EngramBusError:
         """Rebuild the error from a problem object that an edge sent."""
+        # A newer server may send a code that this version does not know.
         kind = BY_CODE.get(str(problem.get("code")), Internal)
         detail = problem.get("detail") or problem.get("title")
         return kind(
@@ -477,7 +480,7 @@ class RepositoryRefused(EvidenceRefusal):
 class TestReportInvalid(EvidenceRefusal):
     """The file is not a test report in a known format."""
 
-    __test__ = False
+    __test__ = False  # pytest would collect a class called Test…
 
 
 class NoRepository(EvidenceRefusal):
@@ -798,7 +801,7 @@ class YoolForbidden(Forbidden):
 class HostForbidden(Forbidden):
     """The Host header names another server."""
 
-    status = 421
+    status = 421  # Misdirected Request: the answer to DNS rebinding
 
 
 class OriginForbidden(Forbidden):
@@ -1055,7 +1058,7 @@ class SecretCheckFailed(Trouble):
 class NoTupleSpace(Trouble):
     """This process has no tuple space."""
 
-    code = "NO_WORKBENCH"
+    code = "NO_WORKBENCH"  # published before the class was renamed
 
 
 class TooManyStreams(Trouble):

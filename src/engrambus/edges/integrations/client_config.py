@@ -52,6 +52,7 @@ class ClientSetup(NamedTuple):
 def installed_command(settings: Settings) -> list[str]:
     """Return `engrambus` where PATH finds this installation, otherwise its absolute path."""
     running = _running_program()
+    # decision 41: a foreign program of this name on PATH must never run inside a hook, so the files are compared.
     on_path = shutil.which(PROGRAM, path=settings.environment.get("PATH"))
     if on_path is not None and os.path.samefile(on_path, running):
         return [PROGRAM]
@@ -59,6 +60,7 @@ def installed_command(settings: Settings) -> list[str]:
 
 
 def _running_program() -> Path:
+    # Under `python -m` or a test runner argv[0] is another program; the environment's own script is used then.
     started = Path(os.path.abspath(sys.argv[0]))
     if started.name == PROGRAM and started.is_file():
         return started
@@ -81,6 +83,7 @@ def setup_for(client: str, root: Path | None, settings: Settings, command: Seque
 
 
 def _claude(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
+    # Claude Code reads servers of the account and of the project from different files.
     servers = base / (".claude.json" if user else ".mcp.json")
     return ClientSetup(
         (
@@ -119,6 +122,7 @@ def _cursor(base: Path, user: bool, command: list[str], hook: str, settings: Set
 
 def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     folder = settings.vscode_home if user else base / ".vscode"
+    # VS Code starts servers in the home folder; it replaces the variable itself.
     project = ("--project", "${workspaceFolder}")
     return ClientSetup(
         (ClientFile(folder / "mcp.json", "json", (_server("servers", command, "mcp", *project, type="stdio"),)),),
@@ -127,6 +131,7 @@ def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Set
 
 
 def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
+    # Gemini counts a hook's timeout in milliseconds, the other clients in seconds.
     run = {"name": SERVER, "type": "command", "command": hook, "timeout": HOOK_TIMEOUT_SECONDS * 1000}
     events = [ConfigEntry(("hooks", event), {"hooks": [run]}, is_item=True) for event in _GEMINI_EVENTS]
     return ClientSetup(
@@ -152,6 +157,7 @@ def hook_groups(command: str) -> dict[str, dict[str, Any]]:
     for event in _EVENTS:
         seconds = SUBAGENT_STOP_TIMEOUT_SECONDS if event == "SubagentStop" else HOOK_TIMEOUT_SECONDS
         group: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
+        # PreToolUse fires for every tool; without a matcher each tool call would start a process of ours.
         groups[event] = {"matcher": SPAWN_TOOL, **group} if event == "PreToolUse" else group
     return groups
 
@@ -160,6 +166,7 @@ def runs_engrambus(value: Any) -> bool:
     """True if an entry runs Engram Bus, wherever it is installed."""
     if not isinstance(value, dict):
         return False
+    # A group counts as ours only if all of its hooks are: removing it must not remove a hook of the user's.
     inner = value.get("hooks")
     if isinstance(inner, list) and inner:
         return all(map(runs_engrambus, inner))

@@ -41,6 +41,7 @@ class TimeLimitPassed(BaseException):
 def main() -> int:
     """Answer the event on stdin; return 1, which no client takes for a decision, if it cannot be parsed."""
     data = sys.stdin.buffer.read()
+    # decision 31: an alarm also ends waits that have no timeout of their own, such as the store's lock.
     signal.signal(signal.SIGALRM, _raise_time_limit)
     signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_SECONDS)
     try:
@@ -48,6 +49,7 @@ def main() -> int:
         answer = answer_event(event, Settings.from_environment(), Path.cwd()) if event else {}
     except (EngramBusError, OSError) as problem:
         _report(problem)
+        # Clients go on when a hook fails; for a spawn that would let the team grow without limit.
         if not asks_to_spawn(data):
             return 1
         answer = _deny_after_failure(problem)
@@ -170,6 +172,7 @@ def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:
         _close_turn(session, session.add_child(), "prompt")
         return {}
     _close_turn(session, session.lead, "prompt")
+    # Only Claude Code and Codex add a hook's text to the prompt; Gemini's event has no place for it.
     waiting = session.lead_bus.list_requests().requests[:MAX_REQUESTS] if event.name == "UserPromptSubmit" else []
     if not waiting:
         return {}
@@ -191,6 +194,7 @@ def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
     except EngramBusError as refusal:
         if not _is_fixable(refusal):
             raise
+        # Blocked once only: a client overrides repeated blocks, and each costs another turn.
         if not event.is_retry:
             return {"decision": "block", "reason": _block_reason(refusal)}
         _close_turn(session, name, "subagent_stop")

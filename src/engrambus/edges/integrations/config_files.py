@@ -82,6 +82,7 @@ def plan_uninstall(file: ClientFile, record: ChangeRecord | None) -> FileChange:
         bare, _ = _without_our_entries(file, text, record, old_content)
     except ParseFailure as problem:
         raise _broken(file.path, text, problem) from None
+    # A file that the user created stays, even if nothing is left in it.
     remove = record is not None and record.created and _is_empty(file, bare)
     return FileChange(
         path=file.path,
@@ -106,6 +107,7 @@ def write(change: FileChange) -> None:
     """Write a change atomically, keeping the file's mode and following a symbolic link."""
     if change.new_content == change.old_content:
         return
+    # Dotfile managers link these files; replacing the link itself would break them.
     path = Path(os.path.realpath(change.path))
     if _read(path) != change.old_content:
         raise ClientFileChanged(f"{path} was changed while it was read.", field=path.name, hint="Try again.")
@@ -114,6 +116,7 @@ def write(change: FileChange) -> None:
         _remove_folders(change.record)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A rename within one folder is atomic: the client sees the old file or the new one, never half of it.
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     mode = stat.S_IMODE(path.stat().st_mode) if change.old_content is not None else 0o666
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -191,6 +194,7 @@ def _without_our_entries(
 ) -> tuple[str, ChangeRecord | None]:
     """Return a text without our entries, and the record if its folders and containers are still ours."""
     if record is not None and data is not None and digest(data) == record.new_digest:
+        # Offsets of later edits are relative to the text after the earlier ones.
         for edit in reversed(record.edits):
             text = edit.undo(text)
         return text, msgspec.structs.replace(record, containers=())

@@ -187,6 +187,7 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         catalog = find_project(folder).catalog
     except EngramBusError:
         return
+    # The journal's folder may be on another disk than the temporary folder, so the sync is measured there.
     probe = catalog / f".doctor.{os.getpid()}"
     try:
         with probe.open("wb") as out:
@@ -206,6 +207,7 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
 
 def _clients(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     root = project_root(folder)
+    # Both spellings are valid in a file: the bare name may have been installed when PATH was different.
     commands = [[PROGRAM]]  # valid even if PATH finds another installation
     try:
         commands.insert(0, installed_command(settings))
@@ -260,6 +262,7 @@ def _hook(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         command = installed_command(settings)
     except EngramBusError:
         return
+    # An event that needs no answer: the check must not open a run or close a turn.
     event = json.dumps(
         {"hook_event_name": "PreToolUse", "tool_name": "Read", "session_id": "doctor", "cwd": str(folder)}
     )
@@ -276,6 +279,7 @@ def _hook(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         error = done.stderr.decode("utf-8", "replace").strip()[:200]
         yield _broken("hook", error or "it gives no answer", "Install Engram Bus again.")
         return
+    # The first start may compile modules; the fastest shows what a client waits for.
     fastest_ms = min(times_ms)
     slow = fastest_ms > SLOW_HOOK_MS
     message = f"answers in {fastest_ms:.0f} ms"

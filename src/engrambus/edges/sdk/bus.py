@@ -88,6 +88,7 @@ class Bus(Methods):
         return self._transport.call(operation, request, credential)
 
     def close(self) -> None:
+        # A bus made by `speak_as` shares the connection of the bus it came from.
         if self._owns_transport:
             self._transport.close()
 
@@ -101,6 +102,7 @@ class Bus(Methods):
 
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         operation = OPERATIONS[name]
+        # UNSET marks an argument that was not given; None is a value of its own on the wire.
         values = {field: value for field, value in fields.items() if value is not msgspec.UNSET}
         try:
             request = to_request(msgspec.to_builtins(values), operation.request)

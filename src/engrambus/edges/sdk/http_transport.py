@@ -94,6 +94,7 @@ class HttpTransport:
                 path = path.replace(f"{{{name}}}", quote(str(fields.pop(name, "")), safe=""))
         headers = {"Accept": "application/json", "User-Agent": f"engrambus/{__version__}"}
         if credential.token is not None:
+            # http.client would send a line break as a second header.
             if not _fits_header(credential.token):
                 raise TokenInvalid
             headers["Authorization"] = f"Bearer {credential.token}"
@@ -101,6 +102,7 @@ class HttpTransport:
             if not _fits_header(credential.idempotency_key):
                 raise FieldValue("The idempotency key must be one line of ASCII.", field="Idempotency-Key")
             headers["Idempotency-Key"] = credential.idempotency_key
+        # A bad trace id is left out rather than refused: nothing is decided by it.
         if credential.trace is not None and _fits_header(credential.trace):
             headers["traceparent"] = credential.trace
         body, query = None, fields
@@ -111,6 +113,7 @@ class HttpTransport:
             query["as"] = credential.speak_as
         if query:
             path = f"{path}?{urlencode(_query_values(query), doseq=True)}"
+        # A repeated write without a key might be carried out twice.
         repeatable = not operation.writes or credential.idempotency_key is not None
         return HttpCall(route.method, self._prefix + path, body, headers, repeatable)
 

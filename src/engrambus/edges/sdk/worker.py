@@ -75,6 +75,7 @@ class Worker:
         """
         from engrambus.app import open_gc_worker
 
+        # A short run leaves the disk to the long-running workers, which collect garbage every night.
         with nullcontext() if until_empty else open_gc_worker(self._gateway, self._dependencies):
             self.pool.run(until_empty=until_empty)
 
