@@ -1,11 +1,11 @@
-"""`python -m tests.code`: the table, and some of the mistakes of the tuning half."""
+"""`python -m tests.code`: the table of results, and some errors on the tuning half."""
 
 from __future__ import annotations
 
 from engrambus.knowledge.messages import find_code
 from tests.code.measure import Count, measure, total
 
-SHOWN = 12
+MAX_EXAMPLES = 12
 
 
 def row(name: str, tuning: Count, held_out: Count) -> str:
@@ -24,9 +24,11 @@ def main() -> None:
     table("snippets", tuning.snippets, held_out.snippets)
     table("prose", tuning.prose, held_out.prose)
     for title, counts in (("code not found", tuning.snippets), ("prose taken for code", tuning.prose)):
-        wrong = sorted((sample for count in counts.values() for sample in count.wrong), key=lambda one: one.number)
+        wrong = sorted(
+            (sample for count in counts.values() for sample in count.wrong), key=lambda sample: sample.number
+        )
         print(f"{title}: {len(wrong)} in the tuning half")
-        for sample in wrong[:SHOWN]:
+        for sample in wrong[:MAX_EXAMPLES]:
             print(f"--- {sample.kind}, {sample.origin}\n{sample.text[:600]}")
             for span in find_code(sample.text):
                 print(f"    {span.kind}: {sample.text[span.start : span.end][:120]!r}")

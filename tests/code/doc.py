@@ -1,4 +1,4 @@
-"""The table of points in `docs/inline-code.md`, made from the detector itself: `python -m tests.code.doc`."""
+"""The table of points in `docs/inline-code.md`, generated from the detector: `python -m tests.code.doc`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEANING = {
 
 
 def table() -> str:
-    rows = ["| what | points | how it is seen |", "|---|---|---|"]
+    rows = ["| feature | points | how it is counted |", "|---|---|---|"]
     for name in SHAPES:
         rows.append(f"| {name} | {POINTS[name]} | {MEANING[name]} |")
     for name, (pattern, cap) in COUNTED.items():

@@ -1,7 +1,7 @@
-"""The real files the detector is measured on: whatever the tests' own installation brought to this machine.
+"""The real files that the code detector is measured on.
 
-Only packages that `requirements/` pins, the standard library and this repository are read, so that two machines
-with the same requirements see nearly the same text.
+Only packages pinned in `requirements/`, the standard library and this repository are read, so that two machines with
+the same requirements measure nearly the same text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGEST = 400_000
+MAX_FILE_BYTES = 400_000
 
 LANGUAGES = {
     ".py": "python",
@@ -51,7 +51,7 @@ LANGUAGES = {
 
 
 def read(path: Path) -> str:
-    if path.stat().st_size > LARGEST:
+    if path.stat().st_size > MAX_FILE_BYTES:
         return ""
     try:
         return path.read_text(encoding="utf-8")
@@ -65,18 +65,18 @@ def language_of(path: Path) -> str | None:
 
 @cache
 def distributions() -> tuple[importlib.metadata.Distribution, ...]:
-    """The packages pinned for running, building and testing that are installed here."""
+    """Return the installed packages among those pinned for running, building and testing."""
     names: set[str] = set()
     for group in ("run", "build", "dev"):
         pinned = (ROOT / "requirements" / f"{group}.txt").read_text(encoding="utf-8")
         names.update(re.findall(r"^([A-Za-z0-9_.-]+)==", pinned, re.MULTILINE))
-    found = []
+    installed = []
     for name in sorted(names):
         try:
-            found.append(importlib.metadata.distribution(name))
+            installed.append(importlib.metadata.distribution(name))
         except importlib.metadata.PackageNotFoundError:
-            continue  # one for another platform
-    return tuple(found)
+            continue  # for another platform
+    return tuple(installed)
 
 
 def package_files() -> Iterator[Path]:
@@ -88,9 +88,9 @@ def package_files() -> Iterator[Path]:
 
 
 def library_files() -> Iterator[Path]:
-    """The standard library's sources, scripts and headers, without its tests."""
-    for place in ("stdlib", "include"):
-        folder = Path(sysconfig.get_paths()[place])
+    """Yield the standard library's sources, scripts and headers, without its tests."""
+    for name in ("stdlib", "include"):
+        folder = Path(sysconfig.get_paths()[name])
         for path in sorted(folder.rglob("*")):
             parts = path.relative_to(folder).parts
             if {"test", "tests", "idle_test", "site-packages", "dist-packages", "lib2to3"} & set(parts):
@@ -113,22 +113,22 @@ def our_files() -> Iterator[Path]:
 
 @cache
 def sources() -> dict[str, tuple[Path, ...]]:
-    """Language → its files, each once."""
-    found: dict[str, dict[Path, None]] = {}
+    """Return the files of each language."""
+    by_language: dict[str, dict[Path, None]] = {}
     for origin in (package_files, library_files, our_files):
         for path in origin():
             language = language_of(path)
             if language is not None:
-                found.setdefault(language, {})[path] = None
-    return {language: tuple(paths) for language, paths in sorted(found.items())}
+                by_language.setdefault(language, {})[path] = None
+    return {language: tuple(paths) for language, paths in sorted(by_language.items())}
 
 
 def commit_messages() -> list[str]:
-    """This repository's own history; nothing where there is none."""
+    """Return the commit messages of this repository, or none if there is no history."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "-C", str(ROOT), "log", "--format=%B%x00"], capture_output=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError):
         return []
-    return [message.strip() for message in done.stdout.decode("utf-8", "replace").split("\0") if message.strip()]
+    return [message.strip() for message in result.stdout.decode("utf-8", "replace").split("\0") if message.strip()]

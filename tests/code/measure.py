@@ -13,15 +13,15 @@ from tests.code.snippets import Sample, snippets
 
 @dataclass(slots=True)
 class Count:
-    """How many samples there were, and how many the detector called code."""
+    """Number of samples, and number of those that the detector called code."""
 
     samples: int = 0
-    found: int = 0
+    detected: int = 0
     wrong: list[Sample] = field(default_factory=list)
 
     @property
     def share(self) -> float:
-        return self.found / self.samples if self.samples else 0.0
+        return self.detected / self.samples if self.samples else 0.0
 
 
 def count_code(text: str) -> int:
@@ -30,17 +30,17 @@ def count_code(text: str) -> int:
 
 
 def is_found(snippet: Sample) -> bool:
-    """A snippet is found when at least half of it is covered; a touch somewhere would be too cheap."""
+    """True if the detected code covers at least half of a snippet; any overlap would be too easy."""
     return count_code(snippet.text) * 2 >= len(snippet.text.strip())
 
 
-def is_accused(paragraph: Sample) -> bool:
+def is_false_positive(paragraph: Sample) -> bool:
     return count_code(paragraph.text) > 0
 
 
 @dataclass(slots=True)
-class Measured:
-    """One half of the corpus, measured."""
+class Measurement:
+    """The results for one half of the corpus."""
 
     snippets: dict[str, Count] = field(default_factory=dict)
     prose: dict[str, Count] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def total(counts: Iterable[Count]) -> Count:
     summed = Count()
     for count in counts:
         summed.samples += count.samples
-        summed.found += count.found
+        summed.detected += count.detected
     return summed
 
 
@@ -67,19 +67,19 @@ def corpus() -> tuple[list[Sample], list[Sample]]:
     return snippets(), prose()
 
 
-def measure(*, held_out: bool) -> Measured:
-    measured = Measured()
-    for samples, counts, judge, right in (
-        (corpus()[0], measured.snippets, is_found, True),
-        (corpus()[1], measured.prose, is_accused, False),
+def measure(*, held_out: bool) -> Measurement:
+    result = Measurement()
+    for samples, counts, detect, expected in (
+        (corpus()[0], result.snippets, is_found, True),
+        (corpus()[1], result.prose, is_false_positive, False),
     ):
         for sample in samples:
             if sample.held_out != held_out:
                 continue
             count = counts.setdefault(sample.kind, Count())
-            called = judge(sample)
+            detected = detect(sample)
             count.samples += 1
-            count.found += called
-            if called is not right:
+            count.detected += detected
+            if detected is not expected:
                 count.wrong.append(sample)
-    return measured
+    return result

@@ -1,7 +1,7 @@
 """Paragraphs of real prose: docstrings, READMEs, change logs, licences, reference pages, commit messages.
 
-A paragraph is prose when it has the shape of running text: it stands at the margin or is a list item or a field, and
-holds function words. One whose author put a whole expression in backticks is left out, for it does hold code.
+A paragraph is prose if it starts at the margin, or is a list item or a field, and has function words. A paragraph with
+an expression in backticks is left out, because it does contain code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FUNCTION_WORDS = re.compile(
     re.IGNORECASE,
 )
 QUOTED = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]+)\1(?!`)")
-NAMED = re.compile(r"[\w./:@#~<>*+$%!?,\\ -]*(\(\))?")
+NAME_ONLY = re.compile(r"[\w./:@#~<>*+$%!?,\\ -]*(\(\))?")
 MARKUP = re.compile(r"\s*(>>>|\.\. |\||\+[-=]|[=~^\"'`#*-]{3,}|\[!|!\[|<|```|\[[^\]]+\]: |\.\. _)")
 ITEM = re.compile(r"\s*([-*+•]|\d+[.)]|:\w[^:]*:|[a-z_*]\w* ?(\([^)]*\))?:) +\S")
 FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -36,25 +36,25 @@ def is_prose(paragraph: str) -> bool:
     lines = paragraph.split("\n")
     if any(MARKUP.match(line) for line in lines) or "::\n" in paragraph + "\n":
         return False
-    if any(not NAMED.fullmatch(quoted.group(2)) for quoted in QUOTED.finditer(paragraph)):
+    if any(not NAME_ONLY.fullmatch(quoted.group(2)) for quoted in QUOTED.finditer(paragraph)):
         return False
     if paragraph.count("`") % 2 or ">>>" in paragraph or not 25 <= len(paragraph) <= 2000:
         return False
-    if any(_announces(one, two) for one, two in pairwise(lines)):
+    if any(_introduces_example(first, second) for first, second in pairwise(lines)):
         return False
     words = re.findall(r"[A-Za-z]+", paragraph)
     common = len(FUNCTION_WORDS.findall(paragraph))
     return len(words) >= 5 and common >= 2 and common * 12 >= len(words)
 
 
-def _announces(one: str, two: str) -> bool:
-    """A line that ends with a colon, and below it, set in, something that is no sentence: an example."""
-    set_in = len(two) - len(two.lstrip()) > len(one) - len(one.lstrip())
-    return one.endswith(":") and set_in and not FUNCTION_WORDS.search(two) and not ITEM.match(two)
+def _introduces_example(first: str, second: str) -> bool:
+    """True if a line ends with a colon, and the next one is indented and not a sentence."""
+    is_indented = len(second) - len(second.lstrip()) > len(first) - len(first.lstrip())
+    return first.endswith(":") and is_indented and not FUNCTION_WORDS.search(second) and not ITEM.match(second)
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs at the margin, list items with what belongs to them, and indented descriptions of fields."""
+    """Yield paragraphs at the margin, list items with their continuation, and indented descriptions of fields."""
     literal = False
     for block in re.split(r"\n[ \t]*\n", FENCED.sub("", text)):
         lines = [line.rstrip() for line in block.strip("\n").split("\n")]
@@ -87,7 +87,7 @@ def docstrings() -> Iterator[Sample]:
 
 
 def descriptions() -> Iterator[Sample]:
-    """What packages say of themselves; below a heading that speaks of releases it is a change log."""
+    """Yield paragraphs of package descriptions; below a heading about releases they belong to a change log."""
     for distribution in distributions():
         name = distribution.metadata["Name"]
         text = FENCED.sub("", distribution.read_text("METADATA") or "")
@@ -128,10 +128,10 @@ def prose() -> list[Sample]:
     for source in (docstrings, descriptions, licences, references, commits):
         for sample in source():
             unique.setdefault(sample.text, sample)
-    taken: dict[str, int] = {}
-    found = []
+    counts: dict[str, int] = {}
+    samples = []
     for sample in sorted(unique.values(), key=lambda sample: sample.number):
-        taken[sample.kind] = taken.get(sample.kind, 0) + 1
-        if taken[sample.kind] <= PER_KIND.get(sample.kind, 500):
-            found.append(sample)
-    return found
+        counts[sample.kind] = counts.get(sample.kind, 0) + 1
+        if counts[sample.kind] <= PER_KIND.get(sample.kind, 500):
+            samples.append(sample)
+    return samples

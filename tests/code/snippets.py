@@ -1,4 +1,4 @@
-"""Snippets of one to twelve lines, cut from real files at places a hash of the content chooses."""
+"""Snippets of one to twelve lines, cut from real files at positions chosen by a hash of the content."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.code.files import read, sources
 
 PER_LANGUAGE = 400
 PER_FILE = 6
-LONGEST_LINE = 300
-HASHED = {"toml", "ini", "powershell", "fish", "csh", "shell", "make", "cython"}
-REMARKS: dict[str, tuple[str, ...]] = {"sql": ("--",), "batch": ("rem", "::", "@rem")}
-SLASHED = {"c", "c headers", "javascript", "css"}
+MAX_LINE_CHARS = 300
+HASH_COMMENTS = {"toml", "ini", "powershell", "fish", "csh", "shell", "make", "cython"}
+COMMENT_PREFIXES: dict[str, tuple[str, ...]] = {"sql": ("--",), "batch": ("rem", "::", "@rem")}
+SLASH_COMMENTS = {"c", "c headers", "javascript", "css"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """One piece of text and what it is."""
+    """A piece of text with its kind and origin."""
 
     kind: str
     text: str
@@ -44,7 +44,7 @@ def number(text: str) -> int:
 
 
 def code_lines(text: str, language: str) -> list[bool]:
-    """For each line: is it code, and not blank, comment or running text?"""
+    """Return for each line if it is code, and not blank, a comment or prose."""
     lines = text.split("\n")
     if language in {"python", "python stubs"}:
         return _python_lines(text, len(lines))
@@ -52,7 +52,7 @@ def code_lines(text: str, language: str) -> list[bool]:
     for line in lines:
         stripped = line.strip()
         flag = bool(stripped) and not comment
-        if language in SLASHED:
+        if language in SLASH_COMMENTS:
             if not comment and stripped.startswith(("//", "/*")):
                 flag = False
             opened, closed = line.rfind("/*"), line.rfind("*/")
@@ -61,11 +61,11 @@ def code_lines(text: str, language: str) -> list[bool]:
             opened, closed = line.rfind("<!--"), line.rfind("-->")
             flag = flag and stripped.startswith("<") and not stripped.startswith("<!--")
             comment = opened > closed or (comment and closed < 0)
-        elif language in HASHED and stripped.startswith("#"):
+        elif language in HASH_COMMENTS and stripped.startswith("#"):
             flag = False
         elif language == "yaml":
             flag = flag and bool(re.match(r"(- )?[\w.-]+:( |$)", stripped)) and len(stripped.split()) < 5
-        elif language in REMARKS and stripped.lower().startswith(REMARKS[language]):
+        elif language in COMMENT_PREFIXES and stripped.lower().startswith(COMMENT_PREFIXES[language]):
             flag = False
         if language == "cython" and '"""' in stripped:
             return [False] * len(lines)
@@ -103,78 +103,78 @@ def _python_lines(text: str, count: int) -> list[bool]:
     return flags[:count]
 
 
-def _worth(lines: list[str], flags: list[bool]) -> bool:
-    """Enough of it is code, and enough code is there for anyone to tell."""
+def _is_usable(lines: list[str], flags: list[bool]) -> bool:
+    """True if most lines are code, and there is enough code to recognise it."""
     code = [line for line, flag in zip(lines, flags, strict=True) if flag]
     filled = sum(bool(line.strip()) for line in lines)
-    if not code or len(code) * 10 < filled * 6 or max(map(len, lines)) > LONGEST_LINE:
+    if not code or len(code) * 10 < filled * 6 or max(map(len, lines)) > MAX_LINE_CHARS:
         return False
     joined = " ".join(code)
     return len(re.findall(r"\w+|[^\w\s]", joined)) >= 5 and len(re.sub(r"\s", "", joined)) >= 12
 
 
-def cut(text: str, language: str, origin: str, most: int = PER_FILE) -> list[Sample]:
-    """At most so many snippets of one file, never overlapping, as they stand or dedented."""
+def cut(text: str, language: str, origin: str, max_snippets: int = PER_FILE) -> list[Sample]:
+    """Return snippets of one file that do not overlap, some of them dedented."""
     lines = text.split("\n")
     flags = code_lines(text, language)
-    found: list[Sample] = []
-    at = number(text) % 17 if most == PER_FILE else 0
-    while at < len(lines) and len(found) < most:
-        seed = number(f"{at} {lines[at]}")
+    samples: list[Sample] = []
+    start = number(text) % 17 if max_snippets == PER_FILE else 0
+    while start < len(lines) and len(samples) < max_snippets:
+        seed = number(f"{start} {lines[start]}")
         size = 1 if seed % 6 == 0 else 2 + seed // 6 % 11
-        while at < len(lines) and not flags[at]:
-            at += 1
-        end = min(at + size, len(lines))
-        while end > at and not flags[end - 1]:
+        while start < len(lines) and not flags[start]:
+            start += 1
+        end = min(start + size, len(lines))
+        while end > start and not flags[end - 1]:
             end -= 1
-        if end > at and _worth(lines[at:end], flags[at:end]):
-            piece = "\n".join(line.rstrip("\r") for line in lines[at:end])
+        if end > start and _is_usable(lines[start:end], flags[start:end]):
+            piece = "\n".join(line.rstrip("\r") for line in lines[start:end])
             if seed // 66 % 2:
                 piece = textwrap.dedent(piece)
-            found.append(Sample(kind=language, text=piece, origin=origin))
-        at += size + (seed // 132 % 60 if most == PER_FILE else 0)
-    return found
+            samples.append(Sample(kind=language, text=piece, origin=origin))
+        start += size + (seed // 132 % 60 if max_snippets == PER_FILE else 0)
+    return samples
 
 
-def changed(text: str, origin: str) -> list[Sample]:
-    """Cuts of a unified diff: the file against itself with lines a hash chooses taken out or doubled."""
-    before = text.split("\n")[:400]
-    after: list[str] = []
-    for place, line in enumerate(before):
-        fate = number(f"{place} {line}") % 40
-        after.extend([] if fate == 0 else [line, line.replace("e", "o")] if fate == 1 else [line])
-    diff = list(difflib.unified_diff(before, after, f"a/{origin}", f"b/{origin}", lineterm="", n=2))
-    heads = [place for place, line in enumerate(diff) if line.startswith("@@")]
+def diff_samples(text: str, origin: str) -> list[Sample]:
+    """Return parts of a unified diff between a file and itself with some lines removed or doubled."""
+    old = text.split("\n")[:400]
+    new: list[str] = []
+    for index, line in enumerate(old):
+        choice = number(f"{index} {line}") % 40
+        new.extend([] if choice == 0 else [line, line.replace("e", "o")] if choice == 1 else [line])
+    diff = list(difflib.unified_diff(old, new, f"a/{origin}", f"b/{origin}", lineterm="", n=2))
+    heads = [index for index, line in enumerate(diff) if line.startswith("@@")]
     samples = []
-    for place in heads[:2]:
-        first = 0 if place < 3 else place
-        piece = diff[first : place + 4 + number(diff[place]) % 6]
+    for index in heads[:2]:
+        first = 0 if index < 3 else index
+        piece = diff[first : index + 4 + number(diff[index]) % 6]
         samples.append(Sample(kind="diff", text="\n".join(piece), origin=origin))
     return samples
 
 
-def _chosen(samples: Iterable[Sample], most: int) -> list[Sample]:
+def _choose(samples: Iterable[Sample], max_samples: int) -> list[Sample]:
     unique = {sample.text: sample for sample in samples}
-    return sorted(unique.values(), key=lambda sample: sample.number)[:most]
+    return sorted(unique.values(), key=lambda sample: sample.number)[:max_samples]
 
 
 def snippets() -> list[Sample]:
-    found: list[Sample] = []
+    samples: list[Sample] = []
     for language, paths in sources().items():
         ordered = sorted(paths, key=lambda path: number(path.name + str(path.stat().st_size)))
-        most = PER_FILE if len(paths) > 60 else 40
+        max_snippets = PER_FILE if len(paths) > 60 else 40
         cuts: list[Sample] = []
         for path in ordered:
-            cuts.extend(cut(read(path), language, _short(path), most))
+            cuts.extend(cut(read(path), language, _short(path), max_snippets))
             if len(cuts) > 3 * PER_LANGUAGE:
                 break
-        found.extend(_chosen(cuts, PER_LANGUAGE))
+        samples.extend(_choose(cuts, PER_LANGUAGE))
     diffs: list[Sample] = []
     for language in ("python", "c", "javascript", "json"):
         for path in sorted(sources().get(language, ()), key=lambda path: number(path.name))[:40]:
-            diffs.extend(changed(read(path), _short(path)))
-    found.extend(_chosen(diffs, PER_LANGUAGE // 2))
-    return found
+            diffs.extend(diff_samples(read(path), _short(path)))
+    samples.extend(_choose(diffs, PER_LANGUAGE // 2))
+    return samples
 
 
 def _short(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Inline code is found whatever its shape, and prose about code passes. # EB-07"""
+"""Inline code of every form is detected, and prose about code is not. # EB-07"""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def find_kinds(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", CODE)
-def test_pasted_code_is_found_without_any_mark(name: str) -> None:
+def test_pasted_code_is_detected_without_marks(name: str) -> None:
     assert count_code(CODE[name]) * 2 >= len(CODE[name])
 
 
 @pytest.mark.parametrize("text", PROSE)
-def test_prose_about_code_passes(text: str) -> None:
+def test_prose_about_code_is_not_code(text: str) -> None:
     assert find_kinds(text) == []
 
 
@@ -100,13 +100,13 @@ def test_a_fence_makes_anything_code() -> None:
     assert find_kinds("so ```print it``` is") == [("fenced", "print it")]
 
 
-def test_an_expression_in_backticks_is_code_and_a_name_is_not() -> None:
+def test_an_expression_in_backticks_is_code_but_a_name_is_not() -> None:
     assert find_kinds("The bug is `return a + b * c` there.") == [("inline", "return a + b * c")]
     assert find_kinds("Use ``x = foo(y)`` instead.") == [("inline", "x = foo(y)")]
     assert find_kinds("Use `foo`, `a.b()` and `open(path, mode)`.") == []
 
 
-def test_code_between_sentences_is_found_where_it_stands() -> None:
+def test_code_between_sentences_is_detected_at_its_position() -> None:
     assert find_kinds("The fix is small:\nx = compute(y)\nThen the tests pass.") == [("pasted", "x = compute(y)")]
     assert find_kinds("Look.\n\n    total = 0\n    for x in xs: total += x\n\nIt is slow.") == [
         ("indented", "    total = 0\n    for x in xs: total += x")
@@ -120,12 +120,12 @@ def test_code_between_sentences_is_found_where_it_stands() -> None:
         "We changed it to if (x == null) { return; } because callers pass null.",
     ],
 )
-def test_code_inside_a_sentence_is_found(text: str) -> None:
+def test_code_inside_a_sentence_is_detected(text: str) -> None:
     assert [span.kind for span in find_code(text)] == ["pasted"]
     assert count_code(text) < len(text)
 
 
-def test_a_diff_is_called_one() -> None:
+def test_a_diff_is_detected_as_a_diff() -> None:
     text = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
     assert find_code(text) == [CodeSpan(0, len(text), "diff")]
     assert [kind for kind, _ in find_kinds("-    return a\n+    return a + 1")] == ["diff"]
@@ -133,7 +133,7 @@ def test_a_diff_is_called_one() -> None:
 
 @given(TEXTS)
 @settings(max_examples=400, deadline=None)
-def test_spans_are_sorted_inside_the_text_and_apart(text: str) -> None:
+def test_spans_are_sorted_inside_the_text_and_do_not_overlap(text: str) -> None:
     end = 0
     for span in find_code(text):
         assert end <= span.start < span.end <= len(text)
@@ -152,33 +152,33 @@ def test_a_fence_around_a_text_makes_it_code(text: str, fence: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_megabyte_of_anything_is_read(name: str) -> None:
-    """About two seconds each; what is not linear takes hours, and the limit on every test ends it."""
+def test_a_megabyte_is_searched_in_linear_time(name: str) -> None:
+    """About two seconds each; anything quadratic takes hours, and the time limit of every test stops it."""
     spans = find_code(HOSTILE[name])
-    assert all(before.end <= after.start for before, after in pairwise(spans))
+    assert all(first.end <= second.start for first, second in pairwise(spans))
 
 
-def test_the_page_tells_the_points_that_are_used() -> None:
+def test_the_documented_points_are_those_of_the_detector() -> None:
     assert doc.page() == doc.PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NEEDED)
 @given(st.data())
 @settings(max_examples=30, deadline=None)
-def test_a_pattern_is_left_out_only_where_it_finds_nothing(name: str, data: st.DataObject) -> None:
+def test_a_pattern_is_skipped_only_where_it_cannot_match(name: str, data: st.DataObject) -> None:
     pattern = COUNTED[name][0] if name in COUNTED else OPENING.get(name) or ENDING[name]
-    found = re.search(pattern, data.draw(st.from_regex(pattern)))
-    assert found is not None
-    assert any(literal in found[0] for literal in NEEDED[name])
+    match = re.search(pattern, data.draw(st.from_regex(pattern)))
+    assert match is not None
+    assert any(literal in match[0] for literal in NEEDED[name])
 
 
 @pytest.mark.parametrize("name", BEGINNING)
 @given(st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_pattern_is_tried_on_every_line_it_can_open(name: str, data: st.DataObject) -> None:
+def test_a_pattern_is_tried_on_every_line_that_it_can_begin(name: str, data: st.DataObject) -> None:
     line = data.draw(st.from_regex(rf"\A(?:{OPENING[name]})"))
     assert first_word(line) in BEGINNING[name]
 
 
-def test_a_string_may_have_been_written_with_either_quote() -> None:
+def test_both_quotes_count_for_a_string() -> None:
     assert all(("'" in literals) == ('"' in literals) for literals in NEEDED.values())

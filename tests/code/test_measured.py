@@ -12,7 +12,7 @@ def test_the_corpus_is_large_enough() -> None:
     assert len({snippet.kind for snippet in snippets}) >= 12
 
 
-def test_the_held_out_half_meets_the_bars() -> None:
+def test_the_held_out_half_reaches_the_targets() -> None:
     held_out = measure(held_out=True)
     assert held_out.recall >= 0.97
     assert held_out.false_positives <= 0.01

@@ -1,4 +1,4 @@
-"""What is read as a message, what is forgiven, and how each refusal reads.  # EB-16 EB-17"""
+"""Parsing a message: valid texts, lenient spellings, and the refusal of each error.  # EB-16 EB-17"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class TestPublished:
-    def test_a_childs_message(self) -> None:
+    def test_the_published_child_message_is_parsed(self) -> None:
         message = parse_child(PUBLISHED_CHILD)
         assert (message.role, message.task_status) == ("programmer", "in_progress")
         (engram,) = message.engrams
@@ -52,7 +52,7 @@ class TestPublished:
         assert message.deref_requests[0].intended_use is None
         assert message.output.next == "Await grant or alternative pointers."
 
-    def test_a_parents_message(self) -> None:
+    def test_the_published_parent_message_is_parsed(self) -> None:
         message = parse_parent(PUBLISHED_PARENT)
         assert message.role == "manager"
         assert len(message.shared_brief_micro) == 2
@@ -61,21 +61,21 @@ class TestPublished:
         assert message.target_pointer_pack[0].type == "artifact"
         assert message.instructions == ("Confirm atomicity + idempotency; emit 3-5 Engrams max; no inline code.",)
 
-    def test_the_examples_of_the_documentation(self) -> None:
+    def test_the_examples_of_the_documentation_are_in_printed_form(self) -> None:
         page = (ROOT / "docs" / "messages.md").read_text("utf-8")
         first, second = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
         assert print_message(parse_child(first)) == first
         assert print_message(parse_parent(second)) == second
 
     @pytest.mark.parametrize(("text", "kind"), [(PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent")])
-    def test_json_says_the_same(self, text: str, kind: MessageKind) -> None:
+    def test_json_gives_the_same_message(self, text: str, kind: MessageKind) -> None:
         message = parse(text, kind)
         for indent in (None, 2):
             sent = json.dumps(message_sections(message), indent=indent)
             assert parse(sent, kind) == message
             assert parse(f"```json\n{sent}\n```", kind) == message
 
-    def test_every_field_of_an_engram_is_kept(self) -> None:
+    def test_every_field_of_an_engram_is_preserved(self) -> None:
         text = LEAST + (
             "ENGRAMS:\n  - id: 01JH000000000000000000000A\n    kind: fact\n    claim: It holds.\n"
             f"    pointers: [{{type: repo, ref: '{REF}', digest: 'sha256:{'0' * 64}'}}]\n    confidence: 0.00001\n"
@@ -87,7 +87,7 @@ class TestPublished:
         assert message.engrams[0].confidence == 0.00001
 
 
-class TestForgiven:
+class TestLenientSpellings:
     @pytest.mark.parametrize(
         "text",
         [
@@ -114,7 +114,7 @@ class TestForgiven:
             '{"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": "All is well."}',
         ],
     )
-    def test_the_same_message_in_other_clothes(self, text: str) -> None:
+    def test_other_spellings_of_a_message_are_equal(self, text: str) -> None:
         assert parse_child(text) == parse_child(LEAST)
 
     @pytest.mark.parametrize(
@@ -130,20 +130,20 @@ class TestForgiven:
             f"POINTER_PACK:\n  - type: repo\n    ref: {REF.replace('#L280-L360', '')}\n    span: L280-L360",
         ],
     )
-    def test_a_pointer_in_other_clothes(self, written: str) -> None:
+    def test_other_spellings_of_a_pointer_are_equal(self, written: str) -> None:
         assert parse_child(LEAST + written).pointer_pack == (POINTER,)
 
     @pytest.mark.parametrize(
         "pointers", [f"[{REF}]", REF, f"\n    - {REF}", f"[{{ref: {REF}}}]", f"{{type: repo, ref: {REF}}}"]
     )
-    def test_the_pointers_of_an_engram_in_other_clothes(self, pointers: str) -> None:
+    def test_other_spellings_of_an_engrams_pointers_are_equal(self, pointers: str) -> None:
         message = parse_child(
             f"{LEAST}ENGRAMS:\n  - kind: fact\n    claim: >\n      It holds\n      water.\n    pointers: {pointers}\n"
         )
         assert message.engrams[0].pointers == (POINTER,)
         assert message.engrams[0].claim == "It holds water."
 
-    def test_a_reference_full_of_marks_needs_no_quotes(self) -> None:
+    def test_a_ref_with_punctuation_needs_no_quotes(self) -> None:
         node = f"test:tests/test_x.py::test_y[a-1]@sha256:{'0' * 64}"
         assert parse_child(f"{LEAST}POINTER_PACK:\n  - {node}\n").pointer_pack == (Pointer(type="test", ref=node),)
 
@@ -156,14 +156,14 @@ class TestForgiven:
             ("INSTRUCTIONS: ['Two\\nlines', \"two\\nlines\"]", ("Two\\nlines", "two\nlines")),
         ],
     )
-    def test_lines_in_other_clothes(self, written: str, read: tuple[str, ...]) -> None:
+    def test_other_spellings_of_lines_are_equal(self, written: str, read: tuple[str, ...]) -> None:
         assert parse_parent(f"ROLE: manager\n{written}").instructions == read
         assert (
             parse_parent(f"ROLE: manager\n{written.replace('INSTRUCTIONS', 'SHARED_BRIEF_MICRO')}").shared_brief_micro
             == read
         )
 
-    def test_one_engram_and_one_request_without_a_list(self) -> None:
+    def test_a_single_engram_or_request_needs_no_list(self) -> None:
         message = parse_child(
             f"{LEAST}ENGRAMS: {{kind: fact, claim: It holds., pointers: {REF}}}\n"
             f"DEREF_REQUESTS: {{pointer: {REF}, reason: Why not}}"
@@ -171,10 +171,10 @@ class TestForgiven:
         assert message.engrams[0].claim == "It holds."
         assert message.deref_requests[0].pointer == POINTER
 
-    def test_the_role_of_the_sender(self) -> None:
+    def test_the_role_may_be_the_senders(self) -> None:
         assert parse_child(LEAST, role="programmer").role == "programmer"
 
-    def test_any_one_section_makes_a_parents_message(self) -> None:
+    def test_a_parents_message_needs_one_section_besides_its_role(self) -> None:
         for section in (
             "SHARED_BRIEF_MICRO: x",
             "BUDGETS: {max_engrams: 0}",
@@ -184,7 +184,7 @@ class TestForgiven:
             parse_parent(f"ROLE: manager\n{section}")
 
 
-class TestRefused:
+class TestRefusals:
     @pytest.mark.parametrize(
         ("text", "code", "field", "line"),
         [
@@ -257,7 +257,9 @@ class TestRefused:
             ("ROLE: \ud800", "BAD_TEXT", None, None),
         ],
     )  # fmt: skip
-    def test_a_childs_message(self, text: str, code: str, field: str | None, line: int | None) -> None:
+    def test_an_invalid_child_message_is_refused(
+        self, text: str, code: str, field: str | None, line: int | None
+    ) -> None:
         problem = refusal(text)
         assert (problem.code, problem.field, problem.line) == (code, field, line)
         if line is not None and code not in ("MESSAGE_EMPTY", "DUPLICATE_KEY", "NUMBER_RANGE"):
@@ -289,7 +291,7 @@ class TestRefused:
             ("ROLE: manager\ntarget_pointer_pack:\n  - {type: repo}", "FIELD_MISSING", "TARGET_POINTER_PACK[0].ref", 3),
         ],
     )  # fmt: skip
-    def test_a_parents_message(self, text: str, code: str, field: str | None, line: int) -> None:
+    def test_an_invalid_parent_message_is_refused(self, text: str, code: str, field: str | None, line: int) -> None:
         problem = refusal(text, "parent")
         assert (problem.code, problem.field, problem.line) == (code, field, line)
 
@@ -313,7 +315,7 @@ class TestRefused:
             ("  - just a text\n", "FIELD_TYPE", "ENGRAMS[1]", 8),
         ],
     )
-    def test_one_bad_engram_refuses_the_message_and_is_named(
+    def test_the_field_and_line_of_an_invalid_engram_are_named(
         self, broken: str, code: str, field: str, line: int
     ) -> None:
         text = f"{LEAST}ENGRAMS:\n{engram()}{broken}"
@@ -325,29 +327,29 @@ class TestRefused:
         renamed = refusal(text.replace("ENGRAMS", "engrams"))
         assert (renamed.code, renamed.field, renamed.line) == (code, field, line)
 
-    def test_the_projects_ceiling_holds_in_messages(self) -> None:
+    def test_the_projects_longest_ttl_holds_in_messages(self) -> None:
         text = f"{LEAST}ENGRAMS:\n{engram()}    ttl: P2D\n"
         assert parse_child(text).engrams[0].ttl == "P2D"
         assert refusal(text, max_ttl_us=YEAR_US // 365).code == "TTL_TOO_LONG"
 
-    def test_another_role_than_the_senders(self) -> None:
+    def test_a_role_that_is_not_the_senders_is_refused(self) -> None:
         problem = refusal(LEAST, role="manager")
         assert (problem.code, problem.field, problem.limit, problem.line) == ("MESSAGE_ROLE", "ROLE", "manager", 1)
 
-    def test_everything_wrong_is_found_at_once(self) -> None:
+    def test_all_problems_are_reported_at_once(self) -> None:
         text = f"{LEAST}NOTES: x\nENGRAMS:\n{engram('')}{engram()}{engram('x' * 501)}POINTER_PACK: [x]\n"
-        reading = parse_message(text, "child", max_ttl_us=YEAR_US)
-        assert reading.message is None
-        assert [problem.code for problem in reading.problems] == [
+        parsed = parse_message(text, "child", max_ttl_us=YEAR_US)
+        assert parsed.message is None
+        assert [problem.code for problem in parsed.problems] == [
             "MESSAGE_SECTION_UNKNOWN", "CLAIM_EMPTY", "CLAIM_TOO_LONG", "POINTER_SYNTAX",
         ]  # fmt: skip
-        assert len(reading.parts["engrams"]) == 1
-        assert reading.parts["output"] == Output(summary="All is well.")
-        assert reading.item_counts["ENGRAMS"] == 3
+        assert len(parsed.parts["engrams"]) == 1
+        assert parsed.parts["output"] == Output(summary="All is well.")
+        assert parsed.item_counts["ENGRAMS"] == 3
 
 
 class TestHostile:
-    def test_bombs_do_not_go_off(self) -> None:
+    def test_oversized_and_nested_texts_are_refused(self) -> None:
         layers = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
         layers += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
         long_keys = "? " + "k" * 60_000 + "\n: [" + "1, " * 60_000 + "]\n"
@@ -370,7 +372,7 @@ class TestHostile:
             assert refusal(text[:10_000_000]).code == code, text[:40]
         assert MAX_MESSAGE_BYTES == 262_144
 
-    def test_a_refusal_is_never_large(self) -> None:
+    def test_a_refusal_is_always_short(self) -> None:
         for text in (
             f"{LEAST}{'N' * 900}: x",
             f"{LEAST}OUTPUTS: {'x' * 9_000}",
@@ -379,9 +381,9 @@ class TestHostile:
             assert len(json.dumps(refusal(text).problem())) < 1_500
 
     @given(st.text(max_size=300))
-    def test_any_text_is_a_message_or_refused(self, text: str) -> None:
+    def test_any_text_is_parsed_or_refused(self, text: str) -> None:
         for kind in ("child", "parent"):
-            check_total(text, kind)
+            check_round_trip(text, kind)
 
     @given(
         st.lists(
@@ -394,14 +396,14 @@ class TestHostile:
             max_size=40,
         ).map("".join)
     )  # fmt: skip
-    def test_anything_like_a_message_is_one_or_refused(self, text: str) -> None:
+    def test_any_text_similar_to_a_message_is_parsed_or_refused(self, text: str) -> None:
         for kind in ("child", "parent"):
-            check_total(LEAST + text, kind)
-            check_total(text, kind)
+            check_round_trip(LEAST + text, kind)
+            check_round_trip(text, kind)
 
 
-def check_total(text: str, kind: MessageKind) -> None:
-    """A text is refused by name, or it is a message that survives being printed."""
+def check_round_trip(text: str, kind: MessageKind) -> None:
+    """Check that a text is refused, or that its message is equal after printing and parsing it."""
     try:
         message = parse(text, kind)
     except EngramBusError as problem:

@@ -1,4 +1,4 @@
-"""Printing a message and reading it again gives the same message.  # EB-16 EB-17"""
+"""Printing a message and parsing the text gives an equal message.  # EB-16 EB-17"""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ pointers: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-def some(item: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
+def lists_of(item: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
     return st.lists(item, min_size=least, max_size=3)
 
 
 engrams = st.fixed_dictionaries(
-    {"kind": st.sampled_from(KINDS), "claim": claims, "pointers": some(pointers, 1) | pointers},
+    {"kind": st.sampled_from(KINDS), "claim": claims, "pointers": lists_of(pointers, 1) | pointers},
     optional={
         "confidence": st.floats(0, 1),
         "ttl": st.sampled_from(["PT6H", "P7D", "PT0.5S"]),
         "scope": st.sampled_from(["run", "project", "org"]),
-        "tags": some(claims.map(lambda text: text[:40])),
-        "hash_keys": some(claims.map(lambda text: text[:40])),
+        "tags": lists_of(claims.map(lambda text: text[:40])),
+        "hash_keys": lists_of(claims.map(lambda text: text[:40])),
         "embedding_ref": claims,
         "id": st.just("01JH000000000000000000000A"),
     },
@@ -62,7 +62,7 @@ children = st.fixed_dictionaries(
         "TASK_STATUS": st.sampled_from(STATUSES),
         "OUTPUT": texts | st.fixed_dictionaries({"summary": texts}, optional={"next": st.none() | texts}),
     },
-    optional={"ENGRAMS": some(engrams), "POINTER_PACK": some(pointers), "DEREF_REQUESTS": some(requests)},
+    optional={"ENGRAMS": lists_of(engrams), "POINTER_PACK": lists_of(pointers), "DEREF_REQUESTS": lists_of(requests)},
 )
 grants = st.fixed_dictionaries(
     {"budget_token": texts, "pointer": pointers, "cap_tokens": st.integers(1, 2**53)},
@@ -71,18 +71,18 @@ budgets = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(ChildBudgets.__struct_fields__, st.none() | st.integers(0, 2**53))
 )
 parents = st.fixed_dictionaries(
-    {"ROLE": st.sampled_from(ROLES), "INSTRUCTIONS": texts | some(texts, 1)},
+    {"ROLE": st.sampled_from(ROLES), "INSTRUCTIONS": texts | lists_of(texts, 1)},
     optional={
-        "SHARED_BRIEF_MICRO": texts | some(texts),
+        "SHARED_BRIEF_MICRO": texts | lists_of(texts),
         "BUDGETS": budgets,
-        "GRANTS": some(grants),
-        "TARGET_POINTER_PACK": some(pointers),
+        "GRANTS": lists_of(grants),
+        "TARGET_POINTER_PACK": lists_of(pointers),
     },
 )
 
 
-def check_identity(sent: dict[str, Any], kind: MessageKind) -> None:
-    """JSON, printed YAML and printed JSON all read as one message, and printing has one form."""
+def check_round_trip(sent: dict[str, Any], kind: MessageKind) -> None:
+    """Check that JSON, printed YAML and printed JSON give equal messages, and that printing is stable."""
     message = parse(json.dumps(sent, ensure_ascii=len(sent) % 2 == 0), kind)
     printed = print_message(message)
     assert parse(printed, kind) == message
@@ -94,16 +94,16 @@ def check_identity(sent: dict[str, Any], kind: MessageKind) -> None:
 
 @given(children)
 def test_a_childs_message_survives_printing(sent: dict[str, Any]) -> None:
-    check_identity(sent, "child")
+    check_round_trip(sent, "child")
 
 
 @given(parents)
 def test_a_parents_message_survives_printing(sent: dict[str, Any]) -> None:
-    check_identity(sent, "parent")
+    check_round_trip(sent, "parent")
 
 
-def test_the_published_form_is_what_is_printed() -> None:
-    """Besides indentation and the case of the role, which the specification leaves open."""
+def test_the_printed_form_is_the_published_one() -> None:
+    """Except for indentation and the case of the role, which the specification leaves open."""
     kinds: tuple[tuple[str, MessageKind], ...] = ((PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent"))
     for text, kind in kinds:
         printed = print_message(parse(text, kind))

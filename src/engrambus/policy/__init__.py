@@ -1,4 +1,4 @@
-"""Who may do what: runs and agents, tokens, scopes, budgets, turns and the project's policy."""
+"""Permissions: runs and agents, tokens, scopes, budgets, turns and the project's policy."""
 
 from engrambus.policy.budgets import DerefBudget, InlineBudget
 from engrambus.policy.facts import (

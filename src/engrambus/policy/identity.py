@@ -101,6 +101,7 @@ def open_run(
     view: IdentityView, *, caller: Caller, goal: str, session: str | None, randomness: Randomness
 ) -> tuple[list[RunOpened], str]:
     """Open a run and return its id; a session that has an open run gets that one."""
+    # decision 18: a hook is a new process each time and finds its run by the session
     previous = view.run_of_session(session) if session else None
     if previous is not None and not previous.ended:
         return [], previous.run_id
@@ -162,6 +163,7 @@ def parent_of(reads: IdentityReads, caller: Caller) -> str:
 
 def lineage_of(reads: IdentityReads, caller: Caller) -> tuple[str, ...]:
     """Return the names of the caller and its ancestors, the caller first."""
+    # Bounded, so that a cycle of parents in a damaged journal ends.
     names = [caller.name]
     agent = reads.agent(caller.run.run_id, caller.name)
     while agent is not None and agent.parent is not None and len(names) < MAX_GENERATIONS:

@@ -108,10 +108,10 @@ def read_policy(value: Any) -> Policy:
     return policy
 
 
-def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_names(field: str, names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
-            raise PolicyInvalid(f"'{name}' is not one of {', '.join(known)}.", field=field)
+        if name not in allowed:
+            raise PolicyInvalid(f"'{name}' is not one of {', '.join(allowed)}.", field=field)
 
 
 def _check_amounts(policy: Policy) -> None:

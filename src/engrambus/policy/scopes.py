@@ -27,6 +27,7 @@ def space_of(scope: str, run: Run) -> str:
 
 def wider_space(scope: str) -> str:
     """Return the space of a scope other than `run`."""
+    # decision 10: org and global are stores of their own; a project only holds what is on its way there
     return PROJECT_SPACE if scope == "project" else OUTBOX
 
 

@@ -68,6 +68,7 @@ class TokenKey:
             raise TokenInvalid from None
         if claims.project != project:
             raise TokenInvalid
+        # Last, so that only the bearer of a genuine token learns that it expired.
         if claims.expires_us <= now_us:
             raise TokenExpired(hint="Get another: engrambus agent token NAME.")
         return claims

@@ -90,6 +90,7 @@ def end_turn(view: TurnView, run_id: str, agent: str, why: str) -> tuple[list[Tu
 
 def team_tokens_used(view: TurnView, run_id: str) -> int:
     """Return the tokens that all agents of a run, the admin included, have dereferenced so far."""
+    # The admin is not limited, but what it reads counts for the team.
     names = (ADMIN, *(agent.name for agent in view.agents(run_id)))
     turns = (view.turn(run_id, name) for name in names)
     return sum(turn.run_tokens for turn in turns if turn is not None)
@@ -148,6 +149,7 @@ def after_deref(last: Turn | None, proved: DerefProved, now_us: int) -> Turn:
     if last is None or last.number != proved.turn:
         last = Turn(number=proved.turn)
     count = COUNTED_AS[proved.type]
+    # A grant pays instead of the turn; the ceiling of the run counts both.
     changed = {} if proved.granted else {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
     return msgspec.structs.replace(last, last_us=now_us, run_tokens=run_tokens + proved.tokens, **changed)
 

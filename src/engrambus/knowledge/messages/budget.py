@@ -80,6 +80,7 @@ def check_prose_budget(
 
 def measure(text: str, message: Message | None = None, count_code: CountCode | None = None) -> MessageUsage:
     """Return the size of a message; of a text that could not be parsed, only its tokens."""
+    # decision 5: a budget counts everything that its reader is sent, not only the content
     tokens = estimate_tokens(text.encode("utf-8", "replace"))
     if message is None:
         return MessageUsage(inline_tokens=tokens)
@@ -133,6 +134,7 @@ def _refusal(excess: tuple[Excess, ...], lines: Mapping[str, int]) -> BudgetExce
     """Build the error that names every exceeded limit, with the first one's field, limit and use."""
     first = excess[0]
     amounts = "; ".join(f"{_LABELS[item.quantity]} {item.used} of {item.limit}" for item in excess)
+    # decision 6: all exceeded limits at once, so that one correction is enough
     exceeded: list[dict[str, Any]] = [msgspec.to_builtins(item) for item in excess]
     return BudgetExceeded(
         f"The message is larger than its budget: {amounts}.",

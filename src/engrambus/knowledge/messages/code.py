@@ -131,7 +131,7 @@ def _add_fenced(text: str, lines: list[tuple[int, int]], spans: list[CodeSpan]) 
 def _find_backticks(text: str, lines: list[tuple[int, int]], fenced: list[bool], spans: list[CodeSpan]) -> str:
     """Add a span for each piece of code in backticks; return the text with everything in backticks masked."""
     if "`" not in text:
-        return text
+        return text  # most texts; spares the split into paragraphs
     parts: list[str] = []
     copied = 0
     for first, last in _paragraphs(text, lines, fenced):
@@ -167,6 +167,7 @@ def _paragraphs(text: str, lines: list[tuple[int, int]], fenced: list[bool]) -> 
 def _backtick_pairs(text: str, first: int, last: int) -> Iterator[tuple[int, int, int]]:
     """Yield start, end and width of each pair of backtick runs of equal width, the runs included."""
     runs = [(run.start(), run.end() - run.start()) for run in re.compile(_BACKTICKS).finditer(text, first, last)]
+    # From the end, so that each run finds its partner in one step however many runs there are.
     next_of_width: dict[int, int] = {}
     closing = [-1] * len(runs)
     for index in range(len(runs) - 1, -1, -1):
@@ -232,6 +233,7 @@ def _score_units(units: list[_Unit]) -> None:
         if unit.is_blank or unit.kind == "diff":
             continue
         unit.points = score(unit.text)
+        # A line of a diff without its header: also scored without the + or -.
         if _MARKED.match(unit.text):
             unit.points = max(unit.points, score(unit.text[1:]))
 

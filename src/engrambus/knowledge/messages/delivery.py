@@ -136,6 +136,7 @@ def reject_message(
         run=caller.run.run_id,
         agent=caller.name,
         tokens=usage.inline_tokens,
+        # Only names and numbers: the text may contain what must not be stored.
         exceeded=tuple(str(excess["what"]) for excess in refusal.exceeded),
         kind=kind,
     )

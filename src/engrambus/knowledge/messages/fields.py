@@ -23,15 +23,15 @@ def items(value: Any, field: str) -> list[tuple[str, Any]]:
     return [(field, value)]
 
 
-def mapping(value: Any, field: str, known: tuple[str, ...], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an object that has all `required` fields and none but the `known` ones."""
+def mapping(value: Any, field: str, allowed: tuple[str, ...], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return an object that has all `required` fields and none but the `allowed` ones."""
     if not isinstance(value, dict):
         raise FieldType(f"{field} is not of type object.", field=field, limit="object")
     for name in value:
-        if name not in known:
+        if name not in allowed:
             short = name[:80]
             raise FieldUnknown(
-                f"'{short}' is not a field of {field}.", field=f"{field}.{short}", limit=", ".join(known)
+                f"'{short}' is not a field of {field}.", field=f"{field}.{short}", limit=", ".join(allowed)
             )
     for name in required:
         if value.get(name) is None:

@@ -102,7 +102,7 @@ def _item(item: Any, depth: int) -> Iterator[str]:
     if not isinstance(item, dict) or _is_pointer(item):
         yield f"{margin}- {_inline(item)}"
         return
-    mark = "- "
+    mark = "- "  # before the first line of the item only
     for key, value in item.items():
         for line in _entry(key, value, depth + 1):
             yield f"{margin}{mark}{line[len(margin) + 2 :]}" if mark else line

@@ -40,6 +40,7 @@ def deref_budget(view: BudgetView, policy: Policy, caller: Caller) -> DerefBudge
 
 
 def _limits_of_ancestors(view: BudgetView, caller: Caller) -> Iterator[ChildBudgets]:
+    # Also the caller's own entry, which its parent set; no ancestor can raise what another lowered.
     for name in lineage_of(view, caller):
         limits = view.budgets(caller.run.run_id, name)
         if limits is not None:

@@ -48,6 +48,7 @@ MAX_BUDGET_TOKEN_CHARS = 4_096
 
 _SECTIONS = {"child": CHILD_SECTIONS, "parent": PARENT_SECTIONS}
 _REQUIRED = {"child": ("ROLE", "TASK_STATUS", "OUTPUT"), "parent": ("ROLE",)}
+# Words that models write instead of the published ones; each has only one meaning here.
 _STATUS_SYNONYMS = {
     "complete": "done",
     "completed": "done",
@@ -100,7 +101,7 @@ def parse_message(text: str, kind: MessageKind, *, max_ttl_us: int, role: str | 
     except EngramBusError as problem:
         problems = (problem,)
     if role is not None:
-        parts["role"] = role
+        parts["role"] = role  # the template to resend gets the sender's role, also if ROLE was wrong
     return ParsedMessage(
         text=text, kind=kind, message=message, parts=parts, problems=problems, item_counts=item_counts, lines=lines
     )
@@ -108,15 +109,17 @@ def parse_message(text: str, kind: MessageKind, *, max_ttl_us: int, role: str | 
 
 def _sections(value: Any, kind: MessageKind, problems: ProblemList) -> dict[str, Any]:
     """Return the sections by their published names, and record their lines under those names."""
-    known = _SECTIONS[kind]
+    section_names = _SECTIONS[kind]
     if not isinstance(value, dict):
-        raise problems.locate(MessageShape(hint=f"Write each section at the margin, beginning with {known[0]}:"))
+        raise problems.locate(
+            MessageShape(hint=f"Write each section at the margin, beginning with {section_names[0]}:")
+        )
     sections: dict[str, Any] = {}
     published_names: dict[str, str] = {}
     for written, section in value.items():
         name = written.strip().upper().replace(" ", "_").replace("-", "_")
         with problems.collect():
-            if name not in known:
+            if name not in section_names:
                 raise _unknown_section(written[:80], name, kind)
             if name in sections:
                 raise DuplicateKey(f"The section {name} appears twice.", field=written)

@@ -76,6 +76,7 @@ class _BudgetFit:
 
     def accepts_text(self, text: str) -> bool:
         """True if a text is short enough to keep, and has no code."""
+        # At most half of the tokens, so that a long summary does not push out the engrams.
         if not text or len(text) > MAX_TEXT_CHARS or 2 * estimate_tokens(text) > self._budget.max_inline_tokens:
             return False
         return self._count_code is None or not self._count_code(text)
@@ -101,6 +102,7 @@ def _fill(
     start: Message, order: Iterable[str], parts: Mapping[str, Any], notes: Mapping[str, str], fits: _BudgetFit
 ) -> str:
     """Return the text of the fullest message that fits, with its notes if they fit too."""
+    # Greedy by section: what the reader needs most comes first, and an item that does not fit is skipped.
     message = start
     omitted = 0
     for name in order:

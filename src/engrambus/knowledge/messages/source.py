@@ -77,6 +77,7 @@ def read_source(text: str) -> tuple[Any, dict[str, int]]:
     body = _remove_fence(text.removeprefix("\ufeff"))
     if not body or body.isspace():
         raise MessageEmpty(line=1)
+    # `{` alone may begin YAML too: a flow mapping with unquoted keys.
     if _JSON.match(body):
         return read_json_with_lines(body, max_bytes=MAX_MESSAGE_BYTES, max_depth=MAX_MESSAGE_DEPTH)
     try:

@@ -1,4 +1,4 @@
-"""How a grant is written into the blocks of a Biscuit, and read back.
+"""The form of a grant in the blocks of a Biscuit: writing a block, and reading it back.
 
 The gateway writes the first block. The holder of a token may append further blocks, each of which can only narrow it:
 
@@ -106,6 +106,7 @@ def read_first(source: str) -> tuple[GrantOrigin, GrantLimits]:
     grant_id, project, run, parent, use, uses, checked_project, checked_run, checks = match.groups()
     limits = read_limits(uses + checks)
     required = (limits.child, limits.target, limits.cap_tokens, limits.expires_us, limits.inline_code_chars)
+    # An absent limit would be no limit at all: only later blocks may leave one out.
     if (checked_project, checked_run) != (project, run) or None in required:
         raise GrantForged(field=FIELD)
     try:
@@ -136,6 +137,7 @@ def _read_target(kind: str, text: str) -> Target:
         target: Target = read_pointer(text) if kind == "pointer" else read_prefix(text)
     except EngramBusError:
         raise GrantForged("A block of the budget token names no valid pointer.", field=FIELD) from None
+    # Another spelling would pass here and fail in Biscuit's own engine, which compares texts.
     if quoted(target) != text:
         raise GrantForged("A block of the budget token names a pointer that is not in canonical form.", field=FIELD)
     return target

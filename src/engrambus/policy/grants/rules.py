@@ -63,6 +63,7 @@ def issue_grant(
 def revoke_grant(view: GrantView, *, caller: Caller, grant_id: str) -> BlockRevoked:
     """Revoke a grant that the caller issued, and every token narrowed from it; the admin revokes any grant."""
     grant = view.grant(caller.run.run_id, grant_id)
+    # Not found rather than forbidden: a grant of others is not shown to exist.
     if grant is None or (caller.role != ADMIN and grant.parent != caller.name):
         raise GrantNotFound(field="id")
     return BlockRevoked(block_id=grant.block_id, run=grant.run, by=caller.full_name)

@@ -137,7 +137,7 @@ def attenuate(
 ) -> str:
     """Return a budget token that allows less than `token`; works without the gateway and its key.
 
-    The result cannot allow more, whatever the arguments: every check of the earlier blocks still applies.
+    The result can never allow more: every check of the earlier blocks still applies.
     """
     from biscuit_auth import BlockBuilder
 
@@ -181,6 +181,7 @@ def check_allows(grant: Grant, use: GrantUse) -> VerifiedGrant:
     if (grant.origin.project, grant.origin.run) != (use.project, use.run):
         owner = "run" if grant.origin.project == use.project else "project"
         raise GrantForeign(f"The budget token belongs to another {owner}.", field=FIELD)
+    # Every block, not only the last: a later one cannot lift a limit of an earlier one.
     for block in grant.blocks:
         _check_block(block, use)
     return VerifiedGrant(origin=grant.origin, blocks=grant.blocks)

@@ -134,10 +134,10 @@ def _run_secrets(data: bytes, depth: int) -> Iterator[SecretSpan]:
             continue
         search = search or formats().anchors.search  # built for the first text that needs it
         if search(data, start, end) or data[end : end + 1] == b".":
-            known = list(_formats_in_run(data, start, end, runs))
-            if known:
-                yield from known
-                end = max(end, known[-1][2])
+            in_run = list(_formats_in_run(data, start, end, runs))
+            if in_run:
+                yield from in_run
+                end = max(end, in_run[-1][2])
                 continue
         if run.islower() and run.translate(None, b"0123456789abcdef"):
             continue

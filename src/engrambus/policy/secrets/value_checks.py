@@ -70,8 +70,8 @@ def is_placeholder(body: bytes) -> bool:
 def _is_sequence(body: bytes) -> bool:
     """True if eight characters in a row count up, as in alphabets and on keyboards."""
     run = 0
-    for left, right in pairwise(body):
-        run = run + 1 if right == left + 1 else 0
+    for first, second in pairwise(body):
+        run = run + 1 if second == first + 1 else 0
         if run == 7:
             return True
     return False
@@ -127,7 +127,7 @@ def is_random(value: bytes) -> bool:
     if min(classes.count(1), classes.count(2)) * 10 < len(classes) or not classes.count(3):
         return False
     # Of neighbours that are drawn from 62 letters and digits, 62 % differ in class; in camel case about 30 %.
-    changes = sum(1 for left, right in pairwise(classes) if left != right)
+    changes = sum(1 for first, second in pairwise(classes) if first != second)
     if changes < 0.42 * (len(classes) - 1):
         return False
     # The entropy of a short value is lower, because it cannot use every letter.
