@@ -127,6 +127,7 @@ def _split_compound(word: str) -> list[str]:
 
 def _frequency_as_interval(part: list[str]) -> list[str]:
     """Write a frequency as an interval: four times a day is every six hours."""
+    # decision 34: nightly, every six hours and four times a day must be comparable.
     for index, word in enumerate(part):
         width = 1 if word in ("once", "twice") else 2 if part[index + 1 : index + 2] == ["times"] else 0
         unit = part[index + width : index + width + 2]
@@ -139,6 +140,7 @@ def _frequency_as_interval(part: list[str]) -> list[str]:
 
 def _complete(parts: list[list[str]]) -> Iterator[list[str]]:
     """Add what a negated part leaves out: it comes from the disk, (it comes) not from the network."""
+    # decision 34: without this, "not from the network" would deny the network itself.
     previous: list[str] = []
     for part in parts:
         if len(part) > 1 and part[0] in NEGATIONS and len(previous) <= MAX_INHERITED_TOKENS:

@@ -67,6 +67,7 @@ def contradicts(first: str, second: str) -> Verdict:
             continue
         overlap = Counter(number for word in clause.signs for number in index.get(word, ()))
         if overlap:
+            # Of equally similar clauses the shorter one is closer in meaning; the number makes the choice stable.
             best = max(overlap, key=lambda number: (overlap[number], -len(candidates[number].signs), -number))
             worst = max(worst, _compare(clause, candidates[best]), key=_SEVERITY.index)
     return worst

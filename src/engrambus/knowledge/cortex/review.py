@@ -105,6 +105,7 @@ def accept(
     fact = _moved(contribution, "accepted", caller, memory_id=episode.memory_id)
     facts: list[Any] = [fact, kept_fact(episode, caller)]
     if prepared is not None:
+        # decision 37: a claim that repeats an engram confirms it instead of adding another.
         put, _ = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source="sam")
         facts += [put] if put else []
     return facts, visible_part(view, apply_move(contribution, fact, view.as_of), caller)

@@ -189,7 +189,7 @@ def snapshot_items(
     scope: SnapshotScope,
 ) -> list[SnapshotItem]:
     """Return the items of a snapshot by precedence, without repetitions."""
-    items: dict[str, SnapshotItem] = {}
+    items: dict[str, SnapshotItem] = {}  # an episode may be both important and recent
     if scope.include_working_memory:
         for episode in pins:
             items.setdefault(episode.memory_id, _episode_item(episode, "working_memory"))

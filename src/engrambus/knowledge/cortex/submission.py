@@ -150,6 +150,7 @@ def content_hash(content: str) -> str:
 
 def similarity_key(content: str) -> str:
     """Return a key that contents with the same significant words share, in any order."""
+    # Compound keys repeat their words, and long words say more about the subject than short ones.
     words = sorted(key for key in query_keys(content) if "+" not in key)
     longest = sorted(words, key=lambda word: (-len(word), word))[:SIMILARITY_WORDS]
     return hashlib.sha256(" ".join(sorted(longest)).encode()).hexdigest()[:16]
