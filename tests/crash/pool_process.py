@@ -1,8 +1,8 @@
-"""A worker as the product has it, with its cache, receipts and processes, that works until nothing is left.
+"""A complete worker, with cache, receipts and processes, that works until nothing is left.
 
     python -m tests.crash.pool_process FOLDER DIARY
 
-The diary is a file of lines: what was told of the work, `WHAT ID RECEIPT`; a receipt that was not told is a dash.
+The diary is a file of progress lines, `KIND ID RECEIPT`; a missing receipt is a dash.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=SECOND_US, max_retrie
 
 
 def main(folder: Path, diary: int) -> None:
-    """Work, and write down what is told."""
+    """Work, and write progress into the diary."""
 
-    def tell(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         os.write(diary, f"{progress.kind} {progress.tuple_id} {progress.receipt or '-'}\n".encode())
 
     with open_worker_harness(folder, SETTINGS) as harness:
-        LaneWorkerPool(harness.deps, read_pattern({"lane": "build"}), concurrency=2, on_progress=tell).run(
+        LaneWorkerPool(harness.deps, read_pattern({"lane": "build"}), concurrency=2, on_progress=on_progress).run(
             until_empty=True
         )
 

@@ -27,29 +27,29 @@ from tests.space.worker_harness import WorkerHarness, open_worker_harness, step
 LONG = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) > 10
 KILLS = int(os.environ.get("ENGRAMBUS_POOL_KILLS", "200" if LONG else "3"))
 WORKERS = 2
-EACH = 4
+TUPLES_PER_KILL = 4
 """Tuples that are put for every kill."""
 
 
-class Started:
-    """A worker in a process of its own, and its diary."""
+class WorkerProcess:
+    """A worker as a process, and its diary."""
 
     def __init__(self, folder: Path, diary: Path) -> None:
         self.diary = diary
         command = [sys.executable, "-m", "tests.crash.pool_process", str(folder), str(diary)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
-    def told(self) -> list[list[str]]:
-        """What it has told."""
+    def diary_lines(self) -> list[list[str]]:
+        """Return the lines of its diary."""
         return [line.split() for line in self.diary.read_text().splitlines()] if self.diary.exists() else []
 
     def end(self) -> str:
-        """Wait for its end; what it said."""
+        """Wait for its end; return its standard error."""
         return self.process.communicate()[1].decode()[-3000:]
 
 
 def _put(harness: WorkerHarness, numbers: range, calls: Path) -> list[str]:
-    """Tuples that print, leave a file, spend and are counted; some steps are equal, so that there are hits."""
+    """Put tuples that print, leave a file and spend; some steps are equal, so that there are cache hits."""
     return [
         harness.put(
             step("agent.sum.numbers", a=number % 5, b=1),
@@ -62,57 +62,55 @@ def _put(harness: WorkerHarness, numbers: range, calls: Path) -> list[str]:
 
 
 @pytest.mark.timeout(120 + KILLS * 10)
-def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> None:
-    dice = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
+def test_journal_index_files_and_bodies_agree_after_workers_were_killed(tmp_path: Path) -> None:
+    randomness = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
     folder, calls = tmp_path / "project", tmp_path / "calls"
     calls.mkdir()
-    every: list[Started] = []
+    processes: list[WorkerProcess] = []
 
-    def start() -> Started:
-        every.append(Started(folder, tmp_path / f"diary-{len(every)}"))
-        return every[-1]
+    def start() -> WorkerProcess:
+        processes.append(WorkerProcess(folder, tmp_path / f"diary-{len(processes)}"))
+        return processes[-1]
 
     with open_worker_harness(folder, SETTINGS) as harness:
-        put = _put(harness, range(EACH), calls)
+        ids = _put(harness, range(TUPLES_PER_KILL), calls)
         workers = [start() for _ in range(WORKERS)]
         killed = 0
         try:
             while killed < KILLS:
-                put += _put(harness, range(len(put), len(put) + EACH), calls)
-                victim = workers[dice.randrange(WORKERS)]
-                enough = dice.randrange(1, EACH * 2)
-                while victim.process.poll() is None and len(victim.told()) < enough:
+                ids += _put(harness, range(len(ids), len(ids) + TUPLES_PER_KILL), calls)
+                victim = workers[randomness.randrange(WORKERS)]
+                enough = randomness.randrange(1, TUPLES_PER_KILL * 2)
+                while victim.process.poll() is None and len(victim.diary_lines()) < enough:
                     time.sleep(0.005)
-                time.sleep(dice.random() * 0.02)
+                time.sleep(randomness.random() * 0.02)
                 victim.process.send_signal(signal.SIGKILL)
-                said = victim.end()
-                assert victim.process.returncode in (-signal.SIGKILL, 0), said
+                stderr = victim.end()
+                assert victim.process.returncode in (-signal.SIGKILL, 0), stderr
                 killed += victim.process.returncode != 0
                 workers[workers.index(victim)] = start()
             for worker in workers:
-                said = worker.end()
-                assert worker.process.returncode == 0, said
+                stderr = worker.end()
+                assert worker.process.returncode == 0, stderr
         finally:
             for worker in workers:
                 if worker.process.poll() is None:
                     worker.process.kill()
                     worker.end()
         harness.work()
-        _check(harness, put, [words for each in every for words in each.told()])
-        for number, one in enumerate(put):
+        _check(harness, ids, [words for process in processes for words in process.diary_lines()])
+        for number, tuple_id in enumerate(ids):
             notes = [line.split() for line in (calls / f"spent-{number}").read_text().splitlines()]
             most, least = (
-                sum(round(float(usd) * 1_000_000) for word, usd in notes if word == what)
-                for what in ("about", "reported")
+                sum(round(float(usd) * 1_000_000) for word, usd in notes if word == kind)
+                for kind in ("about", "reported")
             )
-            assert least <= harness.space.get(one).spent_micros <= most, (
-                "what was said is not counted, or counted twice"
-            )
-    assert all((calls / str(number)).read_text().startswith("called\n") for number in range(len(put)))
+            assert least <= harness.space.get(tuple_id).spent_micros <= most, "spending is lost or counted twice"
+    assert all((calls / str(number)).read_text().startswith("called\n") for number in range(len(ids)))
 
 
-def _check(harness: WorkerHarness, put: list[str], told: list[list[str]]) -> None:
-    """Hold the journal, the index, the files of receipts, the bodies and what was told against each other."""
+def _check(harness: WorkerHarness, ids: list[str], diary_lines: list[list[str]]) -> None:
+    """Compare journal, index, receipt files, bodies and diaries."""
     spent: Counter[str] = Counter()
     ends: dict[str, list[Receipt]] = {}
     receipts: dict[str, Receipt] = {}
@@ -124,29 +122,30 @@ def _check(harness: WorkerHarness, put: list[str], told: list[list[str]]) -> Non
                 receipts[fact.receipt.id] = fact.receipt
             if isinstance(fact, TupleDone):
                 ends.setdefault(fact.id, []).append(fact.receipt)
-    assert sorted(ends) == sorted(put), "a tuple is lost"
-    assert {len(each) for each in ends.values()} == {1}, "a tuple has more than one last receipt"
-    assert {ends[each][0].exit for each in put} == {0}
-    ended = [(one, receipt) for what, one, receipt in told if what == "done"]
+    assert sorted(ends) == sorted(ids), "a tuple is lost"
+    assert {len(finals) for finals in ends.values()} == {1}, "a tuple has more than one last receipt"
+    assert {ends[tuple_id][0].exit for tuple_id in ids} == {0}
+    ended = [(tuple_id, receipt) for kind, tuple_id, receipt in diary_lines if kind == "done"]
     assert ended
-    assert all(ends[one][0].id == receipt for one, receipt in ended), "an end that was told is lost"
-    kept = {each: harness.space.get(each) for each in put}
+    assert all(ends[tuple_id][0].id == receipt for tuple_id, receipt in ended), "a reported end is lost"
+    records = [harness.space.get(tuple_id) for tuple_id in ids]
     assert all(
-        (one.state, one.spent_micros, one.reserved_micros) == ("done", spent[one.id], 0) for one in kept.values()
+        (record.state, record.spent_micros, record.reserved_micros) == ("done", spent[record.id], 0)
+        for record in records
     )
-    assert all(ends[one][0].cost.usd_micros == spent[one] >= 3000 for one in put), (
-        "a step's cost is lost, or told twice"
+    assert all(ends[tuple_id][0].cost.usd_micros == spent[tuple_id] >= 3000 for tuple_id in ids), (
+        "a step's cost is lost or counted twice"
     )
-    bodies = {sha for each in receipts.values() for sha in bodies_of(each)}
-    assert len(bodies) >= len(put)
-    assert all(harness.deps.bodies.is_intact(each) for each in bodies), "a receipt names a body that is not whole"
-    assert all(receipt_id(each) == each.id for each in receipts.values())
+    bodies = {sha for receipt in receipts.values() for sha in bodies_of(receipt)}
+    assert len(bodies) >= len(ids)
+    assert all(harness.deps.bodies.is_intact(sha) for sha in bodies), "a receipt names a damaged body"
+    assert all(receipt_id(receipt) == receipt.id for receipt in receipts.values())
     _check_files(harness, receipts)
-    assert harness.space.store.verify() == [], "the index is not what the journal says"
+    assert harness.space.store.verify() == [], "index and journal differ"
 
 
 def _check_files(harness: WorkerHarness, receipts: dict[str, Receipt]) -> None:
-    """Every receipt lies there as a file, whole, and nothing else."""
+    """Check that every receipt, and nothing else, is a complete file."""
     place = harness.deps.root / ".catalog" / "receipts"
     files: dict[str, Any] = {}
     for path in place.glob("*/[!.]*.json"):

@@ -36,7 +36,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How long what steps left is kept. Receipts are kept for ever."""
+    """Rules for keeping output and artifacts of steps. Receipts are kept for ever."""
 
     # decision 28: three tiers; output is small and what people read of an old run, so it outlives artifacts.
     hot_days: int = 30
@@ -99,11 +99,12 @@ NO_LIMITS = StepLimits()
 
 
 def step_limits(*sources: Quotas) -> StepLimits:
-    """Return the lowest limit that any source sets; so none can raise another's, in whatever order they come."""
+    """Return the lowest limit that any source sets."""
 
     def lowest(name: str) -> int | None:
         return min((value for quotas in sources if (value := getattr(quotas, name)) is not None), default=None)
 
+    # The minimum, in any order: a tuple or a yool can lower what the project allows and never raise it.
     cpu_pct = lowest("cpu_quota_pct")
     memory_mb, disk_mb = lowest("memory_mb"), lowest("disk_quota_mb")
     return StepLimits(
@@ -117,6 +118,7 @@ def step_limits(*sources: Quotas) -> StepLimits:
 
 def niceness(cores: float) -> int:
     """Return the niceness of a step with this share of a core; the specification maps 60 % to 7 and 10 % to 15."""
+    # Only in addition to the quota (decision 27): on an idle machine a nice process still gets the whole core.
     return min(19, max(0, round((100 - cores * 100) / 6)))
 
 
@@ -146,6 +148,7 @@ class DiskBreaker:
     def check(self) -> None:
         """Raise DiskPressure if less is free than the project demands."""
         now = self._now()
+        # Cached for a second: every put and every claim asks.
         if self._checked_seconds is None or now - self._checked_seconds >= DISK_CHECK_SECONDS:
             self._checked_seconds = now
             floor, free = self._floor_mb() * MB, self._free(self._folder)

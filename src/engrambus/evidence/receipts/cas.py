@@ -228,6 +228,7 @@ class BodyStore:
     def _put_stream(self, body: BinaryIO) -> str:
         self._root.mkdir(parents=True, exist_ok=True)
         running = hashlib.sha256()
+        # Written into the root, because its folder follows from a digest that is known only at the end.
         root = os.open(self._root, _OPEN_FOLDER)
         try:
             temporary = f".{os.urandom(8).hex()}{_NEW_SUFFIX}"
@@ -269,6 +270,7 @@ class BodyStore:
 
     @contextmanager
     def _folder(self, digest: str) -> Iterator[int]:
+        # Files are opened relative to descriptors: a folder that is replaced by a link cannot lead us elsewhere.
         root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             folder = os.open(digest[7:9], _OPEN_FOLDER, dir_fd=root)

@@ -35,7 +35,9 @@ class Purge(NamedTuple):
 def with_step_receipts(pinned: Iterable[str], receipt: Callable[[str], Receipt | None]) -> set[str]:
     """Add to pinned ids the step receipts of each tuple's receipt: a test may be found through either."""
     ids = set(pinned)
-    return ids.union(*(found.receipts for pinned_id in ids if (found := receipt(pinned_id)) is not None))
+    return ids.union(
+        *(pinned_receipt.receipts for pinned_id in ids if (pinned_receipt := receipt(pinned_id)) is not None)
+    )
 
 
 class PurgePlanner:
@@ -92,6 +94,7 @@ class PurgePlanner:
                 excess_bytes -= body.size
             else:
                 young.append(body)
+        # decision 28: only for space, whatever the tier; the next execution of such a step is a miss.
         for body in young:
             if excess_bytes <= 0:
                 break

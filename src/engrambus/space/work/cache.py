@@ -58,10 +58,11 @@ def input_hash(
 
 
 def file_shas(pattern: str, args: Mapping[str, Any], root: Path) -> list[str]:
-    """Return a digest over path and content for each file a pattern names: files that swap places differ.
+    """Return a digest over path and content for each file a pattern names.
 
     A folder stands for every file in it; a link to a folder, for its target's path and every file in it.
     """
+    # decision 24: the path is part of the digest, because two files that swap their contents are another input.
     real_root = os.path.realpath(root)
     contents = _contents(real_root, _expand(real_root, _fill_in(pattern, args)))
     return [digest_of([_path_text(path), contents[path]]) for path in sorted(contents)]

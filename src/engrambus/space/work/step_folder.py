@@ -265,7 +265,7 @@ def sweep(parent: Path, count_spending: CountSpending) -> None:
 
 def _sweep_folder(path: Path, count_spending: CountSpending) -> None:
     # Renamed first: a process of the step that is still alive then fails to report more. What it reported before is
-    # counted here or by the next sweep; the journal counts a total once.
+    # counted here or by the next sweep; decision 24: the journal counts a total once.
     if not path.name.endswith(_SWEPT_SUFFIX):
         path = path.rename(path.with_name(path.name + _SWEPT_SUFFIX))
     path.chmod(0o700)

@@ -148,6 +148,7 @@ class TupleRun:
         step = self._tuple.payload[index]
         try:
             yool, entry = self._deps.resolve(step.yool)
+            # decision 24: checked when the tuple was put, and again by what catalog and code say now.
             authority = authority_kind(self._tuple.authority)
             if not entry.admits(authority):
                 raise YoolForbidden(
@@ -302,6 +303,8 @@ class TupleRun:
 
     def _count_spending(self, index: int, spent: Price) -> EngramBusError | None:
         """Count a step's total spending, even if the claim is lost; return why the step must stop, if it must."""
+        # decision 24: money is counted whatever became of the claim, since it is spent. The total is sent, and the
+        # journal counts what is beyond it, so sending it twice does no harm.
         space = self._deps.space
         if not space.record_cost(self.claim.id, self.claim.fence, index, spent):
             return StaleFence(field="fence", used=str(self.claim.fence))
@@ -393,9 +396,9 @@ class TupleRun:
         """Return the receipts of this tuple's executions, including those of earlier attempts."""
         if self.claim.attempt == 1 and not self.claim.finished_steps:
             return self._receipts
-        known = {receipt.id for receipt in self._receipts}
+        executed = {receipt.id for receipt in self._receipts}
         with self._deps.space.store.read() as view:
-            stored = [view.receipt(id) for id in view.receipt_ids(self.claim.id) if id not in known]
+            stored = [view.receipt(id) for id in view.receipt_ids(self.claim.id) if id not in executed]
         earlier = (receipt for receipt in stored if receipt is not None and receipt.tuple_id == self.claim.id)
         return [*(receipt for receipt in earlier if receipt.step is not None), *self._receipts]
 

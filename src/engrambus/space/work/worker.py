@@ -37,6 +37,7 @@ def eval_(
     The thread's name is the tuple's id. If this process dies, any worker gets the tuple once its lease has ended; if
     the attempt fails, the next attempt goes to the worker that asks first.
     """
+    # decision 24: put and claimed in one commit, so that no other worker sees it wait.
     put, claim = deps.space.out_claimed(draft, authority=authority, run=run, worker=worker_name())
     pool = LaneWorkerPool(deps, read_pattern({"id": put.id}), on_progress=on_progress)
     arguments = {"until_empty": True, "claims": [claim] if claim is not None else []}

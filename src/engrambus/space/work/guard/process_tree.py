@@ -74,8 +74,8 @@ class ProcessTree:
             if pid in members:
                 continue
             process = self._table.find(pid)
-            known = previous.get(pid)
-            if process is None or (known is not None and known.start_ticks != process.start_ticks):
+            earlier = previous.get(pid)
+            if process is None or (earlier is not None and earlier.start_ticks != process.start_ticks):
                 continue
             members[pid] = process
             queue.extend(child for child in self._table.children(pid) if child not in members)

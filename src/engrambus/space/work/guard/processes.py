@@ -231,8 +231,8 @@ def reap(process: subprocess.Popen[bytes]) -> int:
     return peak_bytes if peak_bytes > _max_rss(resource.RUSAGE_SELF) else 0
 
 
-def _max_rss(who: int) -> int:
-    return resource.getrusage(who).ru_maxrss * _RUSAGE_UNIT_BYTES
+def _max_rss(target: int) -> int:
+    return resource.getrusage(target).ru_maxrss * _RUSAGE_UNIT_BYTES
 
 
 def _status_bytes(name: str) -> int:
@@ -255,8 +255,8 @@ def is_dead(worker: str) -> bool:
     pid, _, start_ticks = process.partition(".")
     if host != socket.gethostname() or not pid.isdigit():
         return False
-    found = _start_ticks(int(pid))
-    return found is None or str(found) != start_ticks
+    current = _start_ticks(int(pid))
+    return current is None or str(current) != start_ticks
 
 
 def _start_ticks(pid: int) -> int | None:
