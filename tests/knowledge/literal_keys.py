@@ -419,7 +419,7 @@ def question_keys(text: str) -> list[str]:
 
 
 def main() -> None:
-    """Write the expected keys of every case in the vectors anew."""
+    """Rewrite the expected keys of every case in the vectors."""
     cases = json.loads(VECTORS.read_text("utf-8"))
     for case in cases["engrams"]:
         public, extra = engram_keys(case["claim"], case.get("refs", []), case.get("tags", []), case.get("given", []))

@@ -134,8 +134,8 @@ def find_version(view: BriefReads, run_id: str, role: str, version: int, field: 
 
 def last_role_briefed(view: BriefReads, run_id: str) -> str | None:
     """Return the role whose brief was made last in a run."""
-    made = [(last.made_us, role) for role in ROLES if (last := view.brief(run_id, role, None)) is not None]
-    return max(made)[1] if made else None
+    latest = [(brief.made_us, role) for role in ROLES if (brief := view.brief(run_id, role, None)) is not None]
+    return max(latest)[1] if latest else None
 
 
 def brief_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:

@@ -235,6 +235,7 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
         reads, spaces = stores[0]
         pinned_ordinals = frozenset(reads.pinned(spaces))
         matches = _feed_filter(request, roles)
+        # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
         rows: list[FeedRow] = []
         searched, last = 0, read_cursor(request.cursor)
         for ordinal, engram in _newest_first(stores[0], request.kind, last):

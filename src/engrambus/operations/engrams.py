@@ -115,6 +115,7 @@ class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True)
 def put_found(context: Context, request: PutFound) -> Engram:
     """Record an engram about something looked up for an agent, and where it was found."""
     caller = context.caller
+    # An agent that could name another source would pass its own claims off as retrieved ones.
     if caller.spoken_by is None and caller.role not in PARENTS | TOOLS_AND_ADMINS:
         raise RoleForbidden(
             "An agent may not name another source than itself.",
@@ -138,7 +139,7 @@ def _put(context: Context, request: PutEngram, source: Source | None = None) -> 
         ),
         Engram,
     )
-    context.deliver(engram.scope)
+    context.deliver(engram.scope)  # after the commit: a shared store has a write lock of its own
     return engram
 
 

@@ -188,7 +188,7 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive."""
     pointer, _ = check_pointer(as_pointer(request.ref), "ref")
     address = parse_ref(pointer.ref)
-    if not isinstance(address, RepoAddress):
+    if not isinstance(address, RepoAddress):  # no other type has a place in an editor or on a forge
         return LinkAnswer(ref=pointer.ref)
     content = context.evidence.read(pointer, "ref")
     files = context.project_files
@@ -250,7 +250,7 @@ class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
     """Find the lines that contain a text and return a pointer."""
-    size_bytes = len(request.text.encode())
+    size_bytes = len(request.text.encode())  # the schema's limit counts characters
     if size_bytes > MAX_ANCHOR_TEXT:
         raise FieldValue("The text is too long.", field="text", limit=MAX_ANCHOR_TEXT, used=size_bytes)
     if request.snapshot and request.revision is not None:

@@ -41,7 +41,7 @@ class Anchors:
         except (NoRepository, RevisionNotFound):
             return []
 
-    def strangers(self, texts: Iterable[str], *, revision: str | None = None) -> set[str]:
+    def absent_texts(self, texts: Iterable[str], *, revision: str | None = None) -> set[str]:
         """Return the texts in which `recognise` would find nothing, with one query for all of them."""
         # decision 14: most texts of a message are not pasted, and one look at the index tells which
         forms_by_text = {text: informative_forms(text) for text in texts}

@@ -228,7 +228,7 @@ def _without_numbers(lines: Lines, style: re.Pattern[str]) -> Lines | None:
         else:
             peeled.append(ELISION if line.strip() == "--" else line)  # grep prints -- between groups
     # A number alone on its line numbers a blank line only if all numbers are consecutive; otherwise it is the text.
-    consecutive = all(after == before + 1 for before, after in pairwise(numbers))
+    consecutive = all(number == previous + 1 for previous, number in pairwise(numbers))
     return tuple(peeled) if consecutive or not has_lone_number else None
 
 

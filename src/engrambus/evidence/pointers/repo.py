@@ -23,18 +23,18 @@ _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 
 
 class Repositories:
-    """The project's own repository, and others it knows by name."""
+    """The project's own repository, and others that are configured by name."""
 
-    def __init__(self, own: GitRepository | None, named: Mapping[str, GitRepository] | None = None) -> None:
-        self._own = own
+    def __init__(self, primary: GitRepository | None, named: Mapping[str, GitRepository] | None = None) -> None:
+        self._primary = primary
         self._named = dict(named or {})
 
     def select(self, name: str | None = None) -> GitRepository:
         """Return the repository of that name, or the project's own."""
         if name is None:
-            if self._own is None:
+            if self._primary is None:
                 raise NoRepository
-            return self._own
+            return self._primary
         if name not in self._named:
             hint = f"Configured names: {', '.join(sorted(self._named))}." if self._named else None
             raise RepositoryNotFound(hint=hint)
@@ -57,7 +57,7 @@ class Repositories:
 
     def close(self) -> None:
         """Stop every running git."""
-        for repository in (self._own, *self._named.values()):
+        for repository in (self._primary, *self._named.values()):
             if repository is not None:
                 repository.close()
 

@@ -112,7 +112,9 @@ class PutBatch:
 
     def find_repeated(self, engram: Engram, twin: str) -> Engram | None:
         """Return the engram of this commit that `engram` repeats."""
-        return next((other for other in self._twins.get((engram.scope, twin), ()) if is_repeat(engram, other)), None)
+        return next(
+            (earlier for earlier in self._twins.get((engram.scope, twin), ()) if is_repeat(engram, earlier)), None
+        )
 
 
 def put_or_confirm(
@@ -210,7 +212,7 @@ def _check_digests_were_read(view: EngramView, checked: CheckedEngram, caller: C
 def _find_repeated(view: EngramView, engram: Engram, twin: str, space: str) -> StoredEngram | None:
     """Return the live engram of the same space whose claim `engram` repeats."""
     # decision 13: only engrams with the same twin key are compared, so a crowded file costs no more than an empty one
-    for other in view.engrams(view.twins(space, twin, limit=MAX_COMPARED)):
-        if is_repeat(engram, other):
-            return view.find((space,), other.id)
+    for candidate in view.engrams(view.twins(space, twin, limit=MAX_COMPARED)):
+        if is_repeat(engram, candidate):
+            return view.find((space,), candidate.id)
     return None

@@ -60,7 +60,7 @@ class CodeCounter:
         """Return the texts that have no line in the repository, with one query for all of them (decision 14)."""
         texts = {text for _, text in free_texts(message) if len(text) >= MIN_PASTE_CHARS}
         with suppress(NoRepository, RevisionNotFound):
-            return self._repository.anchors.strangers(texts, revision=self._revision())
+            return self._repository.anchors.absent_texts(texts, revision=self._revision())
         return set()
 
     def _revision(self) -> str:
