@@ -1,4 +1,4 @@
-"""Everything one can do is offered on every edge, or says by name why it is not; and nothing else is offered."""
+"""Every edge offers every operation, unless the operation declares why not; and nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.http.running_server import run_server
 from tests.projects import Repository
 
 EDGES = get_args(Edge)
-BESIDE_OPERATIONS = {
+LOCAL_COMMANDS = {
     "init",
     "up",
     "mcp",
@@ -36,58 +36,52 @@ BESIDE_OPERATIONS = {
     "catalog lint",
     "catalog diff",
 }
-"""Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
-BESIDE_ON_HTTP = {"events", "metrics", "tuple_events"}
-"""What HTTP offers beside the operations, in its document too: a stream has no answer that ends, and what Prometheus
-reads is no JSON; so none of them is one."""
+"""Commands without an operation: they work on this machine's files, or start a server."""
+HTTP_ONLY = {"events", "metrics", "tuple_events"}
+"""Routes without an operation: a stream never ends, and Prometheus does not read JSON."""
 
 
 def on_mcp() -> set[str]:
-    """The operations MCP offers as tools."""
+    """Return the operations that MCP offers as tools."""
     offered = tool_operations()
     assert [tool.name for tool in tools().values()] == list(tools()) == list(offered)
     return {operation.name for operation in offered.values()}
 
 
 def on_cli() -> set[str]:
-    """The operations the command line offers."""
+    """Return the operations that the command line offers."""
     by_words = {operation.command.words: name for name, operation in OPERATIONS.items() if operation.command}
     return {by_words[words] for words in COMMANDS if words in by_words}
 
 
-def on_client() -> set[str]:
-    """The operations the client offers."""
+def on_sdk() -> set[str]:
+    """Return the operations that the SDK offers."""
     return {name for name in vars(Methods) if not name.startswith("_")}
 
 
 def expected(edge: str) -> set[str]:
-    """The operations that do not opt out of an edge."""
+    """Return the operations that an edge should offer."""
     assert edge in EDGES
     return {name for name, operation in OPERATIONS.items() if edge not in operation.absent_from}
 
 
-def test_mcp_the_command_line_and_the_client_offer_all_that_does_not_opt_out() -> None:
+def test_mcp_the_command_line_and_the_sdk_offer_every_operation() -> None:
     assert on_mcp() == expected("mcp")
     assert on_cli() == expected("cli")
-    assert on_client() == expected("client")
+    assert on_sdk() == expected("client")
 
 
-def test_http_offers_all_that_does_not_opt_out_and_the_doors_of_its_page(
-    gateway: Gateway, repository: Repository
-) -> None:
+def test_http_offers_every_operation_and_the_sign_in_of_its_page(gateway: Gateway, repository: Repository) -> None:
     with run_server(gateway, repository) as bus:
         described = bus.call("GET", "/openapi.json").json
     calls = [call for path in described["paths"].values() for call in path.values()]
     offered = {call["operationId"] for call in calls}
-    assert (
-        offered - expected("http")
-        == {operation.name for operation in session_operations(SignInCodes())} | BESIDE_ON_HTTP
-    )
+    assert offered - expected("http") == {operation.name for operation in session_operations(SignInCodes())} | HTTP_ONLY
     assert expected("http") <= offered
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
-def test_an_operation_says_what_it_does_who_may_and_why_not_everywhere(operation: Operation[Any, Any]) -> None:
+def test_an_operation_declares_its_help_its_roles_and_why_an_edge_lacks_it(operation: Operation[Any, Any]) -> None:
     assert operation.summary.endswith(".")
     assert operation.roles
     assert operation.roles <= set(ROLES)
@@ -99,9 +93,9 @@ def test_an_operation_says_what_it_does_who_may_and_why_not_everywhere(operation
     assert all(operation.field_help.values()), "every field is explained"
 
 
-def test_commands_beside_the_operations_are_known_by_name() -> None:
+def test_only_the_listed_commands_have_no_operation() -> None:
     declared = {operation.command.words for operation in OPERATIONS.values() if operation.command}
-    assert COMMANDS.keys() - declared == BESIDE_OPERATIONS
+    assert COMMANDS.keys() - declared == LOCAL_COMMANDS
     for words in COMMANDS:
         command: Any = engrambus
         for word in words.split():
@@ -109,6 +103,6 @@ def test_commands_beside_the_operations_are_known_by_name() -> None:
         assert command is not None
 
 
-def test_the_client_has_nothing_but_operations_and_its_own_upkeep() -> None:
-    own = {name for name in dir(Bus) if not name.startswith("_")} - on_client()
-    assert own == {"open", "connect", "speak_as", "call", "close"}
+def test_the_sdk_has_only_operations_and_methods_to_open_and_close_it() -> None:
+    other_methods = {name for name in dir(Bus) if not name.startswith("_")} - on_sdk()
+    assert other_methods == {"open", "connect", "speak_as", "call", "close"}

@@ -101,6 +101,7 @@ def open_project(
         store=store,
         evidence=_evidence(project, repositories, store, tuple_space),
         project_files=project_files,
+        # decision 4: keys are outside the project, so that a copy of its files cannot sign tokens
         key=TokenKey.load(settings.key_folder(project.project_id)),
         grant_key=GrantKey.load(settings.key_folder(project.project_id)),
         randomness=randomness,

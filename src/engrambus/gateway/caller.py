@@ -54,13 +54,14 @@ def identify(view: View, credential: Credential, *, project: str, key: TokenKey)
     speaker = caller.full_name
     caller, name = _in_named_run(view, caller, name)
     agent = check_descends(view, caller, name)
+    # `spoken_by` tells an orchestrator that acts for an agent from the agent itself.
     return Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=speaker)
 
 
 def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: TokenKey) -> Caller:
     claims = key.check(token, project=project, now_us=view.as_of)
     run = view.run(claims.run)
-    if chosen is not None and claims.role == ADMIN:
+    if chosen is not None and claims.role == ADMIN:  # an agent's token is good for its own run only
         run = _chosen_run(view, chosen)
     if run is None:
         raise TokenInvalid

@@ -91,6 +91,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """
 
         def decide_once(view: View) -> tuple[Sequence[Any], T]:
+            # Checked under the write lock: the run may have ended since the call came in.
             if in_run:
                 check_run_goes_on(view, self.caller)
             key, request = self.idempotency_key, self.request_digest
@@ -102,6 +103,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
                     raise IdempotencyConflict(field="Idempotency-Key", used=key)
                 return (), msgspec.json.decode(previous.answer, type=answer_type)
             facts, answer = decide(view)
+            # In the same commit as the facts: a request is either done and remembered, or neither.
             answered = RequestAnswered(
                 caller=self.caller.full_name, key=key, request=request, answer=msgspec.Raw(msgspec.json.encode(answer))
             )

@@ -45,7 +45,7 @@ def _field_error(message: str, kind: type) -> FieldRefusal:
     if "missing required field" in text:
         return FieldMissing(f"The field '{quoted[1]}' is required.", field=_join(path, quoted[1]))
     if ", got" in text:
-        return FieldType(f"{text}.", field=path or None)
+        return FieldType(f"{text}.", field=path or None)  # "Expected `int`, got `str`" reads well as it is
     choices = [str(value) for expected in _types_at(kind, path) for value in getattr(expected, "values", ())]
     number = _LIMIT.search(text)
     limit = int(number[1]) if number else ", ".join(choices) or None

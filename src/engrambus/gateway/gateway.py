@@ -94,7 +94,7 @@ class Gateway:
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """Run an operation for the caller that the credential stands for."""
-        if not self._watchers:
+        if not self._watchers:  # no timing, and no Call, for calls that are not watched
             return self._call_or_explain(operation, request, credential, None)
         call, began = Call(operation=operation, trace=credential.trace), self._ticks()
         try:
@@ -122,7 +122,7 @@ class Gateway:
             return self._call(operation, request, credential, call)
         except UnicodeEncodeError:
             raise BadText("A text holds half of a surrogate pair.") from None
-        except RecursionError:
+        except RecursionError:  # deeply nested input that the decoders let through
             raise TooDeep(limit=MAX_DEPTH) from None
 
     def _call(
@@ -131,6 +131,7 @@ class Gateway:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
+        # Here, for every operation that writes, so that none can forget it.
         if operation.writes and not operation.redacts:
             check_no_secrets(_storable_fields(operation, request))
         with self.store.read() as view:

@@ -73,14 +73,14 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str, flag: str | 
     kind = _without_annotations(hint)
     if kind is bool:
         return click.Option([f"--{field.name.replace('_', '-')}", field.name], is_flag=True, help=text)
-    many = get_origin(kind) is list
+    many = get_origin(kind) is list  # `tags` becomes --tag, given once for each
     click_type = _click_type(_without_annotations(get_args(kind)[0]) if many else kind)
     if click_type is None:
-        return None
+        return None  # an object does not fit on a command line; its command has an override that reads it
     flag = flag or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
     if many:
         text += " (repeatable)"
-    elif isinstance(field.default, str | int) and field.default != "":
+    elif isinstance(field.default, str | int) and field.default != "":  # the gateway applies it; here it is only shown
         text += f" [default: {field.default}]"
     return click.Option([flag, field.name], type=click_type, multiple=many, required=field.required, help=text)
 

@@ -88,6 +88,7 @@ class Argument(click.Argument):
         type: click.ParamType[Any] | None = None,
     ) -> None:
         shown = metavar or name.upper()
+        # An optional text takes all remaining words, so that `engrambus query refund approval` needs no quotes.
         super().__init__(
             [name],
             type=type,
@@ -129,15 +130,17 @@ class Command(click.Command):
             for parameter in self.params
             if parameter.name and parameter.name not in SHARED
         }
+        # click decides by the terminal; NO_COLOR must win over it.
         ctx.color = False if session.settings.no_color else None
         try:
+            # Options that were not given are left out, so that the defaults of the request apply.
             self._run(session, {name: value for name, value in ctx.params.items() if value not in (None, ())})
         except click.UsageError as problem:
             problem.ctx = problem.ctx or ctx
             raise
         except (click.ClickException, click.Abort, click.exceptions.Exit):
-            raise
-        except BrokenPipeError:
+            raise  # main() prints these and sets their exit status
+        except BrokenPipeError:  # `engrambus query | head` is not a failure
             _silence_stdout()
             ctx.exit(BROKEN_PIPE)
         except Exception as problem:
@@ -148,6 +151,7 @@ class Command(click.Command):
         """Write the command's own options, then those every command takes."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "On every command": []}
         for parameter in self.get_params(ctx):
+            # click has no help for arguments; most of ours need it more than the options do.
             if isinstance(parameter, Argument):
                 sections["Arguments"].append((parameter.human_readable_name, parameter.help_text))
             elif (record := parameter.get_help_record(ctx)) is not None:

@@ -52,11 +52,11 @@ def _check_regular(status: os.stat_result, name: str) -> None:
 def read_text_file(name: str, option: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """Return the text of a file, or of standard input for `-`; `option` is the option or argument that named it."""
     with open_input(name, option) as (file, _):
-        data = file.read(max_bytes + 1)
+        data = file.read(max_bytes + 1)  # one byte too many is enough to know
     if len(data) > max_bytes:
         raise BodyTooLarge(field="file", limit=max_bytes)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError:
         raise BadText(f"'{name}' is not UTF-8.", field="file") from None
 
@@ -123,7 +123,7 @@ def linked_head(top: Path) -> str | None:
 def _repository(top: Path) -> GitRepository:
     from engrambus.evidence.pointers import GitRepository
 
-    folder = top / ".git"
+    folder = top / ".git"  # in a linked worktree this is a file
     return GitRepository(folder if folder.is_dir() else top)
 
 

@@ -27,7 +27,7 @@ class ProgressBar:
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` bytes are done."""
         if not self._is_terminal:
-            return
+            return  # and rich, which is slow to load, is never imported
         complete = 0 < total <= done
         if self._bar is None and not complete:
             bar = _transient_bar()
@@ -67,6 +67,7 @@ class StatusLine:
         if self._status is None:
             from rich.console import Console
 
+            # Without markup: the text holds names that agents chose.
             self._status = Console(stderr=True, markup=False, highlight=False, emoji=False).status(text)
             self._status.start()
         self._status.update(text)

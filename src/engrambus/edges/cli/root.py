@@ -63,6 +63,7 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command or group of that name, built now."""
         words = f"{self._words} {cmd_name}".strip()
+        # decision 39: built only when it is called, so that help loads no operation
         if words in GROUPS:
             return CommandGroup(words, GROUPS[words])
         return _build(COMMANDS[words].source) if words in COMMANDS else None
@@ -72,7 +73,7 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve as click does; suggest similar names if there is no such command."""
         if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from difflib import get_close_matches  # only a mistake pays for loading it
 
             similar = get_close_matches(args[0], self.list_commands(ctx))
             suggestion = f" Did you mean {' or '.join(repr(name) for name in similar)}?" if similar else ""
@@ -81,6 +82,7 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their sections; a group of commands is one line."""
+        # The table is sorted by section and rank, so the order of insertion is the order of the help.
         sections: dict[str, dict[str, str]] = {}
         for section, word, summary in self._rows():
             sections.setdefault(section, {}).setdefault(word, summary)

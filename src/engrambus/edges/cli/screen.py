@@ -47,6 +47,7 @@ def width() -> int | None:
         return None
     import shutil
 
+    # Above 120 columns, lines are hard to read; below 40, every pointer would be broken.
     return max(40, min(shutil.get_terminal_size().columns, 120))
 
 
@@ -118,7 +119,7 @@ def _json_escape(char: str) -> str:
     code = ord(char)
     if code < 0x10000:
         return f"\\u{code:04x}"
-    code -= 0x10000
+    code -= 0x10000  # JSON writes these as a surrogate pair
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 

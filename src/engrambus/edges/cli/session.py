@@ -61,6 +61,7 @@ class Session:
     @property
     def settings(self) -> Settings:
         """The settings of the environment."""
+        # Read when first needed: help needs none.
         if self._settings is None:
             from engrambus.settings import Settings
 
@@ -86,6 +87,7 @@ class Session:
             raise TokenMissing(
                 "ENGRAMBUS_URL is set and ENGRAMBUS_TOKEN is not.", hint="`engrambus agent token NAME` prints a token."
             )
+        # Without a token the caller is the account that owns the files, which can read any of them anyway.
         return Credential(
             token=token,
             local_admin=not by_token,
@@ -109,14 +111,14 @@ class Session:
         """Open the bus under the session's credential."""
         from engrambus.edges.sdk import Bus
 
-        credential = self.credential()
+        credential = self.credential()  # first: a missing token should not cost the opening of a project
         return Bus(self.transport(progress), credential)
 
     def call(self, operation: Operation[Any, Any], values: dict[str, Any], progress: str = INDEXING) -> Any:
         """Call an operation with the given values and return its answer."""
         from engrambus.gateway import to_request
 
-        request = to_request(values, operation.request)
+        request = to_request(values, operation.request)  # first: a wrong value should not cost it either
         with self.bus(progress) as bus:
             return bus.call(operation, request)
 
@@ -171,6 +173,7 @@ class Session:
 
     def _in_command_words(self, text: str) -> str:
         """Replace what the domain quotes as `field` or `operation.title` by the option or command of that name."""
+        # The domain writes hints for every edge, so it can only use the names that all of them share.
         return _QUOTED_NAME.sub(lambda match: self._command_word(match[1]) or match[0], text)
 
     def _command_word(self, name: str) -> str | None:
@@ -185,5 +188,5 @@ class Session:
         option = self.option_names.get(match["name"]) if match else None
         if match is None or option is None:
             return field
-        number = int(match["index"] or 0) + 1
+        number = int(match["index"] or 0) + 1  # people count from 1
         return f"{option} (number {number})" if number > 1 else option

@@ -133,7 +133,7 @@ def lint(session: Session, values: Values) -> None:
     made = _Build(session, values)
     flaws = made.flaws(made.previous())
     session.print({"flaws": flaws}, lambda _: map(_flaw_line, flaws) if flaws else ["All names follow the rules."])
-    if flaws:
+    if flaws:  # so that a build can fail on them
         click.get_current_context().exit(1)
 
 

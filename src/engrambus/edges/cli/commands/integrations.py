@@ -124,7 +124,7 @@ def _change_lines(change: FileChange) -> Iterator[str]:
     action = _action(change)
     if action == "unchanged":
         return
-    if "skills" in change.path.parts:
+    if "skills" in change.path.parts:  # long, and all ours: its path says enough
         yield f"{action} {safe(str(change.path))}"
         return
     for line in _diff(change):

@@ -73,7 +73,7 @@ def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -
         elif is_ref(text):
             refs.append(full_ref(text, session.folder, field))
         elif top is None:
-            at.append(text)
+            at.append(text)  # without a checkout here, only the gateway can resolve a path
         else:
             span = path_from_top(parse_file_span(text), session.folder, top, field)
             spans[text] = span
@@ -86,6 +86,7 @@ def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -
             _explain_uncommitted(refusal, spans, top)
         raise
     session.print_answer(operation, engram)
+    # After the answer: the engram is stored, and the warning is the last thing on the screen.
     if top is not None:
         _warn_of_changes(session, engram, spans, top)
 
@@ -127,7 +128,7 @@ def _digests_on_disk(engram: Engram, span: FileSpan, top: Path) -> set[str]:
         return {
             digest(cut_lines(data, *lines) if lines else data)
             for lines in line_spans
-            for data in (content, content.replace(b"\r\n", b"\n"))
+            for data in (content, content.replace(b"\r\n", b"\n"))  # git may convert line ends on checkout
         }
     except (OSError, EngramBusError):
         return set()

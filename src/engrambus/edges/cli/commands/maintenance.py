@@ -64,6 +64,7 @@ def recover(session: Session, values: Values) -> None:
     if damaged and not values["agreed"]:
         for line in (line for damage in damaged for line in _describe(damage)):
             session.note(line)
+        # On stderr, so that --json prints nothing but the answer to stdout.
         click.confirm("Set the damaged part aside?", abort=True, err=True)
     if damaged:
         damaged = recover_project(session.folder)

@@ -59,7 +59,7 @@ class FileLoader:
         for number, line in enumerate(_lines(file), 1):
             done += len(line)
             if number < self._from_line or not line.strip():
-                continue
+                continue  # a blank line is counted, so that line numbers are those of an editor
             try:
                 engram = _read_engram(line, number)
             except EngramBusError as refusal:
@@ -67,6 +67,7 @@ class FileLoader:
                 raise self._placed(number, refusal) from None
             self._batch.append((number, engram))
             batch_size += len(line)
+            # A server limits the number of engrams and the bytes of one request.
             if len(self._batch) == MAX_PER_REQUEST or batch_size >= MAX_BATCH_BYTES:
                 self._flush()
                 self._on_progress(done)

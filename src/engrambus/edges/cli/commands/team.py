@@ -44,13 +44,14 @@ def _with_text(values: Values) -> Values:
 def _print_verdict(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     answer = session.call(operation, values)
     session.print_answer(operation, answer)
-    if not answer.ok:
+    if not answer.ok:  # so that a script can test a message before it sends it
         click.get_current_context().exit(1)
 
 
 @override(argument_help={"pointer": ("POINTER", "What it may read: path:10-20, a file, or folder/* for a folder")})
 def grant_issue(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Issue a grant for a file, some lines of it, or `folder/*`."""
+    # A grant covers what its pointer names, and a folder by itself names nothing that can be read.
     folder = values["pointer"].rstrip("/")
     if (session.folder / folder).is_dir():
         raise click.UsageError(f"'{folder}' is a folder; '{folder}/*' stands for every file in it.")

@@ -194,7 +194,7 @@ def _locked_record(record: Path) -> Iterator[int | None]:
         except BlockingIOError:
             yield None
             return
-        os.ftruncate(descriptor, 0)
+        os.ftruncate(descriptor, 0)  # the record of a server that was killed
         try:
             yield descriptor
         finally:

@@ -66,6 +66,7 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         fields["payload"] = [{"yool": values["yool"], "args": _step_arguments(values.get("args", ()))}]
     elif "args" in values:
         raise click.UsageError("--arg goes with --yool.")
+    # Options win over the file: one file can be put into several lanes.
     fields |= {name: values[name] for name in ("lane", "priority", "parent_id", "block") if name in values}
     if values["no_cache"]:
         from engrambus.errors import FieldType
@@ -146,6 +147,7 @@ def _read_tuple(file: str) -> Values:
     from engrambus.errors import FieldType
 
     text = read_text_file(file, "FILE", MAX_TUPLE_BYTES)
+    # JSON is also YAML, but its own reader refuses duplicate keys and names the line of a mistake.
     value = read_json(text.encode()) if text.lstrip().startswith("{") else read_yaml(text)
     if not isinstance(value, dict):
         raise FieldType("The file does not hold a tuple.", limit="object")

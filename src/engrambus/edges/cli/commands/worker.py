@@ -186,7 +186,7 @@ def _open(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway,
 
     if session.remote:
         raise click.UsageError("Workers run where the project's files are; unset ENGRAMBUS_URL.")
-    session.credential()
+    session.credential()  # refuses --run with a token before anything is opened
     with closing(open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))) as gateway:
         import_modules(modules, gateway.project_files.root)
         dependencies = open_worker_dependencies(gateway, session.settings, modules=modules)

@@ -16,6 +16,7 @@ def renderer(operation: Operation[Any, Any]) -> Renderer:
     """Return the function an operation's command names to print its answer; only its module is loaded."""
     if operation.command is None:
         raise ValueError(f"{operation.name} has no command")
+    # decision 39: a query does not load the lines of the work board
     module, _, name = operation.command.renderer.partition(":")
     function: Renderer = getattr(import_module(f"{__name__}.{module}"), name)
     return function

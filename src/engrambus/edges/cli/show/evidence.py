@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 def deref(answer: DerefAnswer) -> Iterator[str]:
     address = parse_ref(answer.pointer.ref)
+    # A carriage return would move the cursor; --json has the text as it is.
     lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
     if lines[-1] == "":
         lines.pop()
+    # Lines get their numbers in the file, so that they can be pointed at; a section of a document has none.
     span = address.lines if isinstance(address, RepoAddress | BodyAddress) else None
     if span or (isinstance(address, RepoAddress) and not answer.tail):
         first, last = span or (1, 0)

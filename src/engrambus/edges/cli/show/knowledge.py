@@ -125,6 +125,7 @@ def pin_state(answer: PinAnswer) -> Iterator[str]:
 
 
 def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
+    # A parent and all its descendants are one line: an agent cannot multiply its own vote.
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
 
