@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.knowledge.messages import CodeSpan, find_code
+from engrambus.knowledge.messages import find_code
+from engrambus.knowledge.messages.code import CodeSpan
 from engrambus.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
 from tests.code import doc
 from tests.code.measure import count_code

@@ -17,10 +17,10 @@ from engrambus.policy.grants import (
     attenuate,
     check_spend,
     debits,
-    read_token,
 )
 from engrambus.policy.grants.keys import split
 from engrambus.policy.grants.targets import PointerTarget
+from engrambus.policy.grants.tokens import read_token
 from tests.grants.samples import HOUR, KEY, LINEAGES, NOON, PROJECT, RUN, SHA, address, make_token, refusal_code, verify
 
 POINTERS = [f"repo:src/{path}{lines}@{SHA}" for path in ("a.py", "b/c.py") for lines in ("", "#L1-L9", "#L3-L5")]

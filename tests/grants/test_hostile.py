@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.errors import BY_CODE, GrantForeign, GrantForged, GrantRefusal, GrantTooDeep, GrantTooLong
-from engrambus.policy.grants import MAX_BUDGET_TOKEN_CHARS, GrantKey, attenuate, read_token
+from engrambus.policy.grants import MAX_BUDGET_TOKEN_CHARS, GrantKey, attenuate
 from engrambus.policy.grants.keys import split
+from engrambus.policy.grants.tokens import read_token
 from tests.grants.samples import KEY, LINEAGES, SHA, address, make_token, refusal_code, verify
 
 CHAIN = attenuate(attenuate(make_token(), uses=2), cap_tokens=200)

@@ -12,7 +12,8 @@ import pytest
 
 from engrambus.errors import FormatUnknown
 from engrambus.policy import TokenKey
-from engrambus.policy.grants import GrantKey, read_token
+from engrambus.policy.grants import GrantKey
+from engrambus.policy.grants.tokens import read_token
 from tests.grants.samples import make_token
 
 

@@ -14,9 +14,9 @@ from engrambus.policy.grants import (
     attenuate,
     check_spend,
     debits,
-    read_token,
 )
 from engrambus.policy.grants.targets import PointerTarget
+from engrambus.policy.grants.tokens import read_token
 from tests.grants.samples import (
     FILE,
     GRANT,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import RepoAddress, print_address
-from engrambus.policy.grants import read_pointer, read_prefix
+from engrambus.policy.grants.targets import read_pointer, read_prefix
 from tests.grants.samples import OTHER_SHA, SHA, address, make_token, refusal_code, verify
 
 DIGEST = f"sha256:{'ab' * 32}"

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.errors import GrantForeign, GrantTooDeep
-from engrambus.policy.grants import GrantKey, attenuate, read_token
+from engrambus.policy.grants import GrantKey, attenuate
+from engrambus.policy.grants.tokens import read_token
 from tests.grants.samples import HOUR, KEY, LINEAGES, NOON, address, make_token, refusal_code, verify
 
 CHAIN = attenuate(attenuate(make_token(), uses=2), cap_tokens=200)

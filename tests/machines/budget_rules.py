@@ -17,7 +17,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multi
 from engrambus.core import SECOND_US, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import DerefAnswer, Pointer
-from engrambus.policy.grants import attenuate, read_token
+from engrambus.policy.grants import attenuate
+from engrambus.policy.grants.tokens import read_token
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.conformance.journal_figures import JournalFigures, check_figures

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.messages import (
-    MAX_MESSAGE_BYTES,
     ChildBudgets,
     MessageKind,
     message_sections,
     parse_message,
     print_message,
 )
+from engrambus.knowledge.messages.source import MAX_MESSAGE_BYTES
 from engrambus.knowledge.messages.values import Output
 from tests.messages.samples import (
     LEAST,

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from engrambus.knowledge.engrams import KINDS
 from engrambus.knowledge.messages import (
-    STATUSES,
     ChildBudgets,
     MessageKind,
     message_sections,
     print_message,
 )
+from engrambus.knowledge.messages.values import STATUSES
 from engrambus.policy import ROLES
 from tests.messages.samples import PUBLISHED_CHILD, PUBLISHED_PARENT, SHA, parse
 

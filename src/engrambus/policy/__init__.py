@@ -18,7 +18,6 @@ from engrambus.policy.identity import (
     Agent,
     Caller,
     IdentityReads,
-    IdentityView,
     Role,
     Run,
     add_agent,
@@ -30,7 +29,7 @@ from engrambus.policy.identity import (
     root_of,
 )
 from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
-from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, UrlPolicy, apply_policy, read_policy
+from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, apply_policy, read_policy
 from engrambus.policy.scopes import (
     OUTBOX,
     PROJECT_SPACE,
@@ -47,7 +46,6 @@ from engrambus.policy.tokens import TokenClaims, TokenKey
 from engrambus.policy.turns import (
     Turn,
     TurnReads,
-    TurnView,
     after_close,
     after_deref,
     after_draw,
@@ -77,7 +75,6 @@ __all__ = [
     "DerefProved",
     "DerefRequested",
     "IdentityReads",
-    "IdentityView",
     "InlineBudget",
     "Policy",
     "PolicyApplied",
@@ -92,8 +89,6 @@ __all__ = [
     "Turn",
     "TurnClosed",
     "TurnReads",
-    "TurnView",
-    "UrlPolicy",
     "add_agent",
     "after_close",
     "after_deref",

@@ -6,7 +6,7 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
-    from engrambus.knowledge.messages.code import CodeSpan, find_code
+    from engrambus.knowledge.messages.code import find_code
     from engrambus.knowledge.messages.delivery import (
         PreparedReport,
         accept_report,
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from engrambus.knowledge.messages.pastes import CodeCounter
     from engrambus.knowledge.messages.ports import Mail, MessageReads
     from engrambus.knowledge.messages.resend import resend_template
-    from engrambus.knowledge.messages.source import MAX_MESSAGE_BYTES, MAX_MESSAGE_CHARS, looks_like_report
+    from engrambus.knowledge.messages.source import MAX_MESSAGE_CHARS, looks_like_report
     from engrambus.knowledge.messages.values import (
-        STATUSES,
         ChildBudgets,
         ChildMessage,
         Message,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "budget": "MessageUsage check_budget check_prose_budget measure",
-        "code": "CodeSpan find_code",
+        "code": "find_code",
         "delivery": "PreparedReport accept_report pointed_tokens reject_message send_broadcast without_budget_tokens",
         "facts": "BroadcastSent MessageAccepted MessageRejected",
         "layout": "message_sections print_message",
@@ -46,15 +45,14 @@ if not TYPE_CHECKING:
         "pastes": "CodeCounter",
         "ports": "Mail MessageReads",
         "resend": "resend_template",
-        "source": "MAX_MESSAGE_BYTES MAX_MESSAGE_CHARS looks_like_report",
-        "values": "STATUSES ChildBudgets ChildMessage Message MessageKind ParentMessage",
+        "source": "MAX_MESSAGE_CHARS looks_like_report",
+        "values": "ChildBudgets ChildMessage Message MessageKind ParentMessage",
     })
 
 __all__ = [
-    "MAX_MESSAGE_BYTES", "MAX_MESSAGE_CHARS", "STATUSES", "BroadcastSent", "ChildBudgets", "ChildMessage",
-    "CodeCounter", "CodeSpan", "Mail", "Message", "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected",
-    "MessageUsage", "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report", "check_budget",
-    "check_prose_budget", "deref_budget", "find_code", "inline_budget", "looks_like_report", "measure",
-    "message_sections", "parse_message", "pointed_tokens", "print_message", "reject_message", "resend_template",
-    "send_broadcast", "without_budget_tokens",
+    "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeCounter", "Mail", "Message",
+    "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "ParentMessage",
+    "ParsedMessage", "PreparedReport", "accept_report", "check_budget", "check_prose_budget", "deref_budget",
+    "find_code", "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens",
+    "print_message", "reject_message", "resend_template", "send_broadcast", "without_budget_tokens",
 ]

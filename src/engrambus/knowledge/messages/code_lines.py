@@ -142,7 +142,6 @@ SHAPES: Final = (
     "dense 30", "one word", "two words", "plain", "plain run 3", "plain run 5", "plain run 8", "common", "commas",
     "mostly plain",
 )  # fmt: skip
-FEATURES: Final = (*SHAPES, *COUNTED, *OPENING, *ENDING)
 
 # decision 14: name → literals without which its pattern matches nothing; it is tried only on lines with one of them.
 # Strings are replaced before matching, so the literals are looked for in the original line. A pattern that is not

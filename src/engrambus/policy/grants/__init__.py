@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.policy.grants.derefs import DerefCheck, DerefView, check_deref, deref
+    from engrambus.policy.grants.derefs import check_deref, deref
     from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
     from engrambus.policy.grants.keys import MAX_BLOCKS, MAX_BUDGET_TOKEN_CHARS, GrantKey
     from engrambus.policy.grants.ports import BlockSpending, GrantReads, GrantView, StoredRequest
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
         requests_to,
         revoke_grant,
     )
-    from engrambus.policy.grants.targets import is_prefix, read_pointer, read_prefix
+    from engrambus.policy.grants.targets import is_prefix
     from engrambus.policy.grants.tokens import (
         GrantUse,
         VerifiedGrant,
         attenuate,
         grant_use,
         issue_token,
-        read_token,
         verify_token,
     )
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "derefs": "DerefCheck DerefView check_deref deref",
+        "derefs": "check_deref deref",
         "facts": "BlockDebited BlockRevoked GrantIssued",
         "keys": "MAX_BLOCKS MAX_BUDGET_TOKEN_CHARS GrantKey",
         "ports": "BlockSpending GrantReads GrantView StoredRequest",
@@ -44,14 +43,13 @@ if not TYPE_CHECKING:
             "GrantTerms approve_request check_balance check_spend debits deny_request issue_grant request_deref "
             "requests_to revoke_grant "
         ),
-        "targets": "is_prefix read_pointer read_prefix",
-        "tokens": "GrantUse VerifiedGrant attenuate grant_use issue_token read_token verify_token",
+        "targets": "is_prefix",
+        "tokens": "GrantUse VerifiedGrant attenuate grant_use issue_token verify_token",
     })
 
 __all__ = [
-    "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "DerefCheck", "DerefView",
-    "GrantIssued", "GrantKey", "GrantReads", "GrantTerms", "GrantUse", "GrantView", "StoredRequest", "VerifiedGrant",
-    "approve_request", "attenuate", "check_balance", "check_deref", "check_spend", "debits", "deny_request", "deref",
-    "grant_use", "is_prefix", "issue_grant", "issue_token", "read_pointer", "read_prefix", "read_token",
-    "request_deref", "requests_to", "revoke_grant", "verify_token",
+    "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "GrantIssued", "GrantKey",
+    "GrantReads", "GrantTerms", "GrantUse", "GrantView", "StoredRequest", "VerifiedGrant", "approve_request",
+    "attenuate", "check_balance", "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_use",
+    "is_prefix", "issue_grant", "issue_token", "request_deref", "requests_to", "revoke_grant", "verify_token",
 ]
