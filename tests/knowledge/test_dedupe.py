@@ -6,7 +6,8 @@ import pytest
 
 from engrambus.core import print_time
 from engrambus.evidence.pointers import Pointer
-from engrambus.knowledge.engrams import Engram, Provenance, hash_keys, is_repeat, twin_key
+from engrambus.knowledge.engrams import Engram, Provenance, hash_keys, twin_key
+from engrambus.knowledge.engrams.dedupe import is_repeat
 
 REF = "sam:note:anything@2026-01-01"
 

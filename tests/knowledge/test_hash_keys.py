@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engrambus.knowledge.engrams.keys
-from engrambus.knowledge.engrams import hash_keys, name_keys, normalise_key, query_keys
+from engrambus.knowledge.engrams import hash_keys, normalise_key, query_keys
+from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.words import stem
 
 from . import literal_keys

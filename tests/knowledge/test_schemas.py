@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.knowledge.engrams import schema_bytes, schema_names, schemas, validator
-from engrambus.knowledge.engrams.schemas import ENGRAM, LESS_ENGRAM
+from engrambus.knowledge.engrams import schema_bytes, schema_names, schemas
+from engrambus.knowledge.engrams.schemas import ENGRAM, LESS_ENGRAM, validator
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 KINDS = ["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"]

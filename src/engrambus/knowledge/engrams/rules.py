@@ -11,9 +11,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from engrambus.core import SECOND_US, is_ulid, is_uuid, parse_duration, parse_time
+from engrambus.core import SECOND_US, is_ulid, is_uuid, parse_duration
 from engrambus.errors import (
     BadText,
     ClaimEmpty,
@@ -22,7 +20,6 @@ from engrambus.errors import (
     FieldValue,
     IdInvalid,
     ProvenanceStamped,
-    TimeInvalid,
     TtlInvalid,
     TtlTooLong,
 )
@@ -34,7 +31,6 @@ from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Engram, 
 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
-MAX_CREATED_BY_CHARS = 200
 DAY_US = 86_400 * SECOND_US
 
 # The schema requires an id and a provenance, which the gateway stamps later; these stand in for them.
@@ -46,7 +42,6 @@ _FIXED_LENGTH = re.compile(
     r"P(?=.)(?:[0-9]+W)?(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?"
 )
 _NOT_ZERO = frozenset("123456789")
-_RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 def validate(draft: Mapping[str, Any], *, max_ttl_us: int) -> CheckedEngram:
@@ -70,18 +65,6 @@ def validate(draft: Mapping[str, Any], *, max_ttl_us: int) -> CheckedEngram:
     if not _is_valid(engram):
         raise first_refusal(validator(), engram)
     return _checked(engram, max_ttl_us, engram["id"] if has_id else None)
-
-
-def validate_stamped(engram: Mapping[str, Any], *, max_ttl_us: int | None = None) -> CheckedEngram:
-    """Check an engram that already has its id and provenance; without a limit any fixed ttl is accepted."""
-    fields = _as_object(engram)
-    if not _is_valid(fields):
-        raise first_refusal(validator(), fields)
-    provenance = Provenance(**fields["provenance"])
-    created_us = _time_us(provenance.created_at)
-    _check_text(provenance.created_by, "provenance.created_by", max_chars=MAX_CREATED_BY_CHARS)
-    checked = _checked(fields, max_ttl_us, fields["id"])
-    return msgspec.structs.replace(checked, provenance=provenance, created_us=created_us)
 
 
 def stamp(
@@ -130,7 +113,7 @@ def _is_valid(engram: dict[str, Any]) -> bool:
         return False
 
 
-def _checked(engram: dict[str, Any], max_ttl_us: int | None, own_id: str | None) -> CheckedEngram:
+def _checked(engram: dict[str, Any], max_ttl_us: int, own_id: str | None) -> CheckedEngram:
     """Check the rules no schema can express, for an engram that follows the schema."""
     claim = engram["claim"]
     _check_claim(claim)
@@ -205,24 +188,15 @@ def _is_visible(character: str) -> bool:
     return not character.isspace() and unicodedata.category(character) != "Cf"
 
 
-def _lifetime_us(ttl: str, max_ttl_us: int | None) -> int:
+def _lifetime_us(ttl: str, max_ttl_us: int) -> int:
     try:
         lifetime_us = parse_duration(ttl)
     except TtlInvalid as problem:
-        limit = None if max_ttl_us is None else print_duration(max_ttl_us)
+        limit = print_duration(max_ttl_us)
         if _FIXED_LENGTH.fullmatch(ttl) and not _NOT_ZERO.isdisjoint(ttl):
             # It is well formed, but larger than the parser can represent.
             raise TtlTooLong(field="ttl", limit=limit, used=ttl[:MAX_VALUE_CHARS]) from None
         raise TtlInvalid(problem.detail, field="ttl", limit=limit, used=problem.used, hint=problem.hint) from None
-    if max_ttl_us is not None and lifetime_us > max_ttl_us:
+    if lifetime_us > max_ttl_us:
         raise TtlTooLong(field="ttl", limit=print_duration(max_ttl_us), used=ttl)
     return lifetime_us
-
-
-def _time_us(text: str) -> int:
-    try:
-        if _RFC_3339.fullmatch(text.upper()):
-            return parse_time(text.upper())
-    except (ValueError, OverflowError):
-        pass
-    raise TimeInvalid(field="provenance.created_at", used=text[:40], hint="Write it like 2026-01-08T09:30:00Z.")

@@ -73,10 +73,6 @@ class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     embedding_ref: str | None
     id: str | None
     """The id the author chose, if any."""
-    provenance: Provenance | None = None
-    """Only if the engram had its provenance already (`validate_stamped`)."""
-    created_us: int | None = None
-    """The provenance's time in microseconds."""
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
