@@ -57,7 +57,8 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
         if name in ("provenance", "policy") or (words, name) == ("inherit", "scope"):
             continue
         option = operation.command.option_names.get(name) or "--" + name.replace("_", "-")
-        argument, _ = find_override(operation).argument_help.get(name, (name.upper(), ""))
+        names = operation.command.option_names
+        argument, _ = find_override(operation).argument_help.get(name, (names.get(name, name.upper()), ""))
         offered = argument if name in operation.command.arguments else option
         assert offered in text or option.removesuffix("s") in text
 
@@ -65,7 +66,7 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
 @pytest.mark.parametrize("words", ["install", "uninstall"])
 def test_the_clients_are_listed(words: str) -> None:
     assert (
-        "\n  CLIENT  claude-code, codex, cursor, vscode, gemini\n"
+        "\n  CLIENT  The coding agent: claude-code, codex, cursor, vscode, gemini\n"
         in CliRunner().invoke(engrambus, [words, "--help"]).output
     )
     missing = CliRunner().invoke(engrambus, [words])

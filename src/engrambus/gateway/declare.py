@@ -54,7 +54,7 @@ class Command(msgspec.Struct, frozen=True):
     arguments: tuple[str, ...] = ()
     """The fields given by position; all others are options."""
     option_names: dict[str, str] = {}
-    """Fields whose option is not called like the field: `{"for_agent": "--for"}`."""
+    """Fields whose option or argument is not called like the field: `{"for_agent": "--for", "q": "WORDS"}`."""
     override: str | None = None
     """A function that runs instead of the plain call: `module:function` in `engrambus.edges.cli.commands`."""
     rank: int = 50

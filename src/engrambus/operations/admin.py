@@ -39,7 +39,10 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True):
     absent_from=_LOCAL_ONLY,
 )
 def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
-    """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions."""
+    """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions.
+
+    Until it is applied, a changed file has no effect.
+    """
     applied = policy.apply_policy(request.policy, caller=context.caller)
 
     def decide(view: View) -> tuple[list[PolicyApplied], PolicyAnswer]:
@@ -73,7 +76,10 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
     absent_from=_LOCAL_ONLY,
 )
 def verify(context: Context, request: Verify) -> VerifyAnswer:
-    """Check every checksum, and compare the index with a rebuild from the journal."""
+    """Check every checksum, and compare the index with a rebuild from the journal.
+
+    The journal, .catalog/memory.jsonl, is the record of everything; the index only makes it searchable.
+    """
     findings = [*context.store.verify(), *context.tuple_space.verify()]
     commits = context.view.counts().commits + context.tuple_space.commits()
     return VerifyAnswer(sound=not findings, commits=commits, findings=findings)

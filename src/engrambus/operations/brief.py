@@ -51,7 +51,10 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     span="search_memory",
 )
 def brief(context: Context, request: ReadBrief) -> BriefAnswer:
-    """Show what matters now for a role, in at most 30 lines."""
+    """Show what matters now for a role, in at most 30 lines.
+
+    It lists the goal of the run, pinned engrams, and the newest of the kinds that matter to the role.
+    """
     role = request.role or context.caller.role
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:

@@ -158,7 +158,10 @@ class PinEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     absent_from={"mcp": "what stays in working memory is a parent's decision"},
 )
 def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
-    """Keep a memory among those every agent inherits, or release it."""
+    """Keep a memory among those every agent inherits, or release it.
+
+    Pinned memories are in the working memory, which `engrambus inherit` always includes.
+    """
 
     def decide(view: View) -> tuple[list[Any], EpisodeAnswer]:
         facts, episode = pin(view, request.id, pinned=not request.unpin, caller=context.caller)
@@ -196,7 +199,10 @@ class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool=Tool(hidden=("for_agent", "max_items", "scope")),
 )
 def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
-    """Get the team's memory: pinned, important and recent items, within a size."""
+    """Get the team's memory: pinned, important and recent items, within a size.
+
+    A new agent starts with it: what was decided, what is preferred, and how the work stands.
+    """
     scope = request.scope or SnapshotScope()
     with log_failure(context, "INHERIT_FAIL"):
         # decision 26: both directions are switched by the policy, so the journal says who switched them off.
@@ -278,7 +284,10 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool=Tool(hidden=("inputs_used", "thread_id"), explained=("evidence",)),
 )
 def contribute(context: Context, request: Contribute) -> Contribution:
-    """Propose something you learned; your parent decides if the team keeps it."""
+    """Propose something you learned; your parent decides if the team keeps it.
+
+    Until then it waits in `engrambus review list`.
+    """
     draft = ContributionDraft(
         content=request.content,
         confidence=request.confidence,

@@ -72,6 +72,7 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="knowledge:engram_list",
         rank=20,
         arguments=("q",),
+        option_names={"q": "WORDS"},
     ),
     tool=Tool(hidden=("cursor", "keys", "max_tokens", "scope")),
     span="search_memory",
@@ -218,6 +219,7 @@ class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="knowledge:feed",
         rank=44,
         arguments=("q",),
+        option_names={"q": "WORDS"},
     ),
     absent_from={"mcp": "agents ask with less_query_engrams"},
 )

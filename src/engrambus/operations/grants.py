@@ -60,12 +60,16 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
         renderer="team:grant",
         rank=40,
         arguments=("child_id", "pointer"),
+        option_names={"child_id": "AGENT"},
         override="team:grant_issue",
     ),
     tool=Tool(hidden=("expires_in", "inline_code_chars", "intended_use", "uses")),
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
-    """Let a child agent read more than its turn allows."""
+    """Let a child agent read more than its turn allows.
+
+    A grant names what may be read, how many tokens that may cost, how often, and until when.
+    """
     terms = GrantTerms(
         ref=_resolve_target(context, request.pointer),
         cap_tokens=request.cap_tokens,
@@ -156,7 +160,10 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
     tool=Tool(hidden=("intended_use",)),
 )
 def request_deref(context: Context, request: RequestDeref) -> RequestAnswer:
-    """Ask your parent to let you read more."""
+    """Ask your parent to let you read more.
+
+    Your parent finds the request in its inbox, and approves or denies it.
+    """
     ref = _resolve_pointer(context, request.pointer)
 
     def decide(view: View) -> tuple[list[DerefRequested], RequestAnswer]:

@@ -70,7 +70,11 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_field="text",
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
-    """Report to your parent: engrams, pointers and a short answer."""
+    """Report to your parent: engrams, pointers and a short answer.
+
+    The file has the sections ROLE, TASK_STATUS, ENGRAMS, POINTER_PACK, DEREF_REQUESTS and OUTPUT. A message with more
+    text than the budget allows is refused, with a shorter one to send instead.
+    """
     checked = _check_text(context, request.text, "child", request.budget_token)
     message = checked.message
     if not isinstance(message, messages.ChildMessage):
@@ -138,7 +142,11 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_field="text",
 )
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
-    """Send your child agents what matters, what they may spend and what to do."""
+    """Send your child agents what matters, what they may spend and what to do.
+
+    The file has the sections ROLE, SHARED_BRIEF_MICRO, BUDGETS, GRANTS, TARGET_POINTER_PACK and INSTRUCTIONS. Your
+    children are the agents you added. Budgets can only be lowered.
+    """
     checked = _check_text(context, request.text, "parent")
     message = checked.message
     if not isinstance(message, messages.ParentMessage):
@@ -191,7 +199,10 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
     text_field="text",
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
-    """Check a message without sending it."""
+    """Check a message without sending it.
+
+    The exit status is 1 if it would be refused.
+    """
     budget = inline_budget(context.view, context.policy, context.caller)
     problems: tuple[EngramBusError, ...]
     try:
@@ -296,7 +307,10 @@ class InboxAnswer(Struct, frozen=True, kw_only=True):
     absent_from={"mcp": "hooks deliver it"},
 )
 def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
-    """List what others sent you: reports, broadcasts, requests and grants."""
+    """List what others sent you: reports, broadcasts, requests and grants.
+
+    Nothing is deleted by reading; --cursor continues after the last one you have seen.
+    """
     caller = context.caller
     mail = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
     rows = [

@@ -249,7 +249,10 @@ class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool=Tool(hidden=("revision",), explained=("snapshot",), writes_files=True),
 )
 def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
-    """Find the lines that contain a text and return a pointer."""
+    """Find the lines that contain a text and return a pointer.
+
+    Use it to turn pasted lines into a pointer that others can follow.
+    """
     size_bytes = len(request.text.encode())  # the schema's limit counts characters
     if size_bytes > MAX_ANCHOR_TEXT:
         raise FieldValue("The text is too long.", field="text", limit=MAX_ANCHOR_TEXT, used=size_bytes)

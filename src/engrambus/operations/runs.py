@@ -177,7 +177,10 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
     absent_from=_NO_TOOL,
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
-    """Add an agent to the run and print its token."""
+    """Add an agent to the run and print its token.
+
+    Agents form a tree: a parent hands out work and budgets to its children, and gets their reports.
+    """
 
     def decide(view: View) -> tuple[list[AgentAdded], Agent]:
         return policy.add_agent(

@@ -276,7 +276,10 @@ class TupleStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool=Tool(),
 )
 def tuple_observe(context: Context, request: TupleId) -> TupleStatus:
-    """Show a task's status."""
+    """Show a task's status.
+
+    The status lists each step with its receipt, and what the task has cost.
+    """
     with context.tuple_space.space.store.read() as view:
         return _status(view, visible_tuple(view, context.caller, request.id))
 
@@ -336,7 +339,10 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
     absent_from=LOCAL_ONLY,
 )
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
-    """List tasks that were given up: retried too often, expired, or over budget."""
+    """List tasks that were given up: retried too often, expired, or over budget.
+
+    Such a task is called a dead letter. `engrambus again ID` submits it once more.
+    """
     with context.tuple_space.space.store.read() as view:
         records = view.list_dead(
             context.run_seen,

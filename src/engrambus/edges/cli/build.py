@@ -55,7 +55,7 @@ def parameters(operation: Operation[Any, Any], override: Override = _PLAIN) -> l
     arguments = [
         Argument(
             name,
-            *override.argument_help.get(name, (None, texts[name])),
+            *override.argument_help.get(name, (names.get(name), texts[name])),
             required=fields[name].required and not override.optional_arguments,
         )
         for name in by_position

@@ -29,7 +29,7 @@ _NEXT = {
 
 
 _PARAMETERS = (
-    Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
+    Argument("client", None, f"The coding agent: {', '.join(CLIENTS)}", required=True, type=click.Choice(CLIENTS)),
     click.Option(["--user", "user"], is_flag=True, help="In your home folder, for all projects."),
     click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
 )

@@ -57,7 +57,10 @@ def policy_apply(session: Session, operation: Operation[Any, Any], values: Value
     rank=40,
 )
 def recover(session: Session, values: Values) -> None:
-    """Repair a damaged journal: set the damaged part aside and keep everything before it."""
+    """Repair a damaged journal: set the damaged part aside and keep everything before it.
+
+    The journal, .catalog/memory.jsonl, is the record of everything; the damaged file is kept as a copy.
+    """
     from engrambus.app import find_project_damage, recover_project
 
     damaged = find_project_damage(session.folder)

@@ -101,7 +101,7 @@ def contribute(session: Session, operation: Operation[Any, Any], values: Values)
         help="Include memories of this period, whatever their importance: P7D is seven days [default: P7D]",
     ),
     click.Option(["--no-pins"], is_flag=True, help="Leave out pinned memories."),
-    click.Option(["--atoms", "include_atoms"], is_flag=True, help="Include engrams, too."),
+    click.Option(["--atoms", "include_atoms"], is_flag=True, help="Include engrams (short claims with evidence), too."),
     click.Option(
         ["--visibility"], multiple=True, help="Only engrams of this scope: run, project, org or global (repeatable)."
     ),
