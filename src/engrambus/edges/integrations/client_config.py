@@ -122,7 +122,7 @@ def _cursor(base: Path, user: bool, command: list[str], hook: str, settings: Set
 
 def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     folder = settings.vscode_home if user else base / ".vscode"
-    # VS Code starts servers in the home folder; it replaces the variable itself.
+    # VS Code replaces the variable itself; the working folder of a server is not documented.
     project = ("--project", "${workspaceFolder}")
     return ClientSetup(
         (ClientFile(folder / "mcp.json", "json", (_server("servers", command, "mcp", *project, type="stdio"),)),),

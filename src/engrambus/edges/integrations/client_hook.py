@@ -172,7 +172,7 @@ def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:
         _close_turn(session, session.add_child(), "prompt")
         return {}
     _close_turn(session, session.lead, "prompt")
-    # Only Claude Code and Codex add a hook's text to the prompt; Gemini's event has no place for it.
+    # UserPromptSubmit (Claude Code, Codex) adds the answer's text to the prompt.
     waiting = session.lead_bus.list_requests().requests[:MAX_REQUESTS] if event.name == "UserPromptSubmit" else []
     if not waiting:
         return {}
