@@ -12,7 +12,7 @@ from engrambus.testing.harness import Harness
 class BriefConformance:
     """Briefs for each role."""
 
-    def test_a_brief_is_made_for_its_role(self, harness: Harness) -> None:
+    def test_a_brief_is_made_for_its_role(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)
         client.put("Budgets are enforced by the gateway", kind="constraint")
         client.put("The ledger may lose a lease", kind="risk")
@@ -25,7 +25,7 @@ class BriefConformance:
         assert leads[0] == "Goal: first run"
         assert leads[-1].startswith("Left this turn: 3 repo")
 
-    def test_a_brief_has_at_most_thirty_lines_and_the_requested_tokens(self, harness: Harness) -> None:
+    def test_a_brief_has_at_most_thirty_lines_and_the_requested_tokens(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)
         for kind in ("constraint", "risk", "decision", "fact", "policy"):
             client.put_many([f"{kind} number {number} of many" for number in range(20)], kind=kind)
@@ -37,7 +37,7 @@ class BriefConformance:
         with expect_refusal("BUDGET_TOO_SMALL"):
             client.call("brief", max_tokens=3)
 
-    def test_a_new_version_is_made_only_when_the_brief_changes(self, harness: Harness) -> None:
+    def test_a_new_version_is_made_only_when_the_brief_changes(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)
         client.put("Alpha holds", kind="constraint")
         first = client.call("brief")
@@ -58,7 +58,7 @@ class BriefConformance:
         with expect_refusal("FIELD_VALUE"):
             client.call("brief", since=99)
 
-    def test_a_brief_shows_only_engrams_its_reader_may_see(self, harness: Harness) -> None:
+    def test_a_brief_shows_only_engrams_its_reader_may_see(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)
         client.put("Alpha is for this run", kind="risk", scope="run")
         assert any("Alpha" in line for line in client.call("brief").lines)

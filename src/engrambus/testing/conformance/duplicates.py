@@ -11,7 +11,7 @@ DAY = 86_400
 class DuplicateConformance:
     """A repeated claim confirms an engram; too many puts in a minute are refused."""
 
-    def test_a_repeated_claim_confirms_the_engram(self, harness: Harness) -> None:
+    def test_a_repeated_claim_confirms_the_engram(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         first = client.put("The gateway drops the lease after a timeout", refs=[NOTE], ttl="P7D")
         harness.clock.advance(seconds=3 * DAY)
@@ -27,7 +27,7 @@ class DuplicateConformance:
         harness.clock.advance(seconds=1)
         assert client.query_claims("gateway lease") == []
 
-    def test_a_bulk_put_finds_duplicates_in_the_store_and_in_itself(self, harness: Harness) -> None:
+    def test_a_bulk_put_finds_duplicates_in_the_store_and_in_itself(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         first = client.put("The gateway drops the lease", refs=[NOTE])
         claims = ["The gateway drops leases", "The ledger holds rows", "The ledger holds the rows", "The page is slow"]
@@ -38,7 +38,7 @@ class DuplicateConformance:
         client.put_many(claims[:1], id="01KDVP9R000000000000000001")  # an id of one's own is put whatever it says
         assert client.counts()["engrams"] == 4
 
-    def test_claims_that_differ_in_meaning_are_not_duplicates(self, harness: Harness) -> None:
+    def test_claims_that_differ_in_meaning_are_not_duplicates(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         claim = "The gateway retries the vendor call 3 times before it gives up"
         client.put(claim, refs=[NOTE])
@@ -54,7 +54,7 @@ class DuplicateConformance:
         client.put(claim, refs=[NOTE], scope="run")
         assert client.counts()["engrams"] == 7
 
-    def test_agents_with_the_same_root_have_one_vote(self, harness: Harness) -> None:
+    def test_agents_with_the_same_root_have_one_vote(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         mia, rex = client.add_agent("mia", "manager"), client.add_agent("rex", "manager")
         paul, pia = client.add_agent("paul", "programmer", mia), client.add_agent("pia", "programmer", mia)
@@ -64,7 +64,7 @@ class DuplicateConformance:
         with expect_refusal("ENGRAM_NOT_FOUND"):
             client.call("confirm_engram", mia, id="01KDVP9R000000000000000000")
 
-    def test_puts_per_minute_are_limited(self, harness: Harness) -> None:
+    def test_puts_per_minute_are_limited(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         mia = client.add_agent("mia", "manager")
         client.call("apply_policy", policy={"engrams_per_minute": 3})

@@ -10,7 +10,7 @@ from engrambus.testing.harness import Harness
 class FeedConformance:
     """The feed, pins, brief versions and runs."""
 
-    def test_the_feed_is_newest_first_and_continues_at_its_cursor(self, harness: Harness) -> None:
+    def test_the_feed_is_newest_first_and_continues_at_its_cursor(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         ids = client.put_many([f"Claim number {number}" for number in range(25)])
         seen: list[str] = []
@@ -23,7 +23,7 @@ class FeedConformance:
                 break
         assert seen == ids[::-1]
 
-    def test_the_feed_is_filtered_by_role_agent_kind_scope_and_words(self, harness: Harness) -> None:
+    def test_the_feed_is_filtered_by_role_agent_kind_scope_and_words(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         lead = client.add_agent("lead", "architect")
         coder = client.add_agent("coder")
@@ -44,7 +44,7 @@ class FeedConformance:
         (row,) = client.call("feed", q="ledger").rows
         assert (row.agent, row.role, row.pinned, row.stale) == ("lead", "architect", False, False)
 
-    def test_the_feed_finds_an_engram_by_id_only_if_the_reader_may_see_it(self, harness: Harness) -> None:
+    def test_the_feed_finds_an_engram_by_id_only_if_the_reader_may_see_it(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         private = client.put("For this run alone", scope="run")
         assert client.call("feed", id=private.id).rows[0].engram.claim == "For this run alone"
@@ -55,7 +55,7 @@ class FeedConformance:
         with expect_refusal("FIELD_VALUE", "cursor"):
             client.call("feed", cursor="soon")
 
-    def test_a_pinned_engram_comes_first_in_its_section_until_it_is_unpinned(self, harness: Harness) -> None:
+    def test_a_pinned_engram_comes_first_in_its_section_until_it_is_unpinned(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         rule = client.put("The schema is frozen", kind="constraint")
         for number in range(12):
@@ -74,7 +74,7 @@ class FeedConformance:
         assert not any("frozen" in line for line in client.call("brief").lines)
         assert not client.call("feed", id=rule.id).rows[0].pinned
 
-    def test_the_last_pinned_engram_comes_first_and_a_forgotten_one_disappears(self, harness: Harness) -> None:
+    def test_the_last_pinned_engram_comes_first_and_a_forgotten_one_disappears(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         first = client.put("The first rule", kind="constraint", scope="run")
         second = client.put("The second rule", kind="constraint")
@@ -86,7 +86,7 @@ class FeedConformance:
         client.call("forget_engram", id=first.id)
         assert not any("first rule" in line for line in client.call("brief").lines)
 
-    def test_only_an_admin_pins_and_only_existing_engrams(self, harness: Harness) -> None:
+    def test_only_an_admin_pins_and_only_existing_engrams(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         rule = client.put("The schema is frozen", kind="constraint")
         with expect_refusal("ROLE_FORBIDDEN"):
@@ -94,7 +94,7 @@ class FeedConformance:
         with expect_refusal("ENGRAM_NOT_FOUND", "id"):
             client.call("pin_engram", id="01K7Z3V5QX0000000000000000")
 
-    def test_listing_and_comparing_brief_versions_makes_no_new_one(self, harness: Harness) -> None:
+    def test_listing_and_comparing_brief_versions_makes_no_new_one(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         client.put("Alpha holds", kind="constraint")
         now = client.call("list_briefs", role="programmer")
@@ -118,7 +118,7 @@ class FeedConformance:
         with expect_refusal("FIELD_VALUE", "version"):
             client.call("list_briefs", role="programmer", version=9)
 
-    def test_runs_are_listed_newest_first_and_an_admin_reads_any(self, harness: Harness) -> None:
+    def test_runs_are_listed_newest_first_and_an_admin_reads_any(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         client.put("For the first run", scope="run")
         first = client.call("list_runs").runs[0].run_id

@@ -34,14 +34,14 @@ def row(answer: StatsAnswer, name: str) -> AgentFigures:
 class FigureConformance:
     """Totals of messages, engrams, turns, grants and tokens."""
 
-    def test_a_new_project_has_zero_figures(self, harness: Harness) -> None:
+    def test_a_new_project_has_zero_figures(self, harness: Harness) -> None:  # EB-26
         answer = stats(GatewayClient(harness))
         assert (answer.team.turns, answer.team.engrams, answer.team.kinds) == (0, 0, {})
         assert answer.team.inline_tokens_per_turn == answer.team.resend_rate == answer.team.contradiction_rate == 0
         assert (answer.agents, answer.roles) == ([], [])
         assert len(answer.history.points) == 24
 
-    def test_a_report_counts_for_its_agent_its_role_and_the_team(self, harness: Harness) -> None:
+    def test_a_report_counts_for_its_agent_its_role_and_the_team(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.deref(team.paul, READ)
         rejection_of(team.client, team.paul)
@@ -61,7 +61,7 @@ class FigureConformance:
         assert answer.team.messages == 2
         assert [row.role for row in answer.roles] == ["architect", "manager", "programmer"]
 
-    def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:
+    def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}, {"type": "sam", "ref": "sam:a:b@v1"}]
         team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
@@ -69,13 +69,13 @@ class FigureConformance:
         assert (mia.broadcasts, mia.turns, mia.messages) == (1, 1, 0)
         assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; what nobody can read weighs nothing
 
-    def test_a_pointer_repeated_in_a_report_counts_once(self, harness: Harness) -> None:
+    def test_a_pointer_repeated_in_a_report_counts_once(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": B}]
         team.client.report(team.paul, engrams=[draft("One.", A)], pointer_pack=pack)
         assert row(stats(team.client), "paul").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
 
-    def test_a_contradiction_is_a_risk_that_points_at_two_sources(self, harness: Harness) -> None:
+    def test_a_contradiction_is_a_risk_that_points_at_two_sources(self, harness: Harness) -> None:  # EB-26
         client = GatewayClient(harness)
         client.put("They disagree.", refs=[A, B], kind="risk")
         client.put("One source.", refs=[A], kind="risk")
@@ -85,13 +85,13 @@ class FigureConformance:
         assert (team.contradictions, team.engrams, team.contradiction_rate) == (1, 4, 0.25)
         assert list(team.kinds.items()) == [("risk", 3), ("fact", 1)]
 
-    def test_a_repeated_claim_counts_no_engram(self, harness: Harness) -> None:
+    def test_a_repeated_claim_counts_no_engram(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         for author in (team.paul, team.pia):
             team.client.put("The lease can be lost.", author, refs=[A])
         assert stats(team.client).team.engrams == 1
 
-    def test_a_turn_counts_when_something_is_read_or_sent_in_it(self, harness: Harness) -> None:
+    def test_a_turn_counts_when_something_is_read_or_sent_in_it(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         for _ in range(3):
             team.client.deref(team.paul, READ)
@@ -104,7 +104,7 @@ class FigureConformance:
         assert row(answer, "pia").figures.turns == 0
         assert row(answer, "mia").figures.turns == 1
 
-    def test_grants_count_as_left_until_spent_revoked_or_expired(self, harness: Harness) -> None:
+    def test_grants_count_as_left_until_spent_revoked_or_expired(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         for cap, uses in ((300, 1), (200, 2), (100, 1), (50, 1)):
             team.client.call("issue_grant", team.mia, child_id="paul", pointer=READ, cap_tokens=cap, uses=uses)
@@ -124,7 +124,7 @@ class FigureConformance:
         team.client.call("revoke_grant", team.mia, id=short.grant_id)
         assert row(stats(team.client), "pia").figures.grant_tokens_left == 0
 
-    def test_meters_show_the_turn_and_its_limits(self, harness: Harness) -> None:
+    def test_meters_show_the_turn_and_its_limits(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.broadcast(team.mia, "Read little.", BUDGETS={"max_repo_spans": 1, "max_inline_tokens": 300})
         answer = team.client.deref(team.paul, READ)
@@ -138,7 +138,7 @@ class FigureConformance:
         assert lead.limits is not None
         assert (lead.limits.repo, lead.limits.run_tokens, lead.limits.inline_tokens) == (3, 24_000, 800)
 
-    def test_history_has_a_point_for_each_bucket(self, harness: Harness) -> None:
+    def test_history_has_a_point_for_each_bucket(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.put("At first.", team.paul)
         harness.clock.advance(seconds=3600)
@@ -154,7 +154,7 @@ class FigureConformance:
         assert day.team.engrams == 2
         assert stats(team.client, last=0).history.points == []
 
-    def test_figures_are_of_the_callers_run(self, harness: Harness) -> None:
+    def test_figures_are_of_the_callers_run(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.put("Of the run.", team.paul, scope="run")
         team.client.put("Of the project.", team.paul, scope="project", kind="risk")
@@ -169,7 +169,7 @@ class FigureConformance:
         with expect_refusal("ROLE_FORBIDDEN", "over"):
             stats(team.client, ada, over="project")
 
-    def test_project_figures_are_for_admins_and_name_no_agents(self, harness: Harness) -> None:
+    def test_project_figures_are_for_admins_and_name_no_agents(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.report(team.paul, engrams=[draft("One.", A)])
         team.client.open_run()
@@ -181,7 +181,7 @@ class FigureConformance:
         assert (answer.team.engrams, answer.team.kinds) == (2, {"risk": 2})
         assert answer.history.points[-1].team.messages == 2
 
-    def test_live_counts_follow_expiry_promotion_and_forgetting(self, harness: Harness) -> None:
+    def test_live_counts_follow_expiry_promotion_and_forgetting(self, harness: Harness) -> None:  # EB-26
         client = GatewayClient(harness)
         engram = client.put("Stays.", scope="run", confidence=0.9)
         gone = client.put("Goes.", kind="risk")
@@ -196,7 +196,7 @@ class FigureConformance:
         assert (stats(client).held.kinds, client.counts()["kinds"]) == ({"fact": 2}, {"fact": 2})
         assert harness.gateway.store.verify() == []
 
-    def test_figures_equal_the_journal_and_survive_a_rebuild(self, harness: Harness) -> None:
+    def test_figures_equal_the_journal_and_survive_a_rebuild(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         client = team.client
         for _ in range(3):
@@ -219,7 +219,7 @@ class FigureConformance:
         assert [client.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == expected
         assert harness.gateway.store.verify() == []
 
-    def test_figures_reveal_no_texts(self, harness: Harness) -> None:
+    def test_figures_reveal_no_texts(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.report(team.paul, "Something quite particular.", engrams=[draft("A singular claim.", A)])
         answer = json.loads(team.client.try_call("stats", team.pia)[1])

@@ -13,9 +13,9 @@ from engrambus.testing.harness import PROJECT, Harness
 
 
 class JournalConformance:
-    """The journal is complete and everything else can be deleted. BX-03"""
+    """The journal is complete and everything else can be deleted."""  # BX-03
 
-    def test_one_line_is_one_commit(self, harness: Harness) -> None:
+    def test_one_line_is_one_commit(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         first, *lines = harness.journal_bytes().splitlines(keepends=True)
         assert parse_header(first).project == PROJECT
@@ -27,7 +27,7 @@ class JournalConformance:
         assert counts["commits"] == 3
         assert counts["journal_bytes"] == len(harness.journal_bytes())
 
-    def test_every_lines_checksum_covers_the_line_before(self, harness: Harness) -> None:
+    def test_every_lines_checksum_covers_the_line_before(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         for number in range(20):
             client.put(f"Matter {number}")
@@ -39,7 +39,7 @@ class JournalConformance:
             assert line.seq == number
             previous = line.checksum
 
-    def test_reading_and_refusals_write_nothing(self, harness: Harness) -> None:
+    def test_reading_and_refusals_write_nothing(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         engram = client.put("Alpha")
         journal = harness.journal_bytes()
@@ -54,7 +54,7 @@ class JournalConformance:
             client.call("forget_engram", id="01KDVP9R000000000000000000")
         assert harness.journal_bytes() == journal
 
-    def test_answers_are_the_same_after_a_restart_and_without_an_index(self, harness: Harness) -> None:
+    def test_answers_are_the_same_after_a_restart_and_without_an_index(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         mia = client.add_agent("mia", "manager")
         paul = client.add_agent("paul", "programmer", mia)
@@ -86,12 +86,12 @@ class JournalConformance:
         assert self._answers(client, mia) == passed
         assert harness.gateway.store.verify() == []
 
-    def test_the_order_of_keys_in_a_policy_does_not_matter(self, harness: Harness) -> None:
+    def test_the_order_of_keys_in_a_policy_does_not_matter(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         client.call("apply_policy", policy={"token_ttl": "P7D", "deref": {"tokens": 500, "repo": 2, "artifact": 1}})
         assert harness.gateway.store.verify() == []
 
-    def test_writing_continues_when_the_index_is_deleted(self, harness: Harness) -> None:
+    def test_writing_continues_when_the_index_is_deleted(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         claims = []
         for number in range(70):
@@ -103,7 +103,7 @@ class JournalConformance:
         assert client.query_claims("matter", k=100) == client.query_claims(keys=["matter"], k=100)
         assert harness.gateway.store.verify() == []
 
-    def test_concurrent_writers_each_get_their_own_answer(self, harness: Harness) -> None:
+    def test_concurrent_writers_each_get_their_own_answer(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         answers: dict[int, list[str]] = {}
 

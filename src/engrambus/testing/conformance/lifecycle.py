@@ -14,9 +14,9 @@ DAY = 86_400
 
 
 class LifecycleConformance:
-    """Stamping, expiry, forgetting, promotion and idempotency keys. EB-20"""
+    """Stamping, expiry, forgetting, promotion and idempotency keys."""  # EB-20
 
-    def test_time_and_author_are_stamped(self, harness: Harness) -> None:
+    def test_time_and_author_are_stamped(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         ada = client.add_agent("ada", "tool")
         harness.clock.advance(microseconds=1_500_001)
@@ -27,7 +27,7 @@ class LifecycleConformance:
         with expect_refusal("PROVENANCE_STAMPED"):
             client.put("Alpha", provenance={"created_at": "2020-01-01T00:00:00Z", "created_by": "x", "source": "agent"})
 
-    def test_an_engram_expires_exactly_on_time(self, harness: Harness) -> None:
+    def test_an_engram_expires_exactly_on_time(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         engram = client.put("Alpha passes", ttl="PT10S")
         client.put("Alpha stays")
@@ -45,7 +45,7 @@ class LifecycleConformance:
             with expect_refusal("ENGRAM_NOT_FOUND"):
                 client.call(operation, id=engram.id)
 
-    def test_many_engrams_can_expire_at_once(self, harness: Harness) -> None:
+    def test_many_engrams_can_expire_at_once(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(300)], ttl="PT10S")
         client.put("The common matter that stays")
@@ -56,7 +56,7 @@ class LifecycleConformance:
         assert client.counts()["engrams"] == 2
         assert harness.gateway.store.verify() == []
 
-    def test_expired_engrams_stay_expired_when_the_wall_clock_goes_back(self, harness: Harness) -> None:
+    def test_expired_engrams_stay_expired_when_the_wall_clock_goes_back(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(300)], ttl="PT10S")
         harness.clock.advance(seconds=10)
@@ -64,7 +64,7 @@ class LifecycleConformance:
         harness.clock.advance(seconds=-9)
         assert client.query_claims("common") == []
 
-    def test_the_projects_clock_never_goes_back(self, harness: Harness) -> None:
+    def test_the_projects_clock_never_goes_back(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         harness.clock.advance(seconds=100)
         first = client.put("Alpha one")
@@ -79,7 +79,7 @@ class LifecycleConformance:
         harness.clock.advance(seconds=1)
         assert client.query_claims("two") == []
 
-    def test_reading_ahead_of_time_changes_nothing(self, harness: Harness) -> None:
+    def test_reading_ahead_of_time_changes_nothing(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(300)], ttl="PT10S")
         harness.clock.advance(seconds=10)
@@ -90,7 +90,7 @@ class LifecycleConformance:
         assert client.query_claims("common") == []
         assert harness.gateway.store.verify() == []
 
-    def test_forgetting(self, harness: Harness) -> None:
+    def test_forgetting(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         engram, second = client.put("Alpha one"), client.put("Alpha two")
         answer = client.call("forget_engram", id=engram.id)
@@ -102,7 +102,7 @@ class LifecycleConformance:
         with expect_refusal("ROLE_FORBIDDEN"):
             client.call("forget_engram", client.add_agent("ada", "architect"), id=second.id)
 
-    def test_a_callers_id_is_used_and_only_once(self, harness: Harness) -> None:
+    def test_a_callers_id_is_used_and_only_once(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         assert client.put("Alpha", id=OWN_ID).id == OWN_ID
         assert client.put("Alpha", id=OWN_UUID).id == OWN_UUID
@@ -116,7 +116,7 @@ class LifecycleConformance:
         with expect_refusal("ID_INVALID"):
             client.put("Beta", id=OWN_ID.lower())
 
-    def test_an_id_is_free_again_after_its_engram_expired(self, harness: Harness) -> None:
+    def test_an_id_is_free_again_after_its_engram_expired(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha one", id=OWN_ID)
         client.call("forget_engram", id=OWN_ID)
@@ -134,7 +134,7 @@ class LifecycleConformance:
         assert client.query_claims("alpha") == []
         assert harness.gateway.store.verify() == []
 
-    def test_each_run_has_its_own_ids(self, harness: Harness) -> None:
+    def test_each_run_has_its_own_ids(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha one", id=OWN_ID, scope="run")
         client.put("Alpha two", id=OWN_ID, scope="project")
@@ -146,7 +146,7 @@ class LifecycleConformance:
         with expect_refusal("ID_TAKEN"):
             client.call("promote_engram", id=OWN_ID)
 
-    def test_promotion_keeps_the_id_and_widens_visibility(self, harness: Harness) -> None:
+    def test_promotion_keeps_the_id_and_widens_visibility(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         engram = client.put("Alpha", scope="run", confidence=0.5)
         run = client.open_run()
@@ -159,7 +159,7 @@ class LifecycleConformance:
         assert client.query_claims("alpha", first, scope="run") == []
         assert client.call("promote_engram", first, id=engram.id) == promoted
 
-    def test_promotion_needs_confidence_and_goes_one_scope_at_a_time(self, harness: Harness) -> None:
+    def test_promotion_needs_confidence_and_goes_one_scope_at_a_time(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         weak = client.put("Alpha weak", scope="run", confidence=0.49)
         sure = client.put("Alpha sure", scope="run", confidence=0.9)
@@ -173,7 +173,7 @@ class LifecycleConformance:
         with expect_refusal("SCOPE_FORBIDDEN"):
             client.call("promote_engram", id=sure.id, scope="run")
 
-    def test_only_a_parent_of_the_author_promotes(self, harness: Harness) -> None:
+    def test_only_a_parent_of_the_author_promotes(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         mia = client.add_agent("mia", "manager")
         paul = client.add_agent("paul", "programmer", mia)
@@ -189,7 +189,7 @@ class LifecycleConformance:
         assert client.call("promote_engram", mia, id=engram.id).scope == "project"
         assert client.call("promote_engram", LOCAL_ADMIN, id=by_manager.id).scope == "project"
 
-    def test_promotion_among_many_engrams_keeps_the_order(self, harness: Harness) -> None:
+    def test_promotion_among_many_engrams_keeps_the_order(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         ids = client.put_many([f"The common matter {number}" for number in range(200)], scope="run")
         for number in (0, 63, 64, 65, 127, 128, 199):
@@ -202,7 +202,7 @@ class LifecycleConformance:
         )
         assert harness.gateway.store.verify() == []
 
-    def test_promotion_replaces_an_expired_engram_with_the_same_id(self, harness: Harness) -> None:
+    def test_promotion_replaces_an_expired_engram_with_the_same_id(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha passes", id=OWN_ID, scope="project", ttl="PT10S")
         client.put("Alpha stays", id=OWN_ID, scope="run")
@@ -213,7 +213,7 @@ class LifecycleConformance:
         assert client.query_claims("alpha", scope="project") == ["Alpha stays"]
         assert harness.gateway.store.verify() == []
 
-    def test_an_expired_newer_engram_does_not_hide_an_older_one_with_its_id(self, harness: Harness) -> None:
+    def test_an_expired_newer_engram_does_not_hide_an_older_one_with_its_id(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha stays", id=OWN_ID, scope="run")
         client.put("Alpha passes", id=OWN_ID, scope="project", ttl="PT10S")
@@ -226,7 +226,7 @@ class LifecycleConformance:
         assert client.query_claims("alpha") == []
         assert harness.gateway.store.verify() == []
 
-    def test_an_idempotency_key_answers_once_and_for_a_day(self, harness: Harness) -> None:
+    def test_an_idempotency_key_answers_once_and_for_a_day(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         with_key = Credential(local_admin=True, idempotency_key="k-1")
         engram = client.put("Alpha", with_key, refs=[NOTE])
@@ -242,7 +242,7 @@ class LifecycleConformance:
         assert client.put("Beta", with_key, refs=[NOTE]).id != engram.id
         assert client.counts()["engrams"] == 2
 
-    def test_idempotency_keys_belong_to_their_caller(self, harness: Harness) -> None:
+    def test_idempotency_keys_belong_to_their_caller(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         ada = client.add_agent("ada")
         first = client.put("Alpha", Credential(local_admin=True, idempotency_key="k"))
@@ -253,7 +253,7 @@ class LifecycleConformance:
         with expect_refusal("FIELD_VALUE"):
             client.put("Alpha", Credential(local_admin=True, idempotency_key=""))
 
-    def test_a_refused_request_leaves_its_key_unused(self, harness: Harness) -> None:
+    def test_a_refused_request_leaves_its_key_unused(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         with_key = Credential(local_admin=True, idempotency_key="k")
         with expect_refusal("ENGRAM_NOT_FOUND"):

@@ -15,9 +15,9 @@ HIGH_ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
 
 class RecallConformance:
-    """Ranking, paging, visibility and budgets of queries. EB-13"""
+    """Ranking, paging, visibility and budgets of queries."""  # EB-13
 
-    def test_an_engram_is_found_by_each_of_its_words(self, harness: Harness) -> None:
+    def test_an_engram_is_found_by_each_of_its_words(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         engram = client.put("The gateway retries three times", tags=["service:gateway"])
         for question in ("gateway", "RETRIES", "how often are retries made", "gateway retries"):
@@ -25,7 +25,7 @@ class RecallConformance:
         assert client.query(keys=["service:gateway"]).engrams == [without_keys(engram)]
         assert client.query("bananas").engrams == []
 
-    def test_an_engram_is_found_by_its_id(self, harness: Harness) -> None:
+    def test_an_engram_is_found_by_its_id(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         engram = client.put("The gateway retries three times")
         assert client.call("get_engram", id=engram.id) == engram
@@ -33,55 +33,55 @@ class RecallConformance:
             with expect_refusal("ENGRAM_NOT_FOUND"):
                 client.call("get_engram", id=absent)
 
-    def test_more_shared_keys_rank_higher(self, harness: Harness) -> None:
+    def test_more_shared_keys_rank_higher(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("The cache is warm")
         client.put("The cache of the gateway is warm")
         client.put("The gateway is new")
         assert client.query_claims("warm gateway cache")[0] == "The cache of the gateway is warm"
 
-    def test_rarer_keys_weigh_more(self, harness: Harness) -> None:
+    def test_rarer_keys_weigh_more(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Only here stands zanzibar")
         client.put_many([f"The common matter number {number}" for number in range(40)])
         assert client.query_claims("zanzibar common")[0] == "Only here stands zanzibar"
         assert len(client.query_claims("zanzibar common", k=100)) == 41
 
-    def test_ties_go_to_the_nearer_scope_first(self, harness: Harness) -> None:
+    def test_ties_go_to_the_nearer_scope_first(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha in the run", scope="run", confidence=0.1)
         harness.clock.advance(seconds=5)
         client.put("Alpha in the project", scope="project", confidence=0.9, refs=[ref_to_test("alpha.py")])
         assert client.query_claims(keys=["alpha"]) == ["Alpha in the run", "Alpha in the project"]
 
-    def test_then_to_the_more_recent_second(self, harness: Harness) -> None:
+    def test_then_to_the_more_recent_second(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha one", confidence=0.9)
         harness.clock.advance(seconds=1)
         client.put("Alpha two", confidence=0.1)
         assert client.query_claims(keys=["alpha"]) == ["Alpha two", "Alpha one"]
 
-    def test_within_one_second_to_the_more_confident(self, harness: Harness) -> None:
+    def test_within_one_second_to_the_more_confident(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha one", confidence=0.9, refs=[ref_to_test("other.py")])
         harness.clock.advance(microseconds=999_999)
         client.put("Alpha two", confidence=0.5, refs=[ref_to_test("other.py")])
         assert client.query_claims(keys=["alpha"]) == ["Alpha one", "Alpha two"]
 
-    def test_then_to_the_pointers_the_question_names(self, harness: Harness) -> None:
+    def test_then_to_the_pointers_the_question_names(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         # Both hold every key that is asked for; only one is pointed at a file of that name.
         client.put("Alpha is in x9.py", id=LOW_ID)
         client.put("Alpha is in there", id=HIGH_ID, refs=[ref_to_test("x9.py")])
         assert client.query_claims(keys=["alpha", "x9.py"]) == ["Alpha is in there", "Alpha is in x9.py"]
 
-    def test_and_last_to_the_lower_id(self, harness: Harness) -> None:
+    def test_and_last_to_the_lower_id(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha high", id=HIGH_ID)
         client.put("Alpha low", id=LOW_ID)
         assert client.query_claims(keys=["alpha"]) == ["Alpha low", "Alpha high"]
 
-    def test_only_the_newest_engrams_of_a_key_are_ranked(self, harness: Harness) -> None:
+    def test_only_the_newest_engrams_of_a_key_are_ranked(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("The oldest common matter", confidence=1.0)  # first among equals, if it is looked at
         client.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
@@ -90,7 +90,7 @@ class RecallConformance:
         assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
         assert client.query_claims("oldest") == ["The oldest common matter"]
 
-    def test_forgetting_and_expiry_make_room_for_older_ones(self, harness: Harness) -> None:
+    def test_forgetting_and_expiry_make_room_for_older_ones(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("The oldest common matter", confidence=1.0)
         ids = client.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
@@ -102,7 +102,7 @@ class RecallConformance:
         harness.clock.advance(seconds=1)
         assert client.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
 
-    def test_invisible_engrams_do_not_influence_the_ranking(self, harness: Harness) -> None:
+    def test_invisible_engrams_do_not_influence_the_ranking(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         reader = client.add_agent("reader")
         client.put("The rare matter of the gateway", scope="run")
@@ -120,7 +120,7 @@ class RecallConformance:
         after = [client.try_call("query_engrams", reader, **question) for question in questions]
         assert after == expected
 
-    def test_queries_filter_by_kind_and_scope(self, harness: Harness) -> None:
+    def test_queries_filter_by_kind_and_scope(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha risk", kind="risk")
         client.put("Alpha fact", kind="fact")
@@ -131,7 +131,7 @@ class RecallConformance:
         assert client.query_claims(kind="fact") == ["Alpha fact"]
         assert client.query_claims("alpha", scope="org") == []
 
-    def test_pages_have_no_gaps_and_no_repeats(self, harness: Harness) -> None:
+    def test_pages_have_no_gaps_and_no_repeats(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         claims = [f"Matter number {number}" for number in range(150)]
         for start in range(0, 150, 50):
@@ -147,7 +147,7 @@ class RecallConformance:
                     break
             assert seen == claims[::-1], size
 
-    def test_paging_survives_changes_in_between(self, harness: Harness) -> None:
+    def test_paging_survives_changes_in_between(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         ids = client.put_many([f"Matter number {number}" for number in range(10)])
         first = client.query(k=4)
@@ -156,7 +156,7 @@ class RecallConformance:
         second = client.query(k=4, cursor=first.cursor)
         assert [engram.claim[-1] for engram in (*first.engrams, *second.engrams)] == list("98764321")
 
-    def test_another_callers_cursor_is_refused_or_empty(self, harness: Harness) -> None:
+    def test_another_callers_cursor_is_refused_or_empty(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha")
         for bad in ("x", "-1", "1.5", "٣", " 1", "1" * 20):
@@ -166,14 +166,14 @@ class RecallConformance:
         assert client.query_claims(cursor="0") == []
         assert client.query_claims(cursor="9" * 18) == ["Alpha"]
 
-    def test_k_limits_the_number_of_engrams(self, harness: Harness) -> None:
+    def test_k_limits_the_number_of_engrams(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(MAX_K + 20)])
         for k in (1, 12, MAX_K):
             assert len(client.query_claims("common", k=k)) == min(k, DEPTH)
             assert len(client.query_claims(k=k)) == k
 
-    def test_a_token_limit_cuts_from_the_end_and_reports_it(self, harness: Harness) -> None:
+    def test_a_token_limit_cuts_from_the_end_and_reports_it(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(10)])
         complete = client.query("common", k=10)
@@ -187,7 +187,7 @@ class RecallConformance:
         with expect_refusal("BUDGET_TOO_SMALL"):
             client.query("common", max_tokens=1)
 
-    def test_hostile_keys_find_only_what_they_name(self, harness: Harness) -> None:
+    def test_hostile_keys_find_only_what_they_name(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         keys = [
             "service:gateway", "р:ключ", "日本語", "ünï-cödé", "c++", "a+b+c", "*", "p:*", "r1:alpha", "kind=risk",
@@ -203,13 +203,13 @@ class RecallConformance:
             client.query(keys=[signs])
             client.query(signs)
 
-    def test_claims_in_any_language_are_found(self, harness: Harness) -> None:
+    def test_claims_in_any_language_are_found(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         for claim in ("Шлюз повторяет трижды", "网关重试三次", "La passerelle réessaie", "Η πύλη", "🙂 works"):
             client.put(claim)
             assert claim in client.query_claims(claim), claim
 
-    def test_the_same_query_gives_the_same_bytes(self, harness: Harness) -> None:
+    def test_the_same_query_gives_the_same_bytes(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number % 7} of {number % 3}" for number in range(90)])
         first = client.try_call("query_engrams", q="common matter 3", k=50)

@@ -73,7 +73,7 @@ def _places(team: Team, secret: str) -> list[tuple[str, Any, dict[str, Any], str
 class SecretConformance:
     """A refusal names the field and does not repeat the secret."""
 
-    def test_a_secret_is_refused_in_every_field_and_never_repeated(self, harness: Harness) -> None:
+    def test_a_secret_is_refused_in_every_field_and_never_repeated(self, harness: Harness) -> None:  # SC-06
         team = Team(harness)
         journal = harness.journal_bytes()
         for secret in (SECRET, base64.b64encode(SECRET.encode()).decode()):
@@ -85,7 +85,7 @@ class SecretConformance:
                 assert SECRET not in problem
         assert harness.journal_bytes() == journal
 
-    def test_a_secret_written_with_escapes_is_found(self, harness: Harness) -> None:
+    def test_a_secret_written_with_escapes_is_found(self, harness: Harness) -> None:  # SC-06
         team = Team(harness)
         journal = harness.journal_bytes()
         hidden = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
@@ -94,14 +94,14 @@ class SecretConformance:
             team.client.call("send_message", team.paul, text=text)
         assert harness.journal_bytes() == journal
 
-    def test_validating_a_message_reports_a_secret(self, harness: Harness) -> None:
+    def test_validating_a_message_reports_a_secret(self, harness: Harness) -> None:  # SC-06
         team = Team(harness)
         text = format_message(role="programmer", task_status="done", output=f"It is {SECRET} here")
         verdict = team.client.call("validate_message", team.paul, text=text)
         assert (verdict.ok, verdict.problems[0]["code"]) == (False, "SECRET_FOUND")
         assert SECRET not in str(verdict.problems)
 
-    def test_nothing_is_stored_when_the_secret_check_fails(self, harness: Harness) -> None:
+    def test_nothing_is_stored_when_the_secret_check_fails(self, harness: Harness) -> None:  # SC-06
         team = Team(harness)
         journal = harness.journal_bytes()
         with patch("engrambus.policy.secrets.check.find_secrets", side_effect=RuntimeError("out of order")):

@@ -14,7 +14,7 @@ from engrambus.testing.work.harness import WorkHarness, completion, draft, expec
 
 
 class WorkBudgetConformance:
-    """Alarms, reservations, totals and back-off. # YT-06 # YT-11"""
+    """Alarms, reservations, totals and back-off."""  # YT-06, YT-11
 
     def test_an_alarm_is_put_for_every_ancestor_whose_money_is_nearly_spent(self, harness: WorkHarness) -> None:
         """Each ancestor has its own threshold."""

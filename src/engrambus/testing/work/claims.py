@@ -28,7 +28,7 @@ from engrambus.testing.work.harness import (
 
 
 class ClaimConformance:
-    """Claims, leases and fences. # YT-06"""
+    """Claims, leases and fences."""  # YT-06
 
     def test_each_tuple_is_claimed_once(self, harness: WorkHarness) -> None:
         """A second worker gets the next one."""
@@ -40,7 +40,7 @@ class ClaimConformance:
         assert second.fence > first.fence
 
     def test_a_tuple_can_be_put_and_claimed_in_one_commit(self, harness: WorkHarness) -> None:
-        """There is no moment at which another worker could claim it. # YT-05"""
+        """There is no moment at which another worker could claim it."""  # YT-05
         put(harness)
         (earlier,) = take(harness)
         line = harness.space.store.last_line()
@@ -239,7 +239,7 @@ class ClaimConformance:
         assert [record.id for record in harness.space.rd_all({"state": "dead"})] == [tuple_id]
 
     def test_dead_letters_are_listed_last_ended_first_without_those_put_again(self, harness: WorkHarness) -> None:
-        """In pages, by run or lane; other ended tuples are listed in the same order. # YT-05"""
+        """In pages, by run or lane; other ended tuples are listed in the same order."""  # YT-05
         no_retries = {"max_retries": 0}
         ids = put(harness, *[draft(lane, agent_terms=no_retries) for lane in ("build", "b", "build", "build", "build")])
         claims = {claim.id: claim for lane in ("build", "b") for claim in take(harness, lane, limit=4)}
@@ -271,7 +271,7 @@ class ClaimConformance:
             harness.reopen()
 
     def test_ended_and_claimed_tuples_are_listed_for_a_run_or_for_all(self, harness: WorkHarness) -> None:
-        """Last ended first across runs, up to a limit. # YT-15"""
+        """Last ended first across runs, up to a limit."""  # YT-15
         runs: dict[str, str] = {}
         for run in ("one", "two", "one", "none", "two", "one"):
             runs |= dict.fromkeys(put(harness, draft("build"), run=run), run)
@@ -468,7 +468,7 @@ class ClaimConformance:
         assert harness.space.cancel(tuple_id).receipts == (first.id,)
 
     def test_the_next_attempt_knows_the_finished_steps(self, harness: WorkHarness) -> None:
-        """It starts at the first missing step. # YT-10"""
+        """It starts at the first missing step."""  # YT-10
         put(harness, draft("build", 1, 2, 3))
         (claim,) = take(harness)
         first = receipt(harness, claim, 0)

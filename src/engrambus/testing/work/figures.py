@@ -18,7 +18,7 @@ from engrambus.testing.work.harness import (
 
 
 class WorkFigureConformance:
-    """Reported costs, late costs and the totals of runs. # YT-06 # YT-11"""
+    """Reported costs, late costs and the totals of runs."""  # YT-06, YT-11
 
     def test_a_repeated_cost_report_counts_once(self, harness: WorkHarness) -> None:
         """Also after a restart and a rebuild: a report is a total, compared with what was counted so far."""

@@ -23,7 +23,7 @@ from engrambus.testing.work.harness import (
 
 
 class SpendingConformance:
-    """Budgets, the cache, receipts. # YT-08 # YT-09 # YT-11"""
+    """Budgets, the cache, receipts."""  # YT-08, YT-09, YT-11
 
     def test_a_step_that_exceeds_the_budget_is_not_started(self, harness: WorkHarness) -> None:
         """Its estimated cost is more than is left."""
@@ -222,7 +222,7 @@ class SpendingConformance:
 
 
 class RestartConformance:
-    """The journal is enough to restore everything. # YT-10"""
+    """The journal is enough to restore everything."""  # YT-10
 
     def test_everything_is_the_same_after_a_restart_and_without_the_index(self, harness: WorkHarness) -> None:
         """Views, receipts and figures."""

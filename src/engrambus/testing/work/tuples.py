@@ -30,7 +30,7 @@ def _nested(depth: int) -> Any:
 
 
 class TupleConformance:
-    """`out`, `rd` and `in`. # YT-04 # YT-05"""
+    """`out`, `rd` and `in`."""  # YT-04, YT-05
 
     def test_a_tuples_id_follows_the_published_formula(self, harness: WorkHarness) -> None:
         """It is the hash of the tuple as created."""
@@ -76,7 +76,7 @@ class TupleConformance:
         assert harness.journal_bytes() == journal
 
     def test_values_nested_too_deeply_are_refused(self, harness: WorkHarness) -> None:
-        """In every free-form field; the journal stays readable. # YT-10 # BX-03"""
+        """In every free-form field; the journal stays readable."""  # YT-10, BX-03
         journal = harness.journal_bytes()
         for depth in (32, 33, 500, 975, 5000, 100_000):
             for nested in (
@@ -111,7 +111,7 @@ class TupleConformance:
         assert harness.journal_bytes() == journal
 
     def test_putting_a_tuple_with_its_receipts_is_skipped_too(self, harness: WorkHarness) -> None:
-        """Also after its deadline; the answer names the acceptance receipt. # YT-04"""
+        """Also after its deadline; the answer names the acceptance receipt."""  # YT-04
         terms = {"deadline_iso": print_time(harness.clock.now() + 60 * SECOND_US)}
         sent = harness.space.out(draft(agent_terms=terms), authority=PERSON, run=RUN, accept=True)[0]
         (claim,) = take(harness)
@@ -125,7 +125,7 @@ class TupleConformance:
         assert harness.journal_bytes() == journal
 
     def test_a_new_tuple_may_not_have_receipts(self, harness: WorkHarness) -> None:
-        """They could not be this project's. # YT-04"""
+        """They could not be this project's."""  # YT-04
         (put_id,) = put(harness)
         changed = {**harness.space.public_tuple(put_id), "lane": "elsewhere", "receipts": []}
         changed["id"] = tuple_id(changed)
@@ -251,7 +251,7 @@ class TupleConformance:
         expect_error(TupleNotFound, put, harness, draft(parent_id="sha256:" + "0" * 64))
 
     def test_a_parent_may_be_put_with_its_children(self, harness: WorkHarness) -> None:
-        """Before them, in the same call. # YT-11"""
+        """Before them, in the same call."""  # YT-11
         parent = {**harness.space.public_tuple(put(harness)[0]), "lane": "top"}
         parent["id"] = tuple_id(parent)
         child, journal = draft("low", parent_id=parent["id"]), harness.journal_bytes()
@@ -264,7 +264,7 @@ class TupleConformance:
         assert harness.space.get(parent["id"]).spent_micros == 250_000
 
     def test_the_depth_of_a_parent_chain_is_limited(self, harness: WorkHarness) -> None:
-        """To the depth to which spending is charged, put one by one or at once. # YT-11"""
+        """To the depth to which spending is charged, put one by one or at once."""  # YT-11
         chain = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
         while len(chain) < MAX_GENERATIONS:
             chain += put(harness, draft("chain", parent_id=chain[-1]))
@@ -287,7 +287,7 @@ class TupleConformance:
         assert len(harness.space.rd_all({"lane": "alarm"})) == 1
 
     def test_a_parent_must_be_of_the_same_run(self, harness: WorkHarness) -> None:
-        """Another run's looks absent, unless the caller sees every run. # YT-04"""
+        """Another run's looks absent, unless the caller sees every run."""  # YT-04
         (parent,) = put(harness)
         child, journal = draft(parent_id=parent), harness.journal_bytes()
         expect_error(TupleNotFound, harness.space.out, child, authority=PERSON, run="other")
@@ -306,7 +306,7 @@ class TupleConformance:
         )
 
     def test_an_idempotency_key_is_recorded_for_an_existing_tuple(self, harness: WorkHarness) -> None:
-        """Its first request uses it up, also after a restart. # YT-04"""
+        """Its first request uses it up, also after a restart."""  # YT-04
         first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True)[0]
         public = harness.space.public_tuple(first.id)
 
@@ -331,7 +331,7 @@ class TupleConformance:
         assert len(harness.space.rd_all({})) == 1
 
     def test_disk_space_is_requested_at_most_every_five_minutes(self, harness: WorkHarness) -> None:
-        """And not while the garbage collector runs. # YT-13"""
+        """And not while the garbage collector runs."""  # YT-13
 
         def short() -> None:
             raise DiskPressure
@@ -360,7 +360,7 @@ class TupleConformance:
             assert view.newest_in("nobody's") is None
 
     def test_one_call_cannot_overfill_a_lane(self, harness: WorkHarness) -> None:
-        """All tuples of the call count, and if they are too many none is put. # YT-06"""
+        """All tuples of the call count, and if they are too many none is put."""  # YT-06
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=2)
         journal = harness.journal_bytes()
         refusal = expect_error(LaneFull, put, harness, draft(), draft("other"), draft(), draft())
@@ -369,7 +369,7 @@ class TupleConformance:
         put(harness, draft(), draft("other"), draft(), draft("other"))
 
     def test_a_full_lane_refuses(self, harness: WorkHarness) -> None:
-        """Backpressure by the depth of the queue. # YT-06"""
+        """Backpressure by the depth of the queue."""  # YT-06
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=2)
         put(harness, draft(), draft())
         journal = harness.journal_bytes()

@@ -64,7 +64,7 @@ def blocked(harness: WorkHarness, call: Callable[[], Any]) -> Iterator[BlockedCa
 
 
 class WakeupConformance:
-    """Blocked calls end when what they wait for happens. # YT-05 # YT-06"""
+    """Blocked calls end when what they wait for happens."""  # YT-05, YT-06
 
     def test_a_put_wakes_a_blocked_in(self, harness: WorkHarness) -> None:
         """It returns the tuple."""
@@ -96,7 +96,7 @@ class WakeupConformance:
         assert LEASE_US / 2_000_000 < sleeper.waits[0] <= LEASE_US / 1_000_000
 
     def test_anything_that_makes_room_in_a_lane_wakes_a_blocked_put(self, harness: WorkHarness) -> None:
-        """A claim, an `in` or a cancellation. # YT-06"""
+        """A claim, an `in` or a cancellation."""  # YT-06
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=1)
         (first,) = put(harness)
         expect_error(LaneFull, put, harness)
