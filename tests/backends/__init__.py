@@ -1,1 +1,1 @@
-"""Every back end, held against the same statements."""
+"""Tests of the back ends: the conformance suite, the index, shared stores and the state machine."""

@@ -1,4 +1,4 @@
-"""The index is a projection: lose it, spoil it, swap it, and the answers are the same. # BX-03"""
+"""The index is a projection: deleted, damaged or swapped, the answers stay the same. # BX-03"""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
 
 
 def answers(harness: SqliteHarness) -> list[tuple[str, bytes]]:
-    """Everything the tests compare."""
+    """Return the answers that the tests compare."""
     client = GatewayClient(harness)
     return [
         client.try_call("query_engrams", q="common matter", k=100),
@@ -136,7 +136,7 @@ SPOILED = [
 @pytest.mark.parametrize("spoil", SPOILED, ids=lambda spoil: spoil.__name__.strip("_"))
 @pytest.mark.parametrize("first", ["read", "write"])
 def test_a_spoiled_index_is_built_again(harness: SqliteHarness, spoil: Callable[[Path], None], first: str) -> None:
-    before = answers(harness)
+    expected = answers(harness)
     journal = harness.journal_bytes()
     harness.close()
     spoil(index(harness))
@@ -144,31 +144,31 @@ def test_a_spoiled_index_is_built_again(harness: SqliteHarness, spoil: Callable[
     if first == "write":
         GatewayClient(harness).put("Zebra")
         GatewayClient(harness).call("forget_engram", id=GatewayClient(harness).query("zebra").engrams[0].id)
-        assert [answer[1] for answer in answers(harness)[:5]] == [answer[1] for answer in before[:5]]
+        assert [answer[1] for answer in answers(harness)[:5]] == [answer[1] for answer in expected[:5]]
         assert harness.journal_bytes().startswith(journal)
     else:
-        assert answers(harness) == before
+        assert answers(harness) == expected
         assert harness.journal_bytes() == journal
     assert harness.gateway.store.verify() == []
 
 
-def test_each_page_overwritten_is_noticed_or_does_no_harm(harness: SqliteHarness, tmp_path: Path) -> None:
-    """SQLite has no checksums: what does not show when it is read must show in `verify`, and a rebuild heals it."""
-    before = answers(harness)
+def test_every_overwritten_page_is_noticed_or_harmless(harness: SqliteHarness, tmp_path: Path) -> None:
+    """SQLite has no checksums: damage that reads do not show must show in `verify`, and a rebuild repairs it."""
+    expected = answers(harness)
     harness.close()
-    whole = index(harness).read_bytes()
+    intact = index(harness).read_bytes()
     noise = random.Random(3)
-    pages = len(whole) // PAGE
+    pages = len(intact) // PAGE
     silent = 0
     for page in noise.sample(range(pages), min(pages, 24)):
-        spoiled = whole[: page * PAGE] + noise.randbytes(PAGE) + whole[(page + 1) * PAGE :]
+        spoiled = intact[: page * PAGE] + noise.randbytes(PAGE) + intact[(page + 1) * PAGE :]
         index(harness).write_bytes(spoiled)
         harness._open()
-        if answers(harness) != before:
+        if answers(harness) != expected:
             silent += 1
             assert harness.gateway.store.verify() != []
             harness.gateway.store.rebuild()
-            assert answers(harness) == before
+            assert answers(harness) == expected
         harness.gateway.store.rebuild()
         assert harness.gateway.store.verify() == []
         harness.close()
@@ -176,56 +176,56 @@ def test_each_page_overwritten_is_noticed_or_does_no_harm(harness: SqliteHarness
     assert silent <= 2
 
 
-def test_damage_under_a_running_store_is_healed(harness: SqliteHarness) -> None:
-    before = answers(harness)
+def test_damage_under_an_open_store_is_repaired(harness: SqliteHarness) -> None:
+    expected = answers(harness)
     with index(harness).open("r+b") as file:
         file.write(b"\x00" * PAGE)
         file.truncate(PAGE)
     (harness.folder / "index.db-wal").write_bytes(b"")
     harness.reopen()
-    assert answers(harness) == before
+    assert answers(harness) == expected
     assert harness.gateway.store.verify() == []
 
 
-def test_the_journal_put_back_from_an_older_copy(harness: SqliteHarness) -> None:
+def test_a_journal_restored_from_an_older_copy_is_reindexed(harness: SqliteHarness) -> None:
     copy = harness.folder / "copy"
     shutil.copy(harness.folder / "memory.jsonl", copy)
-    before = answers(harness)
+    expected = answers(harness)
     GatewayClient(harness).put("A matter that the copy does not have")
     harness.close()
     shutil.copy(copy, harness.folder / "memory.jsonl")
     harness._open()
-    assert answers(harness) == before
+    assert answers(harness) == expected
     assert harness.gateway.store.verify() == []
 
 
-def test_an_older_copy_that_has_grown_past_the_index(harness: SqliteHarness) -> None:
-    """The index lies inside the journal and yet is not of it."""
+def test_an_older_copy_that_has_grown_past_the_index_is_reindexed(harness: SqliteHarness) -> None:
+    """The index is shorter than the journal, but of other lines."""
     copy = harness.folder / "copy"
-    kept = harness.folder / "kept.db"
+    saved = harness.folder / "kept.db"
     shutil.copy(harness.folder / "memory.jsonl", copy)
     GatewayClient(harness).put("A matter that the copy does not have")
     harness.close()
-    shutil.copy(index(harness), kept)
+    shutil.copy(index(harness), saved)
     shutil.copy(copy, harness.folder / "memory.jsonl")
     harness._open()
     for number in range(5):
         GatewayClient(harness).put(f"Another matter {number}, much longer than the one that is gone")
-    before = answers(harness)
+    expected = answers(harness)
     harness.close()
-    shutil.copy(kept, index(harness))
+    shutil.copy(saved, index(harness))
     harness._open()
-    assert answers(harness) == before
+    assert answers(harness) == expected
     assert harness.gateway.store.verify() == []
 
 
-def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> None:
+def test_a_wal_left_by_a_deleted_index_does_no_harm(harness: SqliteHarness) -> None:
     client = GatewayClient(harness)
     client.put("Something in the write-ahead log")
-    before = answers(harness)
+    expected = answers(harness)
     assert (harness.folder / "index.db-wal").stat().st_size > 0
     index(harness).unlink()
-    assert answers(harness) == before
+    assert answers(harness) == expected
     index(harness).unlink()
     client.put("Zebra")
     assert client.query_claims("zebra") == ["Zebra"]
@@ -235,8 +235,8 @@ def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> 
 
 
 @pytest.mark.parametrize("first", [MAX_PENDING - 1, MAX_PENDING - 2, MAX_PENDING - 3])
-def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, first: int) -> None:
-    """Written one by one, an engram may wait to be posted that a rebuild of the same journal has posted already."""
+def test_cached_reads_of_one_index_are_not_used_with_another(tmp_path: Path, first: int) -> None:
+    """An engram that is pending in one index may be posted in a rebuild of the same journal."""
     harness = SqliteHarness(tmp_path / "another")
     client = GatewayClient(harness)
     ids = client.put_many([f"First {number}" for number in range(first)], scope="run")
@@ -246,13 +246,13 @@ def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, f
             engram = client.put(f"Extra {step} {number}", scope="run")
         client.call("promote_engram", id=engram.id)
         client.put(f"Last {step}", scope="run")
-        before = client.try_call("query_engrams", k=100), client.try_call("query_engrams", q="extra", k=100)
+        expected = client.try_call("query_engrams", k=100), client.try_call("query_engrams", q="extra", k=100)
         harness.delete_index()
-        assert (client.try_call("query_engrams", k=100), client.try_call("query_engrams", q="extra", k=100)) == before
+        assert (client.try_call("query_engrams", k=100), client.try_call("query_engrams", q="extra", k=100)) == expected
     harness.close()
 
 
-def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarness) -> None:
+def test_queries_for_unknown_names_do_not_fill_the_cache(harness: SqliteHarness) -> None:
     client = GatewayClient(harness)
     for number in range(50):
         assert (
@@ -267,51 +267,51 @@ def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarne
 
 @pytest.fixture
 def second(harness: SqliteHarness) -> Iterator[Gateway]:
-    """The same project, opened by somebody else."""
+    """The same project, opened a second time."""
     store = SqliteStore(harness.folder, harness.clock)
     yield open_gateway(store, harness.folder, SeededRandomness(99))
     store.close()
 
 
-class Elsewhere:
-    """The same project, as somebody else has opened it."""
+class SecondProcess:
+    """The same project as another process has opened it."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
 
 
 def test_two_stores_see_each_others_writes_at_once(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = GatewayClient(harness), GatewayClient(Elsewhere(second))
+    first_client, second_client = GatewayClient(harness), GatewayClient(SecondProcess(second))
     for number in range(80):
-        one, other = (here, there) if number % 2 else (there, here)
-        engram = one.put(f"Turn {number}", scope="run")
-        assert other.call("get_engram", id=engram.id) == engram
-        assert other.query_claims(k=1) == [f"Turn {number}"]
+        writer, reader = (first_client, second_client) if number % 2 else (second_client, first_client)
+        engram = writer.put(f"Turn {number}", scope="run")
+        assert reader.call("get_engram", id=engram.id) == engram
+        assert reader.query_claims(k=1) == [f"Turn {number}"]
         if number % 10 == 5:
-            other.call("promote_engram", id=engram.id)
-            assert one.call("get_engram", id=engram.id).scope == "project"
+            reader.call("promote_engram", id=engram.id)
+            assert writer.call("get_engram", id=engram.id).scope == "project"
         if number % 10 == 7:
-            other.call("forget_engram", id=engram.id)
-            assert one.query_claims(k=1) != [f"Turn {number}"]
-    one_run = here.open_run()
-    assert there.call("list_agents").run_id == one_run
+            reader.call("forget_engram", id=engram.id)
+            assert writer.query_claims(k=1) != [f"Turn {number}"]
+    one_run = first_client.open_run()
+    assert second_client.call("list_agents").run_id == one_run
     assert second.store.verify() == []
     assert harness.gateway.store.verify() == []
 
 
-def test_two_stores_and_no_index(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = GatewayClient(harness), GatewayClient(Elsewhere(second))
+def test_two_open_stores_survive_a_deleted_index(harness: SqliteHarness, second: Gateway) -> None:
+    first_client, second_client = GatewayClient(harness), GatewayClient(SecondProcess(second))
     for number in range(12):
         index(harness).unlink()
-        one, other = (here, there) if number % 2 else (there, here)
-        one.put(f"Turn {number}")
-        assert other.query_claims(k=1) == [f"Turn {number}"]
-        assert one.query_claims(k=1) == [f"Turn {number}"]
+        writer, reader = (first_client, second_client) if number % 2 else (second_client, first_client)
+        writer.put(f"Turn {number}")
+        assert reader.query_claims(k=1) == [f"Turn {number}"]
+        assert writer.query_claims(k=1) == [f"Turn {number}"]
     assert second.store.verify() == []
 
 
-def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = GatewayClient(harness), GatewayClient(Elsewhere(second))
+def test_reads_continue_while_others_write_and_the_index_is_deleted(harness: SqliteHarness, second: Gateway) -> None:
+    first_client, second_client = GatewayClient(harness), GatewayClient(SecondProcess(second))
     stop = threading.Event()
     wrong: list[BaseException] = []
 
@@ -319,7 +319,7 @@ def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarnes
         last = -1
         try:
             while not stop.is_set():
-                (newest,) = here.query_claims("turn", k=1, scope="project") or ["Turn -1"]
+                (newest,) = first_client.query_claims("turn", k=1, scope="project") or ["Turn -1"]
                 assert int(newest.split()[1]) >= last
                 last = int(newest.split()[1])
         except BaseException as problem:
@@ -330,7 +330,7 @@ def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarnes
         reader.start()
     for number in range(60):
         harness.clock.advance(seconds=1)
-        there.put(f"Turn {number}")
+        second_client.put(f"Turn {number}")
         if number % 15 == 7:
             index(harness).unlink()
     stop.set()
@@ -358,21 +358,21 @@ def test_a_fact_from_a_later_version_is_named(harness: SqliteHarness) -> None:
     harness._open()
 
 
-def test_damage_in_the_last_line_that_only_the_index_knows_of(harness: SqliteHarness) -> None:
-    """Nothing in the journal says that its last line had been saved; the index does, and nothing is cut."""
+def test_damage_to_the_last_line_is_not_taken_for_a_torn_tail(harness: SqliteHarness) -> None:
+    """Only the index knows that the last line was synced, so nothing is cut."""
     journal = harness.folder / "memory.jsonl"
-    whole = journal.read_bytes()
-    start = whole.rindex(b"\n", 0, -1) + 1
-    seq = whole.count(b"\n")
-    for at in range(start + 1, len(whole), 37):
-        damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+    intact = journal.read_bytes()
+    start = intact.rindex(b"\n", 0, -1) + 1
+    seq = intact.count(b"\n")
+    for offset in range(start + 1, len(intact), 37):
+        damaged = intact[:offset] + bytes([intact[offset] ^ 1]) + intact[offset + 1 :]
         journal.write_bytes(damaged)
         for ask in (harness.gateway.store.verify, harness.gateway.store.rebuild):
             with pytest.raises(JournalDamaged) as caught:
                 ask()
             assert f"line {seq}, byte {start}" in caught.value.detail
         assert journal.read_bytes() == damaged
-    journal.write_bytes(whole)
+    journal.write_bytes(intact)
     assert harness.gateway.store.verify() == []
 
 
@@ -395,25 +395,27 @@ def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness) -
         assert harness.gateway.store.verify() == []
 
 
-def test_nobody_waits_for_a_verify(harness: SqliteHarness) -> None:
-    """What is put while everything is read and built again is put, and is no difference."""
+def test_verify_blocks_no_caller(harness: SqliteHarness) -> None:
+    """A put during `verify` succeeds and is not reported as a difference."""
     done: list[str] = []
 
-    def meanwhile(at: int, size: int) -> None:
+    def on_progress(done_bytes: int, total_bytes: int) -> None:
         if not done:
             done.append("begun")
-            putting = threading.Thread(target=lambda: done.append(GatewayClient(harness).put("Put meanwhile").claim))
+            putting = threading.Thread(
+                target=lambda: done.append(GatewayClient(harness).put("Put during verify").claim)
+            )
             putting.start()
             putting.join(timeout=30)
 
     with closing(SqliteStore(harness.folder, harness.clock)) as store:
-        store.index._on_progress = meanwhile
+        store.index._on_progress = on_progress
         assert store.verify() == []
         assert len(done) == 2
     assert harness.gateway.store.verify() == []
 
 
-def test_opening_a_run_twice_at_once_is_two_runs(harness: SqliteHarness, second: Gateway) -> None:
+def test_two_concurrent_open_run_calls_open_two_runs(harness: SqliteHarness, second: Gateway) -> None:
     stores = (harness.gateway.store, second.store)
     threads = [
         threading.Thread(
@@ -435,15 +437,15 @@ def test_opening_a_run_twice_at_once_is_two_runs(harness: SqliteHarness, second:
 def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
     harness: SqliteHarness, first: str
 ) -> None:
-    """The journal is as long again as when this process wrote last, and the index speaks of a line behind that."""
+    """The journal has its old length again, but the index already holds a later line."""
     journal = harness.folder / "memory.jsonl"
     client, length = GatewayClient(harness), journal.stat().st_size
-    with closing(SqliteStore(harness.folder, harness.clock)) as other:
-        other.commit(lambda view: ([RunOpened(run="01KDVP9R00STGMERGYTEST0009", goal="gone", by="x")], None))
+    with closing(SqliteStore(harness.folder, harness.clock)) as second:
+        second.commit(lambda view: ([RunOpened(run="01KDVP9R00STGMERGYTEST0009", goal="gone", by="x")], None))
     data = bytearray(journal.read_bytes())
     data[length + 30] ^= 1
     journal.write_bytes(data)
-    over_journals(harness.folder, lambda held: set_damage_aside(held, harness.clock.now()))
+    over_journals(harness.folder, lambda damaged: set_damage_aside(damaged, harness.clock.now()))
     if first == "writes":
         client.put("One more matter")
     assert len(client.call("list_runs").runs) == 1

@@ -1,4 +1,4 @@
-"""Org and global: closed until an admin opens them, then stores of their own that several projects see."""  # EB-20
+"""The org and global stores: closed until an admin opens them, then shared by several projects."""  # EB-20
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPEN = {"scopes": ["run", "project", "org", "global"]}
 
 
 class Team:
-    """Projects of one account."""
+    """Several projects of one account."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -30,7 +30,7 @@ class Team:
         self.gateways: dict[str, Gateway] = {}
 
     def project(self, name: str) -> Gateway:
-        """A project of that name, made on first use."""
+        """Return the project with that name; create it on first use."""
         if name not in self.gateways:
             (self.home / name).mkdir(exist_ok=True)
             init_project(self.home / name, self.settings, clock=self.clock)
@@ -38,24 +38,24 @@ class Team:
         return self.gateways[name]
 
     def reopen(self, name: str) -> Gateway:
-        """The project as another process would open it."""
+        """Close the project, so that it is opened again on its next use."""
         if name in self.gateways:
             self.gateways[name].close()
         self.gateways[name] = open_project(self.home / name, self.settings, clock=self.clock)
         return self.gateways[name]
 
-    def call(self, project: str, operation: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
+    def call(self, project: str, operation: str, caller: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
         """Call an operation of a project."""
         declared = OPERATIONS[operation]
-        return self.project(project).call(declared, to_request(fields, declared.request), who)
+        return self.project(project).call(declared, to_request(fields, declared.request), caller)
 
-    def put(self, project: str, claim: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Engram:
+    def put(self, project: str, claim: str, caller: Credential = LOCAL_ADMIN, /, **fields: Any) -> Engram:
         """Put an engram."""
-        answer: Engram = self.call(project, "put_engram", who, claim=claim, pointers=NOTE, **fields)
+        answer: Engram = self.call(project, "put_engram", caller, claim=claim, pointers=NOTE, **fields)
         return answer
 
-    def found(self, project: str, question: str = "") -> list[str]:
-        """The claims a question finds."""
+    def claims(self, project: str, question: str = "") -> list[str]:
+        """Return the claims a query finds."""
         return [engram.claim for engram in self.call(project, "query_engrams", q=question).engrams]
 
 
@@ -67,7 +67,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
         gateway.close()
 
 
-def test_they_are_closed_until_an_admin_opens_them(team: Team) -> None:
+def test_shared_scopes_are_closed_until_an_admin_opens_them(team: Team) -> None:
     engram = team.put("one", "Alpha holds")
     for act in (
         lambda: team.put("one", "Alpha for all", scope="org"),
@@ -86,16 +86,16 @@ def test_a_promoted_engram_is_seen_by_every_project_that_opened_the_scope(team: 
     engram = team.put("one", "Alpha holds everywhere")
     promoted = team.call("one", "promote_engram", id=engram.id, scope="org")
     assert (promoted.id, promoted.scope) == (engram.id, "org")
-    assert team.found("one", "alpha") == team.found("two", "alpha") == ["Alpha holds everywhere"]
-    assert team.found("three", "alpha") == []  # it did not open the scope
+    assert team.claims("one", "alpha") == team.claims("two", "alpha") == ["Alpha holds everywhere"]
+    assert team.claims("three", "alpha") == []  # it did not open the scope
     assert team.call("two", "get_engram", id=engram.id).scope == "org"
     with expect_refusal("ENGRAM_NOT_FOUND"):
         team.call("three", "get_engram", id=engram.id)
-    assert [each.id for each in team.call("two", "query_engrams", scope="org").engrams] == [engram.id]
-    assert team.found("two") == []  # the feed is the project's own
+    assert [answer.id for answer in team.call("two", "query_engrams", scope="org").engrams] == [engram.id]
+    assert team.claims("two") == []  # the feed is the project's own
 
 
-def test_one_step_at_a_time_up_to_global(team: Team) -> None:
+def test_promotion_goes_one_scope_at_a_time_up_to_global(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     engram = team.put("one", "Alpha climbs", confidence=0.9)
     with expect_refusal("SCOPE_FORBIDDEN"):
@@ -103,12 +103,12 @@ def test_one_step_at_a_time_up_to_global(team: Team) -> None:
     team.call("one", "promote_engram", id=engram.id, scope="org")
     assert team.call("one", "promote_engram", id=engram.id, scope="global").scope == "global"
     assert team.call("one", "query_engrams", q="alpha", scope="org").engrams == []
-    assert team.found("one", "alpha") == ["Alpha climbs"]
+    assert team.claims("one", "alpha") == ["Alpha climbs"]
     with pytest.raises(ScopeForbidden, match="There is no wider scope"):
         team.call("one", "promote_engram", id=engram.id, scope="org")
 
 
-def test_confidence_below_the_floor_stays_where_it_is(team: Team) -> None:
+def test_an_engram_below_the_confidence_floor_is_not_promoted(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     engram = team.put("one", "Alpha is a guess", confidence=0.6)
     with expect_refusal("SCOPE_FORBIDDEN"):
@@ -116,7 +116,7 @@ def test_confidence_below_the_floor_stays_where_it_is(team: Team) -> None:
     assert team.call("one", "get_engram", id=engram.id).scope == "project"
 
 
-def test_nearer_scopes_come_first_among_equals(team: Team) -> None:
+def test_nearer_scopes_come_first_among_equal_matches(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     wide = team.put("one", "Alpha beta")
     team.call("one", "promote_engram", id=wide.id, scope="org")
@@ -126,7 +126,7 @@ def test_nearer_scopes_come_first_among_equals(team: Team) -> None:
     assert [engram.id for engram in answer.engrams] == [near.id, wide.id]
 
 
-def test_an_engram_on_its_way_arrives_once_whoever_dies_in_between(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engram_is_delivered_once_even_if_a_process_dies(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     engram = team.put("one", "Alpha travels")
     gateway = team.project("one")
@@ -139,7 +139,7 @@ def test_an_engram_on_its_way_arrives_once_whoever_dies_in_between(team: Team, m
         with pytest.raises(RuntimeError):
             gateway.shared.deliver(gateway.store)
     gateway = team.reopen("one")
-    assert team.found("one", "alpha") == ["Alpha travels"]
+    assert team.claims("one", "alpha") == ["Alpha travels"]
     with gateway.store.read() as view:
         assert view.outbox() == []
     assert gateway.store.verify() == []
@@ -154,16 +154,16 @@ def test_an_admin_forgets_in_a_shared_store_and_an_agent_cannot_promote_there(te
     with expect_refusal("ENGRAM_NOT_FOUND"):
         team.call("one", "promote_engram", Credential(token=token), id=engram.id, scope="global")
     team.call("one", "forget_engram", id=engram.id)
-    assert team.found("one", "alpha") == []
+    assert team.claims("one", "alpha") == []
 
 
-def test_a_role_may_write_org_only_where_the_policy_says_so(team: Team) -> None:
+def test_a_role_may_write_to_org_only_if_the_policy_allows_it(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     with expect_refusal("SCOPE_FORBIDDEN"):
         team.put("one", "Alpha at once", scope="org")
     team.call("one", "apply_policy", policy={**OPEN, "write_scopes": {"admin": ["run", "project", "org"]}})
     assert team.put("one", "Alpha at once", scope="org").scope == "org"
-    assert team.found("one", "alpha") == ["Alpha at once"]
+    assert team.claims("one", "alpha") == ["Alpha at once"]
 
 
 def _die(*_: object, **__: object) -> None:

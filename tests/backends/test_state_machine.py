@@ -1,4 +1,4 @@
-"""Memory and SQLite, driven side by side through everything that can happen. # EB-13 # BX-03"""
+"""The memory and SQLite stores driven side by side by a state machine. # EB-13 # BX-03"""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
-class SqliteAgrees(StoreAgreement):
-    """SQLite beside the reference."""
+class SqliteStoreAgreement(StoreAgreement):
+    """SQLite next to the reference."""
 
     @staticmethod
     def make_candidate(clock: ManualClock) -> Harness:
-        """A store in a folder of its own."""
+        """Create a store in a temporary folder."""
         return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 
     def teardown(self) -> None:
-        """Check, then clear away."""
+        """Check, then delete the folder."""
         assert isinstance(self.candidate, SqliteHarness)
         try:
             super().teardown()
@@ -35,8 +35,8 @@ class SqliteAgrees(StoreAgreement):
             shutil.rmtree(self.candidate.folder.parent)
 
 
-TestSqliteAgrees = SqliteAgrees.TestCase
-TestSqliteAgrees.settings = settings(
+TestSqliteStoreAgreement = SqliteStoreAgreement.TestCase
+TestSqliteStoreAgreement.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
     deadline=None,

@@ -1,1 +1,1 @@
-"""Sudden death and full disks."""
+"""Killed processes and full disks."""

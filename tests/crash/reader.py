@@ -1,8 +1,8 @@
-"""A process that dereferences as one agent until it is denied or killed, and notes each read once it has it.
+"""A process that dereferences as one agent until it is denied or killed, and logs each read it was given.
 
-    python reader.py FOLDER DIARY
+    python reader.py FOLDER LOG
 
-The diary is a file of lines: `read` for each dereference that was answered, `denied` once the turn has no more.
+The log is a file of lines: `read` for each dereference that was answered, `denied` once the turn has no more.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from engrambus.testing import GatewayClient, open_gateway
 from engrambus.testing.fakes import repo_ref
 
 
-class Project:
-    """The store in a folder, by the machine's own clock."""
+class ReaderProject:
+    """The store in a folder, with the system clock."""
 
     def __init__(self, folder: Path) -> None:
         self.gateway = open_gateway(SqliteStore(folder, SystemClock()), folder, os.urandom)
 
 
-def main(folder: Path, diary: Path) -> None:
-    """Read on and on."""
-    notes = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    client, ada = GatewayClient(Project(folder)), Credential(local_admin=True, speak_as="ada")
+def main(folder: Path, log: Path) -> None:
+    """Read until denied."""
+    notes = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    client, ada = GatewayClient(ReaderProject(folder)), Credential(local_admin=True, speak_as="ada")
     while client.try_call("deref_pointer", ada, pointer=repo_ref("src/a.py"))[0] == "ok":
         os.write(notes, b"read\n")
     os.write(notes, b"denied\n")

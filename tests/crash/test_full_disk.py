@@ -1,4 +1,4 @@
-"""A full disk: a clear refusal, reading goes on, and writing does when there is room again. # BX-03"""
+"""A full disk: writes are refused clearly, reads continue, and writes work again once there is room. # BX-03"""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
 
 
 def put_until_refused(client: GatewayClient, most: int = 3000) -> tuple[list[str], str]:
-    """The claims that were acknowledged, and the code of the first refusal."""
+    """Put engrams until one is refused; return the acknowledged claims and the code of the refusal."""
     stored: list[str] = []
     for number in range(most):
         code, _ = client.try_call("put_engram", claim=matter(number), pointers=_pointers())
@@ -55,7 +55,7 @@ def put_until_refused(client: GatewayClient, most: int = 3000) -> tuple[list[str
 
 
 def matter(number: int) -> str:
-    """A claim of some length."""
+    """Return a claim of some length."""
     return (f"Matter number {number} " + "filler " * 40).strip()
 
 
@@ -63,12 +63,12 @@ NOTES = count(1)
 
 
 def _pointers() -> list[dict[str, str]]:
-    """A place that no other engram is about."""
+    """Return pointers that no other engram has."""
     return [{"type": "sam", "ref": f"sam:note:full-{next(NOTES)}@2026-01-01"}]
 
 
 def everything(client: GatewayClient) -> list[str]:
-    """Every claim, newest last."""
+    """Return every claim, newest last."""
     claims: list[str] = []
     cursor = None
     while True:
@@ -79,7 +79,7 @@ def everything(client: GatewayClient) -> list[str]:
             return claims[::-1]
 
 
-def test_a_disk_that_fills_up_and_is_cleared(small_disk: Path) -> None:
+def test_writing_resumes_after_a_full_disk_is_cleared(small_disk: Path) -> None:
     harness = SqliteHarness(small_disk / "catalog")
     try:
         client = GatewayClient(harness)
@@ -103,7 +103,7 @@ def test_a_disk_that_fills_up_and_is_cleared(small_disk: Path) -> None:
 
 
 def test_a_disk_full_to_the_last_byte(small_disk: Path) -> None:
-    """Other people's files take the last byte at any moment; each time there is room again, so is everything."""
+    """Other files take the last byte at any moment; nothing acknowledged is lost."""
     harness = SqliteHarness(small_disk / "catalog")
     stored: list[str] = []
     try:
@@ -137,19 +137,19 @@ def _fill(path: Path) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("written", [0, 1, 100])
-def test_no_room_for_the_journal(
+def test_a_commit_the_journal_has_no_room_for_is_refused(
     harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, number: int, written: int
 ) -> None:
     client = GatewayClient(harness)
     client.put("Alpha before")
-    before = harness.journal_bytes()
+    journal_text = harness.journal_bytes()
     real = os.write
     journal = os.stat(harness.folder / "memory.jsonl").st_ino
 
     def full(descriptor: int, data: Any) -> int:
         if os.fstat(descriptor).st_ino != journal:
             return real(descriptor, data)
-        if written and len(data) > written and len(harness.journal_bytes()) == len(before):
+        if written and len(data) > written and len(harness.journal_bytes()) == len(journal_text):
             return real(descriptor, data[:written])
         raise OSError(number, os.strerror(number))
 
@@ -160,14 +160,14 @@ def test_no_room_for_the_journal(
             assert code == "DISK_PRESSURE"
             assert b"nothing was stored" in problem
             assert client.query_claims("alpha") == ["Alpha before"]
-        assert harness.journal_bytes() == before
+        assert harness.journal_bytes() == journal_text
     client.put("Alpha after")
     assert sorted(client.query_claims("alpha")) == ["Alpha after", "Alpha before"]
     assert harness.gateway.store.verify() == []
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
-    """Let the index grow by so many pages only; gives what lifts the limit."""
+    """Let the index grow only by this many pages; return a function that lifts the limit."""
     real = connections.connect
     opened: list[apsw.Connection] = []
 
@@ -190,7 +190,9 @@ def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("room", [0, 1, 3, 8])
-def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+def test_a_commit_the_index_has_no_room_for_is_refused(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
     client = GatewayClient(harness)
     client.put("Alpha before")
     lift = limited(monkeypatch, room)
@@ -207,8 +209,10 @@ def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.Monke
     assert harness.gateway.store.verify() == []
 
 
-def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal has it, synced: then it is acknowledged, and the index catches up when it can."""
+def test_a_synced_commit_is_acknowledged_even_if_the_index_fails_to_commit(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal has it on disk; the index catches up later."""
     client = GatewayClient(harness)
     synced = Journal.sync
 

@@ -18,7 +18,7 @@ from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
 from engrambus.gateway.ports import Store
 
-from .witness import SPACES, Promises, new_project, start_writer, wait_for
+from .acknowledged import SPACES, AcknowledgedWrites, new_project, start_writer, wait_for
 
 ROUNDS = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10"))
 WRITERS = 4
@@ -29,27 +29,27 @@ ROUNDS_PER_PROJECT = 10
 def test_nothing_acknowledged_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     dice = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
     survived = 0
-    diaries: list[Path] = []
+    logs: list[Path] = []
     for number in range(ROUNDS):
         folder = tmp_path / f"project-{number // ROUNDS_PER_PROJECT}"
         if number % ROUNDS_PER_PROJECT == 0:
-            diaries = []
+            logs = []
             new_project(folder)
-        fresh = [tmp_path / f"diary-{number}-{writer}" for writer in range(WRITERS)]
-        diaries += fresh
+        fresh = [tmp_path / f"log-{number}-{writer}" for writer in range(WRITERS)]
+        logs += fresh
         _one_round(folder, fresh, dice)
-        survived = Promises(diaries).check(folder)
+        survived = AcknowledgedWrites(logs).check(folder)
         if ROUNDS > 10:
             print(f"\rround {number + 1} of {ROUNDS}: {survived} engrams, all accounted for", end="", flush=True)
     assert survived > 0
 
 
-def _one_round(folder: Path, diaries: list[Path], dice: random.Random) -> None:
-    """Four writers; some die early while the others go on, sometimes without an index; then all die."""
-    writers = [start_writer(folder, diary, dice.randrange(1 << 30)) for diary in diaries]
+def _one_round(folder: Path, logs: list[Path], dice: random.Random) -> None:
+    """Run four writers: some are killed early, sometimes the index is deleted, then all are killed."""
+    writers = [start_writer(folder, log, dice.randrange(1 << 30)) for log in logs]
     try:
-        for diary in diaries:
-            wait_for(diary, "put ")
+        for log in logs:
+            wait_for(log, "put ")
         early = writers[: dice.randrange(WRITERS)]
         time.sleep(dice.random() * 0.15)
         for writer in early:
@@ -67,27 +67,27 @@ def _one_round(folder: Path, diaries: list[Path], dice: random.Random) -> None:
             writer.communicate()
 
 
-def test_nobody_starves(tmp_path: Path) -> None:
+def test_no_writer_starves(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     new_project(folder)
-    diaries = [tmp_path / f"diary-{writer}" for writer in range(WRITERS)]
-    writers = [start_writer(folder, diary, seed) for seed, diary in enumerate(diaries)]
+    logs = [tmp_path / f"log-{writer}" for writer in range(WRITERS)]
+    writers = [start_writer(folder, log, seed) for seed, log in enumerate(logs)]
     try:
-        for diary in diaries:
-            wait_for(diary, "put ")
-        begun = [_commits(diary) for diary in diaries]
-        while any(_commits(diary) < start + 20 for diary, start in zip(diaries, begun, strict=True)):
+        for log in logs:
+            wait_for(log, "put ")
+        begun = [_commits(log) for log in logs]
+        while any(_commits(log) < start + 20 for log, start in zip(logs, begun, strict=True)):
             time.sleep(0.05)  # who starves never gets there, and the limit on every test ends it
-        made = [_commits(diary) - start for diary, start in zip(diaries, begun, strict=True)]
+        commits = [_commits(log) - start for log, start in zip(logs, begun, strict=True)]
     finally:
         for writer in writers:
             _kill(writer)
-    assert min(made) * 10 >= sum(made) / WRITERS, made
+    assert min(commits) * 10 >= sum(commits) / WRITERS, commits
 
 
-def _commits(diary: Path) -> int:
-    """How many changes a writer had acknowledged; each was announced once, a batch engram by engram."""
-    return diary.read_text().count("put? ") + diary.read_text().count("forget ")
+def _commits(log: Path) -> int:
+    """Return the number of changes that a writer had acknowledged."""
+    return log.read_text().count("put? ") + log.read_text().count("forget ")
 
 
 POINTS = {
@@ -101,35 +101,35 @@ POINTS = {
 
 
 @pytest.mark.parametrize(("point", "happened"), POINTS.items())
-def test_death_at_a_point_of_a_commit(tmp_path: Path, point: str, happened: bool) -> None:
-    folder, diary = tmp_path / "project", tmp_path / "diary"
+def test_a_kill_at_any_point_of_a_commit_loses_nothing(tmp_path: Path, point: str, happened: bool) -> None:
+    folder, log = tmp_path / "project", tmp_path / "log"
     new_project(folder)
     watching = SqliteStore(folder, SystemClock())
-    before = _count(watching)
-    dead = start_writer(folder, diary, 1, point)
+    count = _count(watching)
+    dead = start_writer(folder, log, 1, point)
     try:
-        wait_for(diary, "paused")
+        wait_for(log, "paused")
         # The writer holds the lock. Reading does not wait for it, and sees nothing that is not safe.
-        assert _count(watching) == before + (point == "after the index")
+        assert _count(watching) == count + (point == "after the index")
     finally:
         _kill(dead)
-    engram_id = diary.read_text().split()[1]
+    engram_id = log.read_text().split()[1]
     with watching.read() as view:
         assert (view.find(SPACES, engram_id) is not None) == happened
     assert watching.verify() == []
     watching.close()
-    next_diary = tmp_path / "next"
-    after = start_writer(folder, next_diary, 2)
+    next_log = tmp_path / "next"
+    after = start_writer(folder, next_log, 2)
     try:
-        wait_for(next_diary, "put ")
+        wait_for(next_log, "put ")
     finally:
         _kill(after)
-    assert Promises([next_diary]).said["put"]
+    assert AcknowledgedWrites([next_log]).notes["put"]
     (tmp_path / "all").write_text(f"put? {engram_id}\n")
-    Promises([tmp_path / "all", next_diary]).check(folder)
+    AcknowledgedWrites([tmp_path / "all", next_log]).check(folder)
 
 
-def test_death_while_the_index_is_built(tmp_path: Path) -> None:
+def test_a_kill_during_a_rebuild_loses_nothing(tmp_path: Path) -> None:
     folder, first, second = tmp_path / "project", tmp_path / "first", tmp_path / "second"
     new_project(folder)
     writer = start_writer(folder, first, 1)
@@ -143,7 +143,7 @@ def test_death_while_the_index_is_built(tmp_path: Path) -> None:
         _kill(dead)
     assert not (folder / "index.db").exists()
     (folder / "index.db.new").write_bytes(b"half an index")
-    Promises([first]).check(folder)
+    AcknowledgedWrites([first]).check(folder)
     assert not (folder / "index.db.new").exists()
 
 

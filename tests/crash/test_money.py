@@ -18,7 +18,7 @@ from tests.space.worker_harness import WorkerHarness, open_worker_harness, runni
 @contextmanager
 def _worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker as a process; its process id is in a file."""
-    command = [sys.executable, "-m", "tests.crash.pool_process", str(tmp_path / "project"), str(tmp_path / "diary")]
+    command = [sys.executable, "-m", "tests.crash.pool_process", str(tmp_path / "project"), str(tmp_path / "log")]
     process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
     (tmp_path / "pid").write_text(str(process.pid))
     try:

@@ -32,16 +32,16 @@ TUPLES_PER_KILL = 4
 
 
 class WorkerProcess:
-    """A worker as a process, and its diary."""
+    """A worker as a process, and its log."""
 
-    def __init__(self, folder: Path, diary: Path) -> None:
-        self.diary = diary
-        command = [sys.executable, "-m", "tests.crash.pool_process", str(folder), str(diary)]
+    def __init__(self, folder: Path, log: Path) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "tests.crash.pool_process", str(folder), str(log)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
     def diary_lines(self) -> list[list[str]]:
-        """Return the lines of its diary."""
-        return [line.split() for line in self.diary.read_text().splitlines()] if self.diary.exists() else []
+        """Return the lines of its log."""
+        return [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
     def end(self) -> str:
         """Wait for its end; return its standard error."""
@@ -69,7 +69,7 @@ def test_journal_index_files_and_bodies_agree_after_workers_were_killed(tmp_path
     processes: list[WorkerProcess] = []
 
     def start() -> WorkerProcess:
-        processes.append(WorkerProcess(folder, tmp_path / f"diary-{len(processes)}"))
+        processes.append(WorkerProcess(folder, tmp_path / f"log-{len(processes)}"))
         return processes[-1]
 
     with open_worker_harness(folder, SETTINGS) as harness:
@@ -110,7 +110,7 @@ def test_journal_index_files_and_bodies_agree_after_workers_were_killed(tmp_path
 
 
 def _check(harness: WorkerHarness, ids: list[str], diary_lines: list[list[str]]) -> None:
-    """Compare journal, index, receipt files, bodies and diaries."""
+    """Compare journal, index, receipt files, bodies and logs."""
     spent: Counter[str] = Counter()
     ends: dict[str, list[Receipt]] = {}
     receipts: dict[str, Receipt] = {}

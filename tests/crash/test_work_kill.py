@@ -1,4 +1,4 @@
-"""`kill -9` among workers, and workers that sleep past their lease. # YT-06 # YT-10 # YT-11
+"""`kill -9` of workers, and workers that sleep past their lease. # YT-06 # YT-10 # YT-11
 
 `make crash` kills a thousand times over twenty thousand tuples; the suite a few times over a few hundred.
 """
@@ -29,13 +29,13 @@ WORKERS = 4
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 
 
-def _start(folder: Path, diary: Path, parent: str, tuples: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.crash.work_process", str(folder), str(diary), parent, str(tuples)]
+def _start(folder: Path, log: Path, parent: str, tuples: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.crash.work_process", str(folder), str(log), parent, str(tuples)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
 
 def _new(folder: Path) -> str:
-    """A new project with a parent for all the work; its id."""
+    """Create a project with a parent tuple for all the work; return its id."""
     folder.mkdir()
     create_work(folder, project=PROJECT, now_us=SystemClock().now())
     space = open_space(folder)
@@ -50,30 +50,30 @@ def test_no_tuple_is_lost_and_none_ends_twice(tmp_path: Path) -> None:
     dice = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
     folder = tmp_path / "catalog"
     parent = _new(folder)
-    diaries: list[Path] = []
+    logs: list[Path] = []
     share = -(-TUPLES * 11 // (KILLS * 10))  # some are killed before they have put all of theirs
 
     def start() -> subprocess.Popen[bytes]:
-        diaries.append(tmp_path / f"diary-{len(diaries)}")
-        return _start(folder, diaries[-1], parent, share)
+        logs.append(tmp_path / f"log-{len(logs)}")
+        return _start(folder, logs[-1], parent, share)
 
     workers = [start() for _ in range(WORKERS)]
     try:
         for kill in range(KILLS):
-            at = dice.randrange(WORKERS)
-            _wait_for_life(workers[at], diaries)
+            victim = dice.randrange(WORKERS)
+            _wait_for_life(workers[victim], logs)
             time.sleep(dice.random() * 0.1)
-            workers[at].send_signal(signal.SIGKILL)
-            _, said = workers[at].communicate()
-            assert workers[at].returncode in (-signal.SIGKILL, 0), said.decode()[-3000:]
+            workers[victim].send_signal(signal.SIGKILL)
+            _, output = workers[victim].communicate()
+            assert workers[victim].returncode in (-signal.SIGKILL, 0), output.decode()[-3000:]
             if dice.random() < 0.05:
                 (folder / WORK_INDEX).unlink(missing_ok=True)
-            workers[at] = start()
+            workers[victim] = start()
             if LONG:
                 print(f"\r{kill + 1} of {KILLS} kills", end="", flush=True)
         for worker in workers:
-            _, said = worker.communicate()
-            assert worker.returncode == 0, said.decode()[-3000:]
+            _, output = worker.communicate()
+            assert worker.returncode == 0, output.decode()[-3000:]
     finally:
         for worker in workers:
             if worker.poll() is None:
@@ -81,13 +81,13 @@ def test_no_tuple_is_lost_and_none_ends_twice(tmp_path: Path) -> None:
                 worker.communicate()
     space = open_space(folder)
     _drain(space)
-    _check(space, parent, diaries)
+    _check(space, parent, logs)
     space.close()
 
 
-def _wait_for_life(worker: subprocess.Popen[bytes], diaries: list[Path]) -> None:
-    """Until every worker that was started has had something acknowledged, or has ended: all of them are at work."""
-    while worker.poll() is None and not all(each.exists() and each.stat().st_size for each in diaries[-WORKERS:]):
+def _wait_for_life(worker: subprocess.Popen[bytes], logs: list[Path]) -> None:
+    """Wait until every started worker has had something acknowledged, or has ended."""
+    while worker.poll() is None and not all(item.exists() and item.stat().st_size for item in logs[-WORKERS:]):
         time.sleep(0.01)
 
 
@@ -99,15 +99,15 @@ def _drain(space: TupleSpace) -> None:
         space.complete([do(space, claim) for claim in claims])
 
 
-def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
-    """Hold what was promised, what the index says and what the journal says against each other."""
-    promised = [line.split() for diary in diaries if diary.exists() for line in diary.read_text().splitlines()]
+def _check(space: TupleSpace, parent: str, logs: list[Path]) -> None:
+    """Compare what was acknowledged with the index and the journal."""
+    promised = [line.split() for log in logs if log.exists() for line in log.read_text().splitlines()]
     put = {words[1] for words in promised if words[0] == "out"}
     ended = {words[1]: words[2] for words in promised if words[0] == "end"}
     spent: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     last: dict[str, str] = {}
-    told: Counter[str] = Counter()
+    final_receipts: Counter[str] = Counter()
     for line in space.store.lines_after(0, 10_000_000):
         for fact in decode_work_facts(line.facts):
             if isinstance(fact, StepCost | StepDone):
@@ -115,28 +115,28 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
             if isinstance(fact, TupleDone):
                 ends[fact.id] += 1
                 last[fact.id] = fact.receipt.id
-                told[fact.id] += fact.receipt.cost.usd_micros
-    kept = {one.id: one for one in space.rd_all({"lane": "work"}, limit=10_000_000)}
-    assert put <= kept.keys(), "an acknowledged tuple is lost"
-    assert len(kept) >= TUPLES * 3 / 4
-    assert all(one.state in ENDED for one in kept.values())
-    assert set(ends) == kept.keys()
+                final_receipts[fact.id] += fact.receipt.cost.usd_micros
+    records = {record.id: record for record in space.rd_all({"lane": "work"}, limit=10_000_000)}
+    assert put <= records.keys(), "an acknowledged tuple is lost"
+    assert len(records) >= TUPLES * 3 / 4
+    assert all(record.state in ENDED for record in records.values())
+    assert set(ends) == records.keys()
     assert set(ends.values()) == {1}, "a tuple has more than one last receipt"
-    assert all(last[one] == receipt for one, receipt in ended.items()), "an acknowledged receipt is lost"
-    assert all(one.spent_micros == spent[one.id] for one in kept.values())
-    assert told == spent, "a last receipt tells less than was spent, or more"
-    assert all(one.reserved_micros == 0 for one in kept.values())
+    assert all(last[tuple_id] == receipt for tuple_id, receipt in ended.items()), "an acknowledged receipt is lost"
+    assert all(record.spent_micros == spent[record.id] for record in records.values())
+    assert final_receipts == spent, "a last receipt tells less than was spent, or more"
+    assert all(record.reserved_micros == 0 for record in records.values())
     above = space.get(parent)
     assert (above.spent_micros, above.reserved_micros) == (sum(spent.values()), 0), "a budget is not exact"
     with space.store.read() as view:
         (figures,) = view.run_totals()
     assert figures.micros == sum(spent.values())
-    assert figures.states == {"done": len(kept), "waiting": 1}
+    assert figures.states == {"done": len(records), "waiting": 1}
     assert space.store.verify() == [], "the index is not what the journal says"
-    print(f"\n{len(kept)} tuples, {len(put)} acknowledged, {len(ended)} ends acknowledged, {sum(spent.values())} µ$")
+    print(f"\n{len(records)} tuples, {len(put)} acknowledged, {len(ended)} ends acknowledged, {sum(spent.values())} µ$")
 
 
-def test_a_worker_that_slept_past_its_lease_may_write_nothing(tmp_path: Path) -> None:
+def test_a_worker_that_slept_past_its_lease_cannot_complete(tmp_path: Path) -> None:
     folder = tmp_path / "catalog"
     _new(folder)
     code = (
@@ -151,20 +151,20 @@ def test_a_worker_that_slept_past_its_lease_may_write_nothing(tmp_path: Path) ->
     )
     space = open_space(folder)
     step = {"yool": "agent.lint.ruff", "args": {"n": 1}}
-    one = space.out({"lane": "work", "payload": [step]}, authority=PERSON, run=RUN)[0].id
+    tuple_id = space.out({"lane": "work", "payload": [step]}, authority=PERSON, run=RUN)[0].id
     sleeper = subprocess.Popen(
         [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
     )
     try:
         assert sleeper.stdout is not None
-        assert sleeper.stdout.readline().strip() == one
+        assert sleeper.stdout.readline().strip() == tuple_id
         os.waitpid(sleeper.pid, os.WUNTRACED)
         (claim,) = space.claim({"lane": "work"}, worker="other", timeout=20)
-        assert (claim.id, claim.attempt) == (one, 2)
+        assert (claim.id, claim.attempt) == (tuple_id, 2)
         sleeper.send_signal(signal.SIGCONT)
         assert sleeper.stdout.readline().strip() == "STALE_FENCE"
-        assert space.get(one).worker == "other"
-        assert space.public_tuple(one)["receipts"] == []
+        assert space.get(tuple_id).worker == "other"
+        assert space.public_tuple(tuple_id)["receipts"] == []
     finally:
         sleeper.kill()
         sleeper.communicate()

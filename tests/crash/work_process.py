@@ -1,8 +1,8 @@
-"""A process that puts tuples and works on them until it is killed, and writes down what was acknowledged.
+"""A process that puts tuples and works on them until it is killed, and logs what was acknowledged.
 
-    python -m tests.crash.work_process FOLDER DIARY PARENT TUPLES
+    python -m tests.crash.work_process FOLDER LOG PARENT TUPLES
 
-It puts TUPLES of its own, children of PARENT, and takes whatever waits, its own or not. The diary is a file of lines:
+It puts TUPLES of its own, children of PARENT, and claims any that wait. The log is a file of lines:
 `out ID` for what was acknowledged, `end ID RECEIPT` for an acknowledged last receipt. Then it goes on until nothing is
 left.
 """
@@ -27,12 +27,12 @@ STEP_MICROS = 1_000
 
 
 def open_space(folder: Path) -> TupleSpace:
-    """The space in a folder, by the machine's own clock."""
+    """Open the space in a folder, with the system clock."""
     return TupleSpace(SqliteWork(folder, SystemClock()), settings=SETTINGS)
 
 
 def do(space: TupleSpace, claim: Claim) -> Completion:
-    """Carry one tuple out; some of them spend while they run."""
+    """Execute one tuple; some of them spend while they run."""
     number = claim.tuple.payload[0].args["n"]
     if number % 4 == 0:
         space.start_step(claim, 0, Price(micros=1_500))
@@ -61,8 +61,8 @@ def do(space: TupleSpace, claim: Claim) -> Completion:
     return Completion(id=claim.id, fence=claim.fence, receipts=(done,), final_receipt=last)
 
 
-def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
-    """Put and work, a little of each in turn."""
+def main(folder: Path, log: int, parent: str, tuples: int) -> None:
+    """Put tuples and work on some, in turn."""
     space = open_space(folder)
     worker = f"w{os.getpid()}"
     claims: list[Claim] = []
@@ -71,11 +71,11 @@ def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
         if put < tuples:
             step = {"yool": "agent.lint.ruff"}
             drafts = [
-                {"lane": "work", "parent_id": parent, "payload": [{**step, "args": {"n": put + at}}]}
-                for at in range(min(BATCH, tuples - put))
+                {"lane": "work", "parent_id": parent, "payload": [{**step, "args": {"n": put + tuple_id}}]}
+                for tuple_id in range(min(BATCH, tuples - put))
             ]
             answers = space.out(*drafts, authority=PERSON, run=RUN)
-            os.write(diary, "".join(f"out {answer.id}\n" for answer in answers).encode())
+            os.write(log, "".join(f"out {answer.id}\n" for answer in answers).encode())
             put += len(answers)
         results = []
         for claim in claims:
@@ -85,8 +85,8 @@ def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
                 if getattr(refusal, "code", None) != "STALE_FENCE":
                     raise
         answered, claims = space.complete(results, claim_more=(WORK, worker, BATCH))
-        ended = [each.id for each, refused in zip(results, answered, strict=True) if refused is None]
-        os.write(diary, "".join(f"end {each} {space.public_tuple(each)['receipts'][-1]}\n" for each in ended).encode())
+        ended = [result.id for result, refused in zip(results, answered, strict=True) if refused is None]
+        os.write(log, "".join(f"end {item} {space.public_tuple(item)['receipts'][-1]}\n" for item in ended).encode())
         if not claims and put >= tuples:
             claims = space.claim(WORK, worker=worker, limit=BATCH, timeout=1.5)
             idle = 0 if claims else idle + 1

@@ -1,9 +1,9 @@
-"""A process that writes until it is killed, and tells first what it is about to do and then what was acknowledged.
+"""A process that writes until it is killed, and logs each write before it starts and after it was acknowledged.
 
-    python writer.py FOLDER DIARY SEED [PAUSE]
+    python writer.py FOLDER LOG SEED [PAUSE]
 
-The diary is a file of lines: `put? ID`, `put ID`, `promote? ID`, `promote ID`, `forget? ID`, `forget ID`. With a PAUSE
-it writes one engram and stops at that point for ever, after writing `paused` into the diary.
+The log is a file of lines: `put? ID`, `put ID`, `promote? ID`, `promote ID`, `forget? ID`, `forget ID`. With a PAUSE
+it writes one engram and stops at that point for ever, after writing `paused` into the log.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from engrambus.errors import EngramBusError
 from engrambus.testing import GatewayClient, open_gateway
 
 
-class Project:
-    """The store in a folder, by the machine's own clock."""
+class WriterProject:
+    """The store in a folder, with the system clock."""
 
     def __init__(self, folder: Path) -> None:
         self.gateway = open_gateway(SqliteStore(folder, SystemClock()), folder, os.urandom)
 
 
 class Writer:
-    """Puts, promotes and forgets engrams of its own."""
+    """Puts, promotes and forgets its own engrams."""
 
-    def __init__(self, folder: Path, diary: Path, seed: int) -> None:
-        self._diary = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    def __init__(self, folder: Path, log: Path, seed: int) -> None:
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._dice = random.Random(seed)
-        self._hand = GatewayClient(Project(folder))
+        self._hand = GatewayClient(WriterProject(folder))
         self._mine: list[str] = []
         self._promotable: list[str] = []
 
     def note(self, text: str) -> None:
-        """One line into the diary; written at once, so that a kill does not lose it."""
-        os.write(self._diary, text.encode() + b"\n")
+        """Write one line to the log, unbuffered, so that a kill does not lose it."""
+        os.write(self._log, text.encode() + b"\n")
 
     def go_on(self) -> None:
         """Write until killed."""
@@ -91,14 +91,14 @@ class Writer:
         self.note(f"forget {engram_id}")
 
     def pause(self) -> None:
-        """Stand still until killed."""
+        """Sleep until killed."""
         self.note("paused")
         while True:
             time.sleep(60)
 
 
 def stop_at(point: str, writer: Writer) -> None:
-    """Have the process stand still at a point of its next commit."""
+    """Make the process stop at a point of its next commit."""
     append, sync = Journal.append, Journal.sync
     commit, build = SqliteStore._commit_batch, JournalIndex._build
 
@@ -135,13 +135,13 @@ def stop_at(point: str, writer: Writer) -> None:
 
 
 def set_on(target: Any, name: str, value: Any) -> None:
-    """Put another function in its place."""
+    """Replace an attribute."""
     setattr(target, name, value)
 
 
 def main() -> None:
-    folder, diary, seed, *pause = sys.argv[1:]
-    writer = Writer(Path(folder), Path(diary), int(seed))
+    folder, log, seed, *pause = sys.argv[1:]
+    writer = Writer(Path(folder), Path(log), int(seed))
     if pause:
         stop_at(pause[0], writer)
         if pause[0] == "before a rebuild is in place":

@@ -1,1 +1,1 @@
-"""State machines that Hypothesis drives: two back ends side by side, or one back end beside a model."""
+"""State machines that Hypothesis drives: two back ends side by side, or one back end next to a model."""

@@ -1,7 +1,7 @@
 """Turns, grants and dereferences driven by Hypothesis on one back end, next to a model in plain Python.
 
 The model says of every dereference beforehand whether it must succeed; at the end the whole journal is audited, so that
-no prefix of it overspends anything, whatever was restarted or deleted in between.
+no prefix of it overspends anything, however often the project was reopened or its index deleted.
 """
 
 from __future__ import annotations

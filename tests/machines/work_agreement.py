@@ -115,7 +115,7 @@ class WorkAgreement(RuleBasedStateMachine):
         self.candidate.close()
 
     def do_one_of_everything(self) -> None:
-        """Make every kind of fact happen once, from whatever state the rules have led to.
+        """Make every kind of fact happen once, from the state that the rules have led to.
 
         The rules alone bring about the rare kinds only by luck. A lane and keys that no rule uses are never refused.
         """

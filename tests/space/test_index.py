@@ -1,4 +1,4 @@
-"""The index of work, taken away, damaged or left behind: the journal is the truth. # YT-10"""
+"""The work index, deleted, damaged or out of date: the journal is the truth. # YT-10"""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from tests.harness.stores import SqliteWorkHarness
 
 
 def busy(folder: Path) -> SqliteWorkHarness:
-    """A space in which tuples were claimed, given back, claimed again, failed and done."""
+    """Return a space in which tuples were claimed, released, claimed again, failed and completed."""
     harness = SqliteWorkHarness(folder)
     put(harness, draft(), draft(priority=2), draft("other"))
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
     harness.space.release_dead([(second.id, second.fence)], reason="gone")
-    (again,) = harness.space.claim({"lane": "build"}, worker="w")
-    harness.space.complete([completion(harness, again), failure(harness, first)])
+    (reclaimed,) = harness.space.claim({"lane": "build"}, worker="w")
+    harness.space.complete([completion(harness, reclaimed), failure(harness, first)])
     harness.clock.advance(seconds=5)
     harness.space.claim({"lane": "build"}, worker="w")
     return harness
 
 
-def test_a_rebuild_says_what_the_index_said(tmp_path: Path) -> None:
-    """Many commits are applied at once then, some of them to the same tuple."""
+def test_a_rebuild_equals_the_index(tmp_path: Path) -> None:
+    """It applies many commits in one transaction, some of them to the same tuple."""
     harness = busy(tmp_path / "catalog")
-    before = harness.space.rd_all({})
+    expected = harness.space.rd_all({})
     assert harness.space.store.verify() == []
     harness.delete_index()
-    assert harness.space.rd_all({}) == before
+    assert harness.space.rd_all({}) == expected
     assert harness.space.store.verify() == []
     harness.close()
 
 
-def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
-    """Many changes of one kind are written at once then; of those to one tuple the last holds."""
+def test_the_last_change_of_a_tuple_wins_in_a_rebuild(tmp_path: Path) -> None:
+    """It writes many changes of one kind together."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness)
     (claim,) = harness.space.claim({}, worker="w")
@@ -64,84 +64,84 @@ def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
     harness.close()
 
 
-def test_a_damaged_index_is_built_again(tmp_path: Path) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
-    before = harness.space.rd_all({})
+    expected = harness.space.rd_all({})
     harness.close()
     index = tmp_path / "catalog" / WORK_INDEX
     for part in (index, index.with_name(index.name + "-wal")):
         if part.exists():
             part.write_bytes(b"not a database" * 1000)
-    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
-    assert again.space.rd_all({}) == before
-    again.close()
+    reopened = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert reopened.space.rd_all({}) == expected
+    reopened.close()
 
 
-def test_an_index_ahead_of_the_journal_is_built_again(tmp_path: Path) -> None:
-    """The journal lost its last line, and with it what the line said."""
+def test_an_index_ahead_of_the_journal_is_rebuilt(tmp_path: Path) -> None:
+    """The journal lost its last line."""
     harness = busy(tmp_path / "catalog")
     harness.close()
     journal = tmp_path / "catalog" / WORK_JOURNAL
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:-1]))
-    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
-    assert again.space.store.last_line() == len(lines) - 2
-    assert again.space.store.verify() == []
-    again.close()
+    reopened = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert reopened.space.store.last_line() == len(lines) - 2
+    assert reopened.space.store.verify() == []
+    reopened.close()
 
 
-def test_a_torn_line_never_happened(tmp_path: Path) -> None:
+def test_a_torn_line_is_cut(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
-    before = harness.journal_bytes()
+    intact = harness.journal_bytes()
     harness.close()
     journal = tmp_path / "catalog" / WORK_JOURNAL
-    journal.write_bytes(before + b'{"at":"2026-01-01T00:00:00.000000Z","facts":[{"fact"')
-    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
-    put(again)
-    assert again.journal_bytes().startswith(before)
-    assert b'{"fact"\n' not in again.journal_bytes()
-    assert again.space.store.verify() == []
-    again.close()
+    journal.write_bytes(intact + b'{"at":"2026-01-01T00:00:00.000000Z","facts":[{"fact"')
+    reopened = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    put(reopened)
+    assert reopened.journal_bytes().startswith(intact)
+    assert b'{"fact"\n' not in reopened.journal_bytes()
+    assert reopened.space.store.verify() == []
+    reopened.close()
 
 
-def test_several_processes_may_use_one_space(tmp_path: Path) -> None:
-    """Two stores over the same files see each other's work at once."""
-    one = SqliteWorkHarness(tmp_path / "catalog")
-    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
-    ids = [put(one)[0], put(other)[0], put(one)[0]]
-    assert [each.id for each in other.space.rd_all({})] == ids
-    (claim,) = other.space.claim({}, worker="w2")
-    assert one.space.get(claim.id).state == "claimed"
-    assert [each.id for each in one.space.claim({}, worker="w1", limit=5)] == ids[1:]
-    assert one.space.store.verify() == []
-    one.close()
-    other.close()
+def test_several_processes_can_use_one_space(tmp_path: Path) -> None:
+    """Two stores over the same files see each other's commits at once."""
+    first = SqliteWorkHarness(tmp_path / "catalog")
+    second = SqliteWorkHarness(tmp_path / "catalog", first.clock)
+    ids = [put(first)[0], put(second)[0], put(first)[0]]
+    assert [record.id for record in second.space.rd_all({})] == ids
+    (claim,) = second.space.claim({}, worker="w2")
+    assert first.space.get(claim.id).state == "claimed"
+    assert [claim.id for claim in first.space.claim({}, worker="w1", limit=5)] == ids[1:]
+    assert first.space.store.verify() == []
+    first.close()
+    second.close()
 
 
-def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> None:
-    """New ids gather apart, and are sorted in many at once; nobody who looks for one can tell."""
+def test_ids_are_found_before_and_after_they_are_merged(tmp_path: Path) -> None:
+    """New ids gather in a table of their own until many are merged together."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
-    held = put(harness, *(draft("bulk", map_pos={"n": n}) for n in range(MERGED_IDS - 1)))
+    ids = put(harness, *(draft("bulk", map_pos={"n": n}) for n in range(MERGED_IDS - 1)))
     receipts: list[str] = []
     for _ in range(3):  # the last that gathers apart, then the one that has all sorted in, then one apart again
-        held += put(harness)
+        ids += put(harness)
         (claim,) = harness.space.claim({"lane": "build"}, worker="w")
         done = completion(harness, claim)
         harness.space.complete([done])
-        receipts += [each.id for each in (*done.receipts, done.final_receipt) if each is not None]
-        assert [harness.space.get(each).id for each in (held[0], *held[-3:])] == [held[0], *held[-3:]]
-        assert [harness.space.receipt(each).id for each in receipts] == receipts
+        receipts += [receipt.id for receipt in (*done.receipts, done.final_receipt) if receipt is not None]
+        assert [harness.space.get(item).id for item in (ids[0], *ids[-3:])] == [ids[0], *ids[-3:]]
+        assert [harness.space.receipt(receipt_id).id for receipt_id in receipts] == receipts
         assert harness.space.store.verify() == []
-    before = len(harness.journal_bytes())
+    size_bytes = len(harness.journal_bytes())
     assert (
-        put(harness, harness.space.public_tuple(held[0])) == held[:1]
+        put(harness, harness.space.public_tuple(ids[0])) == ids[:1]
     )  # put again under its id, it is the one that is there
-    assert len(harness.journal_bytes()) == before
+    assert len(harness.journal_bytes()) == size_bytes
     harness.close()
 
 
-def test_new_ids_do_not_gather_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tuples as of receipts: when they are many they are sorted in with the others, and still found."""
+def test_new_ids_are_merged_regularly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of tuples and of receipts, and they are still found afterwards."""
     monkeypatch.setattr(projection, "MERGED_IDS", 8)
     harness = SqliteWorkHarness(tmp_path / "catalog")
     receipts: list[str] = []
@@ -150,21 +150,21 @@ def test_new_ids_do_not_gather_for_ever(tmp_path: Path, monkeypatch: pytest.Monk
         (claim,) = harness.space.claim({}, worker="w")
         done = completion(harness, claim)
         harness.space.complete([done])
-        receipts += [each.id for each in (*done.receipts, done.final_receipt) if each is not None]
+        receipts += [receipt.id for receipt in (*done.receipts, done.final_receipt) if receipt is not None]
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
-        for what, every in (("tuple_ids", 12), ("receipt_ids", 24)):
+        for table, total in (("tuple_ids", 12), ("receipt_ids", 24)):
             ((gathered, together),) = index.execute(
-                f"SELECT (SELECT count(*) FROM new_{what}), (SELECT count(*) FROM all_{what})"
+                f"SELECT (SELECT count(*) FROM new_{table}), (SELECT count(*) FROM all_{table})"
             )
-            assert (int(gathered) < 8, together) == (True, every)
-    assert [harness.space.receipt(each).id for each in receipts] == receipts
+            assert (int(gathered) < 8, together) == (True, total)
+    assert [harness.space.receipt(receipt_id).id for receipt_id in receipts] == receipts
     assert harness.space.store.verify() == []
     harness.close()
 
 
 # YT-05
-def test_processes_that_post_by_other_fields_share_one_index(tmp_path: Path) -> None:
-    """It has the fields of all of them; who asked for fewer keeps those of the others."""
+def test_processes_with_different_indexed_fields_share_one_index(tmp_path: Path) -> None:
+    """It has the fields of all of them."""
 
     def opened(*indexed: str) -> SqliteWorkHarness:
         return SqliteWorkHarness(tmp_path / "catalog", first.clock, SpaceSettings(indexed_fields=indexed))
@@ -174,75 +174,75 @@ def test_processes_that_post_by_other_fields_share_one_index(tmp_path: Path) -> 
             return [str(path) for (path,) in index.execute("SELECT DISTINCT path FROM posted ORDER BY path")]
 
     first = SqliteWorkHarness(tmp_path / "catalog", settings=SpaceSettings(indexed_fields=("map_pos.n",)))
-    (one,) = put(first, draft(map_pos={"n": 1, "stack": "python"}))
+    (python_id,) = put(first, draft(map_pos={"n": 1, "stack": "python"}))
     assert posted_by() == ["map_pos.n"]
     second = opened("map_pos.stack")
-    (other,) = put(second, draft(map_pos={"n": 1, "stack": "dotnet"}))
+    (dotnet_id,) = put(second, draft(map_pos={"n": 1, "stack": "dotnet"}))
     assert posted_by() == ["map_pos.n", "map_pos.stack"]
     third = opened()
     for harness in (first, second, third):
-        assert [each.id for each in harness.space.rd_all({"map_pos.n": 1})] == [one, other]
-        assert [each.id for each in harness.space.rd_all({"map_pos.stack": "dotnet"})] == [other]
+        assert [record.id for record in harness.space.rd_all({"map_pos.n": 1})] == [python_id, dotnet_id]
+        assert [record.id for record in harness.space.rd_all({"map_pos.stack": "dotnet"})] == [dotnet_id]
         assert harness.space.store.verify() == []
     third.space.store.rebuild()
     assert posted_by() == ["map_pos.n", "map_pos.stack"]
-    assert [claim.id for claim in first.space.claim({"map_pos.stack": "dotnet"}, worker="w")] == [other]
+    assert [claim.id for claim in first.space.claim({"map_pos.stack": "dotnet"}, worker="w")] == [dotnet_id]
     for harness in (first, second, third):
         harness.close()
 
 
-def test_an_index_of_another_layout_is_built_again(tmp_path: Path) -> None:
+def test_an_index_of_another_layout_is_rebuilt(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
-    before = harness.space.rd_all({})
+    expected = harness.space.rd_all({})
     harness.close()
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
         index.execute("UPDATE applied SET layout = layout - 1; ALTER TABLE applied DROP COLUMN figures")
-    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
-    assert again.space.rd_all({}) == before
-    assert again.space.store.verify() == []
-    again.close()
+    reopened = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert reopened.space.rd_all({}) == expected
+    assert reopened.space.store.verify() == []
+    reopened.close()
 
 
-def test_counts_hold_beside_their_tables_and_in_them(tmp_path: Path) -> None:
-    """What lanes, runs and yools count gathers beside their tables; nobody who asks can tell, here or elsewhere."""
-    one = SqliteWorkHarness(tmp_path / "catalog")
-    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
-    held: list[Claim] = []
+def test_pending_counts_are_included_in_every_answer(tmp_path: Path) -> None:
+    """Counts of lanes, runs and yools wait in the state row; no process sees a difference."""
+    first = SqliteWorkHarness(tmp_path / "catalog")
+    second = SqliteWorkHarness(tmp_path / "catalog", first.clock)
+    claims: list[Claim] = []
     for n in range(MAX_PENDING_FIGURES + 3):
-        one.space.out(draft(f"lane-{n:02}"), authority=PERSON, run=f"run-{n % 3}")
+        first.space.out(draft(f"lane-{n:02}"), authority=PERSON, run=f"run-{n % 3}")
         if n % 2:
-            held += one.space.claim({"lane": f"lane-{n:02}"}, worker="w")
-        for harness in (one, other):
+            claims += first.space.claim({"lane": f"lane-{n:02}"}, worker="w")
+        for harness in (first, second):
             with harness.space.store.read() as view:
-                lanes = {each.lane: (each.waiting, each.claimed) for each in view.lane_counts()}
-                assert lanes == {f"lane-{at:02}": (0, 1) if at % 2 else (1, 0) for at in range(n + 1)}
+                lanes = {counts.lane: (counts.waiting, counts.claimed) for counts in view.lane_counts()}
+                assert lanes == {f"lane-{number:02}": (0, 1) if number % 2 else (1, 0) for number in range(n + 1)}
                 assert view.waiting_count(f"lane-{n:02}") == 1 - n % 2
-                assert sum(each.states.get("claimed", 0) for each in view.run_totals()) == len(held)
-    one.space.complete([completion(one, claim, usd=0.25) for claim in held])
-    for harness in (one, other):
+                assert sum(totals.states.get("claimed", 0) for totals in view.run_totals()) == len(claims)
+    first.space.complete([completion(first, claim, usd=0.25) for claim in claims])
+    for harness in (first, second):
         with harness.space.store.read() as view:
-            figures = view.cost_history(completion(one, held[0]).receipts[0].yool)
-            assert (figures.executions, figures.micros) == (len(held), 250_000 * len(held))
-            assert sum(each.states.get("done", 0) for each in view.run_totals()) == len(held)
-    assert one.space.store.verify() == other.space.store.verify() == []
-    one.close()
-    other.close()
+            figures = view.cost_history(completion(first, claims[0]).receipts[0].yool)
+            assert (figures.executions, figures.micros) == (len(claims), 250_000 * len(claims))
+            assert sum(totals.states.get("done", 0) for totals in view.run_totals()) == len(claims)
+    assert first.space.store.verify() == second.space.store.verify() == []
+    first.close()
+    second.close()
 
 
-def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
-    """A process remembers what it claimed; whatever happens to it, it decides on what the index says."""
+def test_a_cached_claim_is_dropped_when_something_happens_to_it(tmp_path: Path) -> None:
+    """A process caches what it claimed first; after any change it decides on what the index says."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     (parent,) = put(harness, draft(agent_terms={"budget_usd": 1}))
     (child,) = put(harness, draft("low", parent_id=parent))
     (claim,) = harness.space.claim({"id": parent}, worker="w")
     (below,) = harness.space.claim({"id": child}, worker="w")
 
-    def told() -> None:
-        known = harness.space.store.commit(lambda view: ([], view.find_all([parent, child])))
+    def check_cached() -> None:
+        records = harness.space.store.commit(lambda view: ([], view.find_all([parent, child])))
         with harness.space.store.read() as view:
-            assert known == view.find_all([parent, child])
+            assert records == view.find_all([parent, child])
 
-    told()
+    check_cached()
     for happens in (
         lambda: harness.space.renew([(claim.id, claim.fence)]),
         lambda: harness.space.start_step(below, 0, Price(micros=700_000)),
@@ -251,41 +251,43 @@ def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
         lambda: harness.space.release([(claim.id, claim.fence)]),
     ):
         happens()
-        told()
+        check_cached()
     harness.close()
 
 
-def test_what_another_process_ended_is_not_held(tmp_path: Path) -> None:
-    one = SqliteWorkHarness(tmp_path / "catalog")
-    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
-    put(one)
-    (claim,) = one.space.claim({}, worker="w")
-    other.space.cancel(claim.id)
-    assert one.space.complete([completion(one, claim)])[0] == [StaleFence.code]
-    one.close()
-    other.close()
+def test_a_claim_ended_by_another_process_is_not_cached(tmp_path: Path) -> None:
+    first = SqliteWorkHarness(tmp_path / "catalog")
+    second = SqliteWorkHarness(tmp_path / "catalog", first.clock)
+    put(first)
+    (claim,) = first.space.claim({}, worker="w")
+    second.space.cancel(claim.id)
+    assert first.space.complete([completion(first, claim)])[0] == [StaleFence.code]
+    first.close()
+    second.close()
 
 
-def test_a_receipt_told_before_a_tuple_was_given_back_is_told_once(tmp_path: Path) -> None:
+def test_a_receipt_recorded_before_a_release_is_recorded_once(tmp_path: Path) -> None:
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness, draft("build", 1, 2))
     (claim,) = harness.space.claim({}, worker="w")
     first = receipt(harness, claim, 0)
     harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(first,))])
     harness.space.release([(claim.id, claim.fence)])
-    (again,) = harness.space.claim({}, worker="w")
-    assert again.attempt == 1
-    harness.space.complete([Completion(id=again.id, fence=again.fence, receipts=(first, receipt(harness, again, 1)))])
+    (reclaimed,) = harness.space.claim({}, worker="w")
+    assert reclaimed.attempt == 1
+    harness.space.complete(
+        [Completion(id=reclaimed.id, fence=reclaimed.fence, receipts=(first, receipt(harness, reclaimed, 1)))]
+    )
     assert harness.space.public_tuple(claim.id)["receipts"].count(first.id) == 1
     harness.close()
 
 
 def four_wait(*harnesses: SqliteWorkHarness) -> None:
-    """All of them count four that wait, and an index built anew does; then they are closed."""
+    """Check that all processes and a rebuild count four waiting tuples; then close them."""
     for harness in harnesses:
         with harness.space.store.read() as view:
             assert view.waiting_count("build") == 4
-            assert [each.states for each in view.run_totals()] == [{"waiting": 4}]
+            assert [totals.states for totals in view.run_totals()] == [{"waiting": 4}]
         assert harness.space.store.verify() == []
     for harness in harnesses:
         harness.close()
@@ -293,58 +295,58 @@ def four_wait(*harnesses: SqliteWorkHarness) -> None:
 
 # BX-03, YT-10
 def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
-    one = SqliteWorkHarness(tmp_path / "catalog")
-    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
-    put(one, draft(), draft(), draft())
-    assert other.space.store.verify() == []
-    put(one)
-    four_wait(one, other)
+    first = SqliteWorkHarness(tmp_path / "catalog")
+    second = SqliteWorkHarness(tmp_path / "catalog", first.clock)
+    put(first, draft(), draft(), draft())
+    assert second.space.store.verify() == []
+    put(first)
+    four_wait(first, second)
 
 
-# BX-03, YT-10: what a writer that was killed left is cut off by whoever comes, and the journal is as long as before.
+# BX-03, YT-10: the torn line of a killed writer is cut by the next process, and the journal has its old length again.
 def test_counts_hold_when_another_process_cuts_a_torn_line(tmp_path: Path) -> None:
-    one = SqliteWorkHarness(tmp_path / "catalog")
-    put(one, draft(), draft(), draft())
+    first = SqliteWorkHarness(tmp_path / "catalog")
+    put(first, draft(), draft(), draft())
     with (tmp_path / "catalog" / WORK_JOURNAL).open("ab") as journal:
         journal.write(b'{"at":"2026-11-16T0')
-    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
-    with other.space.store.read() as view:
+    second = SqliteWorkHarness(tmp_path / "catalog", first.clock)
+    with second.space.store.read() as view:
         assert view.waiting_count("build") == 3
-    put(one)
-    four_wait(one, other)
+    put(first)
+    four_wait(first, second)
 
 
-# BX-03: damage was set aside, which left the journal as long as this process had it before.
-@pytest.mark.parametrize("first", ["reads", "writes"])
+# BX-03: damage was set aside, after which the journal has the length this process remembers.
+@pytest.mark.parametrize("then", ["reads", "writes"])
 @pytest.mark.parametrize("done", ["put", "taken"])
 def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
-    tmp_path: Path, done: str, first: str
+    tmp_path: Path, done: str, then: str
 ) -> None:
     folder = tmp_path / "catalog"
-    one = SqliteWorkHarness(folder)
-    ids = put(one, draft(), draft(), draft())
+    first = SqliteWorkHarness(folder)
+    ids = put(first, draft(), draft(), draft())
     length = (folder / WORK_JOURNAL).stat().st_size
-    other = SqliteWorkHarness(folder, one.clock)
+    second = SqliteWorkHarness(folder, first.clock)
     if done == "put":
-        put(other, draft())
+        put(second, draft())
     else:
-        assert other.space.in_({"lane": "build"}, by="w") is not None
-    other.close()
+        assert second.space.in_({"lane": "build"}, by="w") is not None
+    second.close()
     spoil(folder / WORK_JOURNAL, length)
-    over_journals(folder, lambda journal: set_damage_aside(journal, one.clock.now()))
+    over_journals(folder, lambda journal: set_damage_aside(journal, first.clock.now()))
     assert (folder / WORK_JOURNAL).stat().st_size == length
-    if first == "writes":
-        ids += put(one, draft())
-    assert [each.id for each in one.space.rd_all({"state": "waiting"})] == ids
-    assert one.space.store.verify() == []
-    assert [each.id for each in one.space.claim({}, worker="w", limit=9)] == ids
-    one.close()
+    if then == "writes":
+        ids += put(first, draft())
+    assert [record.id for record in first.space.rd_all({"state": "waiting"})] == ids
+    assert first.space.store.verify() == []
+    assert [claim.id for claim in first.space.claim({}, worker="w", limit=9)] == ids
+    first.close()
 
 
-def spoil(journal: Path, at: int) -> None:
-    """Flip a bit of the line behind a place."""
+def spoil(journal: Path, offset: int) -> None:
+    """Flip a bit in the line behind an offset."""
     data = bytearray(journal.read_bytes())
-    data[at + 30] ^= 1
+    data[offset + 30] ^= 1
     journal.write_bytes(data)
 
 
@@ -375,7 +377,7 @@ CHANGES = (
 
 
 def full(folder: Path) -> SqliteWorkHarness:
-    """A space of which every table of the index has something to say."""
+    """Return a space with rows in every table of the index."""
     harness = SqliteWorkHarness(folder, settings=SpaceSettings(indexed_fields=("map_pos.n",)))
     put(harness, draft(map_pos={"n": 1}), draft("build", 1, 2))
     harness.space.out(draft("asked"), authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))
@@ -397,14 +399,14 @@ def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, table: st
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
         index.execute(statement)
         assert index.changes() > 0
-    assert f"work table {table}" in [each.where for each in harness.space.store.verify()]
+    assert f"work table {table}" in [item.where for item in harness.space.store.verify()]
     harness.space.store.rebuild()
     assert harness.space.store.verify() == []
     harness.close()
 
 
-def test_verify_is_shown_to_find_changes_of_every_table(tmp_path: Path) -> None:  # BX-03
-    """Of each table of the index, so that none is left out when one comes."""
+def test_verify_is_tested_with_every_table(tmp_path: Path) -> None:  # BX-03
+    """A new table must be added to the test above."""
     full(tmp_path / "catalog").close()
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
         tables = {name for (name,) in index.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
@@ -414,14 +416,14 @@ def test_verify_is_shown_to_find_changes_of_every_table(tmp_path: Path) -> None:
 
 
 # BX-03, YT-06
-def test_nobody_waits_for_a_verify(tmp_path: Path) -> None:
-    """A worker keeps its claim, and the journal goes on in a new file, while everything is read and built again."""
+def test_verify_blocks_no_caller(tmp_path: Path) -> None:
+    """A worker renews its claim and the journal is rotated while `verify` runs."""
     harness = busy(tmp_path / "catalog")
-    (held,) = put(harness, draft("held"))
-    (claim,) = harness.space.claim({"id": held}, worker="w")
+    (claimed,) = put(harness, draft("held"))
+    (claim,) = harness.space.claim({"id": claimed}, worker="w")
     done: list[object] = []
 
-    def meanwhile(at: int, size: int) -> None:
+    def on_progress(done_bytes: int, total_bytes: int) -> None:
         if done:
             return
         work = (
@@ -431,22 +433,22 @@ def test_nobody_waits_for_a_verify(tmp_path: Path) -> None:
             lambda: store.rotate(least_bytes=1, before_us=1 << 62),
         )
         done.append("begun")
-        done.extend(pool.submit(each).result(timeout=30) for each in work)
+        done.extend(pool.submit(item).result(timeout=30) for item in work)
 
     with ThreadPoolExecutor(1) as pool, closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
-        store.index._on_progress = meanwhile
+        store.index._on_progress = on_progress
         assert store.verify() == []
         assert done == ["begun", [], True, 1, True]
         assert store.verify() == []
     assert harness.space.store.verify() == []
-    left = {each.name for each in (tmp_path / "catalog").glob(f"{WORK_INDEX}*")}
-    assert left <= {f"{WORK_INDEX}{end}" for end in ("", "-wal", "-shm")}
+    remaining = {path.name for path in (tmp_path / "catalog").glob(f"{WORK_INDEX}*")}
+    assert remaining <= {f"{WORK_INDEX}{end}" for end in ("", "-wal", "-shm")}
     harness.close()
 
 
 # YT-10, BX-03
-def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_anew(tmp_path: Path) -> None:
-    """Only what was never synced may be gone then, as if it had never happened."""
+def test_damage_to_an_acknowledged_line_is_reported_after_a_reboot(tmp_path: Path) -> None:
+    """Only lines that were never synced may be missing then."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness, draft(), draft())
     harness.space.claim({}, worker="w")  # is not synced
@@ -454,20 +456,20 @@ def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_a
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
         index.execute("UPDATE applied SET machine = 'another start'")
     journal = tmp_path / "catalog" / WORK_JOURNAL
-    *kept, acknowledged, claimed = journal.read_bytes().splitlines(keepends=True)
-    damaged = b"".join(kept) + acknowledged[:-20]
+    *earlier, acknowledged, claimed = journal.read_bytes().splitlines(keepends=True)
+    damaged = b"".join(earlier) + acknowledged[:-20]
     journal.write_bytes(damaged)
     with pytest.raises(JournalDamaged), closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
         store.last_line()
     assert journal.read_bytes() == damaged
-    journal.write_bytes(b"".join(kept) + acknowledged + claimed[:-20])
-    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
-    assert [each.state for each in again.space.rd_all({})] == ["waiting", "waiting"]
-    again.close()
+    journal.write_bytes(b"".join(earlier) + acknowledged + claimed[:-20])
+    reopened = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert [record.state for record in reopened.space.rd_all({})] == ["waiting", "waiting"]
+    reopened.close()
 
 
-def test_the_end_of_a_tuple_is_on_the_disk_whoever_came_across_it(tmp_path: Path) -> None:  # YT-10
-    """A claim alone is not synced. The last receipt of a tuple that came too late for it is."""
+def test_the_end_of_a_tuple_is_synced_in_any_commit(tmp_path: Path) -> None:  # YT-10
+    """A claim is not synced, but one that ends an expired tuple is."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness, draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND_US)}))
     harness.clock.advance(seconds=2)
@@ -480,8 +482,8 @@ def test_the_end_of_a_tuple_is_on_the_disk_whoever_came_across_it(tmp_path: Path
 
 
 # YT-10
-def test_an_interrupt_while_the_index_is_committed_holds_up_nobody(tmp_path: Path) -> None:
-    """Ctrl-C may come at any moment. What the journal has by then has happened, and writing goes on."""
+def test_an_interrupt_during_the_commit_of_the_index_blocks_no_writer(tmp_path: Path) -> None:
+    """Ctrl-C may come at any moment; lines that are in the journal stay, and writing continues."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness)
     store = harness.space.store
@@ -504,8 +506,8 @@ def test_an_interrupt_while_the_index_is_committed_holds_up_nobody(tmp_path: Pat
 
 
 # YT-05
-def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> None:
-    """The folder of bells is gone, or no file can be opened: the tuple is there, and who waits looks by itself."""
+def test_a_put_succeeds_even_if_no_waiter_can_be_woken(tmp_path: Path) -> None:
+    """The FIFO folder is gone, or no file can be opened; waiters poll after a while."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     store = harness.space.store
     with store.wait_on("work"):
@@ -530,16 +532,16 @@ def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> 
 
 
 # YT-08
-def test_receipts_lie_as_files_though_the_journal_lost_its_end(tmp_path: Path) -> None:
-    """It was put back from a copy: other receipts have the numbers of those that were written before."""
+def test_receipt_files_are_complete_after_the_journal_lost_its_end(tmp_path: Path) -> None:
+    """Restored from a copy, it gives later receipts the numbers of lost ones."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     folder = ReceiptFolder(tmp_path / "receipts")
     put(harness, draft("build", 1, 2, 3, 4, 5))
     (claim,) = harness.space.claim({}, worker="w")
-    made = [receipt(harness, claim, step) for step in range(5)]
+    receipts = [receipt(harness, claim, step) for step in range(5)]
 
     def settle(*steps: int) -> None:
-        done = tuple(made[step] for step in steps)
+        done = tuple(receipts[step] for step in steps)
         harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=done)])
 
     copy = harness.journal_bytes()
@@ -552,13 +554,13 @@ def test_receipts_lie_as_files_though_the_journal_lost_its_end(tmp_path: Path) -
     settle(4)
     assert harness.space.write_receipts(folder) == 1
     assert harness.space.write_receipts(folder) == 0
-    assert all(folder.path(each.id).exists() for each in made)
+    assert all(folder.path(item.id).exists() for item in receipts)
     harness.close()
 
 
 # YT-06
 @pytest.mark.parametrize("late", ["failed", "lost", "outlived"])
-def test_a_claim_reads_what_it_takes_however_many_are_late(
+def test_a_claim_reads_only_what_it_claims_however_many_are_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     harness = SqliteWorkHarness(tmp_path / "catalog")
@@ -579,6 +581,6 @@ def test_a_claim_reads_what_it_takes_however_many_are_late(
 
     monkeypatch.setattr(view, "record_from_row", noted)
     for claim in claims[:3]:
-        assert [each.id for each in harness.space.claim({"lane": "build"}, worker="w")] == [claim.id]
+        assert [claim.id for claim in harness.space.claim({"lane": "build"}, worker="w")] == [claim.id]
     assert len(read) <= 2 * 3  # once to see that there is something, and once to take it
     harness.close()

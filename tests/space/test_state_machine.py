@@ -1,4 +1,4 @@
-"""Memory and SQLite, driven side by side through everything that can happen to work. # YT-05 # YT-06 # YT-10 # YT-11"""
+"""The memory and SQLite work stores driven side by side by a state machine. # YT-05 # YT-06 # YT-10 # YT-11"""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
-class SqliteAgrees(WorkAgreement):
-    """SQLite beside the reference, with some fields tuples are posted by."""
+class SqliteWorkAgreement(WorkAgreement):
+    """SQLite with indexed fields, next to the reference."""
 
     @staticmethod
-    def make_candidate(clock: ManualClock, given: SpaceSettings) -> WorkHarness:
-        """A store in a folder of its own."""
+    def make_candidate(clock: ManualClock, space_settings: SpaceSettings) -> WorkHarness:
+        """Create a store in a temporary folder."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog"
         return SqliteWorkHarness(
-            folder, clock, msgspec.structs.replace(given, indexed_fields=("map_pos.n", "map_pos.stack"))
+            folder, clock, msgspec.structs.replace(space_settings, indexed_fields=("map_pos.n", "map_pos.stack"))
         )
 
     def teardown(self) -> None:
-        """Check, then clear away."""
+        """Check, then delete the folder."""
         assert isinstance(self.candidate, SqliteWorkHarness)
         try:
             super().teardown()
@@ -41,8 +41,8 @@ class SqliteAgrees(WorkAgreement):
             shutil.rmtree(self.candidate.folder.parent)
 
 
-TestSqliteAgrees = SqliteAgrees.TestCase
-TestSqliteAgrees.settings = settings(
+TestSqliteWorkAgreement = SqliteWorkAgreement.TestCase
+TestSqliteWorkAgreement.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
     deadline=None,

@@ -35,7 +35,9 @@ class DuplicateConformance:
         assert (ids[0], ids[1], len(set(ids))) == (first.id, ids[2], 3)
         assert client.put_many(claims) == ids
         assert client.counts()["engrams"] == 3
-        client.put_many(claims[:1], id="01KDVP9R000000000000000001")  # an id of one's own is put whatever it says
+        client.put_many(
+            claims[:1], id="01KDVP9R000000000000000001"
+        )  # an engram with an id is never merged into another
         assert client.counts()["engrams"] == 4
 
     def test_claims_that_differ_in_meaning_are_not_duplicates(self, harness: Harness) -> None:  # EB-21

@@ -67,7 +67,7 @@ class FigureConformance:
         team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
         mia = row(stats(team.client), "mia").figures
         assert (mia.broadcasts, mia.turns, mia.messages) == (1, 1, 0)
-        assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; what nobody can read weighs nothing
+        assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; an unreadable pointer weighs nothing
 
     def test_a_pointer_repeated_in_a_report_counts_once(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)

@@ -122,7 +122,7 @@ class LifecycleConformance:
         client.call("forget_engram", id=OWN_ID)
         client.put("Alpha two", id=OWN_ID, ttl="PT10S")
         harness.clock.advance(seconds=10)
-        client.put("Alpha three", id=OWN_ID, ttl="PT10S")  # the second has passed, and nobody has swept it out
+        client.put("Alpha three", id=OWN_ID, ttl="PT10S")  # the second has expired and is not swept out yet
         harness.clock.advance(seconds=10)
         client.put("Alpha four", id=OWN_ID)
         assert client.query_claims("alpha") == ["Alpha four"]

@@ -29,7 +29,7 @@ class WorkFigureConformance:
         journal = harness.journal_bytes()
         for _ in range(2):
             assert _spend(harness, claim, 700, 7)
-            assert _spend(harness, claim, 300, 3), "what is read anew and not to its end takes nothing back"
+            assert _spend(harness, claim, 300, 3), "a smaller total subtracts nothing"
             harness.reopen()
             harness.delete_index()
         assert harness.journal_bytes() == journal
@@ -70,7 +70,7 @@ class WorkFigureConformance:
         harness.space.start_step(slept, 0, Price(micros=900))
         _spend(harness, slept, 100, 1)
         harness.clock.advance(seconds=31)
-        assert not _spend(harness, slept, 150, 1), "nobody has it, but the lease has ended"
+        assert not _spend(harness, slept, 150, 1), "not claimed again yet, but the lease has ended"
         assert harness.space.get(tuple_id).reserved_micros == 750
         (reclaimed,) = take(harness, worker="w2")
         harness.space.start_step(reclaimed, 0, Price(micros=500))

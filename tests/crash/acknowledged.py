@@ -1,4 +1,4 @@
-"""What the diaries of killed writers promise, held against what the store has."""
+"""The logs of killed writers, compared with what the store has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPACES = ("r1", "p")
 
 
 def new_project(folder: Path) -> None:
-    """An empty project with one run."""
+    """Create a project with one run."""
     folder.mkdir(parents=True)
     create_store(folder, project=PROJECT, now_us=SystemClock().now())
     store = SqliteStore(folder, SystemClock())
@@ -29,64 +29,64 @@ def new_project(folder: Path) -> None:
     store.close()
 
 
-def start_writer(folder: Path, diary: Path, seed: int, *pause: str) -> subprocess.Popen[bytes]:
-    """A writing process."""
+def start_writer(folder: Path, log: Path, seed: int, *pause: str) -> subprocess.Popen[bytes]:
+    """Start a writing process."""
     script = Path(__file__).with_name("writer.py")
     return subprocess.Popen(
-        [sys.executable, str(script), str(folder), str(diary), str(seed), *pause], stderr=subprocess.PIPE
+        [sys.executable, str(script), str(folder), str(log), str(seed), *pause], stderr=subprocess.PIPE
     )
 
 
-def wait_for(diary: Path, text: str, seconds: float = 120) -> None:
-    """Wait until a diary says something."""
+def wait_for(log: Path, text: str, seconds: float = 120) -> None:
+    """Wait until a log contains a text."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if diary.exists() and text in diary.read_text():
+        if log.exists() and text in log.read_text():
             return
         time.sleep(0.005)
-    raise AssertionError(f"the diary never said {text!r}")
+    raise AssertionError(f"the log never said {text!r}")
 
 
-class Promises:
-    """What the diaries say was acknowledged, and what may or may not have happened."""
+class AcknowledgedWrites:
+    """Writes that the logs say were acknowledged, and those that may or may not have happened (`put?`)."""
 
-    def __init__(self, diaries: list[Path]) -> None:
-        self.said: dict[str, set[str]] = {
+    def __init__(self, logs: list[Path]) -> None:
+        self.notes: dict[str, set[str]] = {
             word: set() for word in ("put?", "put", "promote?", "promote", "forget?", "forget")
         }
-        for diary in diaries:
-            if not diary.exists():
+        for log in logs:
+            if not log.exists():
                 continue
             # A writer may be killed in the midst of a note: what has no end was never said.
-            for line in diary.read_text().split("\n")[:-1]:
+            for line in log.read_text().split("\n")[:-1]:
                 word, _, engram_id = line.partition(" ")
-                assert word in self.said, line
-                self.said[word].add(engram_id)
+                assert word in self.notes, line
+                self.notes[word].add(engram_id)
 
     def check(self, folder: Path) -> int:
-        """Hold the store against the promises; gives how many engrams it has."""
-        said = self.said
+        """Check the store against the logs; return the number of engrams it has."""
+        notes = self.notes
         store = SqliteStore(folder, SystemClock())
         try:
             assert store.verify() == []
             put, forgotten = self._journal(folder)
             with store.read() as view:
-                found = {engram_id: view.find(SPACES, engram_id) for engram_id in said["put?"]}
-            there = {engram_id: stored.engram for engram_id, stored in found.items() if stored is not None}
+                lookups = {engram_id: view.find(SPACES, engram_id) for engram_id in notes["put?"]}
+            stored_engrams = {engram_id: stored.engram for engram_id, stored in lookups.items() if stored is not None}
         finally:
             store.close()
         assert all(count == 1 for count in (*put.values(), *forgotten.values())), "something is doubled"
-        assert set(put) <= said["put?"], "something is there that nobody wrote"
-        assert said["put"] <= set(put), "something acknowledged is lost"
-        assert said["put"] - said["forget?"] <= set(there), "something acknowledged is not found"
-        assert not said["forget"] & set(there), "something forgotten is back"
-        assert set(there) == set(put) - set(forgotten)
-        for engram_id in said["promote"] & set(there):
-            assert there[engram_id].scope == "project"
-        return len(there)
+        assert set(put) <= notes["put?"], "the journal has an engram that no writer put"
+        assert notes["put"] <= set(put), "something acknowledged is lost"
+        assert notes["put"] - notes["forget?"] <= set(stored_engrams), "something acknowledged is not found"
+        assert not notes["forget"] & set(stored_engrams), "something forgotten is back"
+        assert set(stored_engrams) == set(put) - set(forgotten)
+        for engram_id in notes["promote"] & set(stored_engrams):
+            assert stored_engrams[engram_id].scope == "project"
+        return len(stored_engrams)
 
     def _journal(self, folder: Path) -> tuple[Counter[str], Counter[str]]:
-        """Every id put and every id forgotten, with how often; the chain must be whole to the last byte."""
+        """Count every id put and every id forgotten; the journal must be valid to its last byte."""
         journal = Journal(folder / "memory.jsonl")
         put: Counter[str] = Counter()
         forgotten: Counter[str] = Counter()
