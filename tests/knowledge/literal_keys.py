@@ -146,7 +146,7 @@ def tokens(text: str) -> list[str]:
     return out
 
 
-# 3. What a token stands for
+# 3. The keys and words of a token
 
 
 def fold(text: str) -> str:
@@ -304,7 +304,7 @@ def stem(word: str) -> str:
     return word
 
 
-# 4. The key somebody gives
+# 4. Normalising a given key
 
 
 def given_key(text: str) -> str | None:
@@ -351,7 +351,7 @@ def pointer_texts(ref: str) -> list[str]:
     return [decode(text) for text in [path.split("/")[-1], *headings]]
 
 
-# 6. and 7. The keys of an engram and of a question
+# 6. and 7. The keys of an engram and of a query
 
 
 class Reading:
