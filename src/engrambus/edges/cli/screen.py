@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import click
 
 # Not printable for Python, and part of ordinary text: no-break and ideographic spaces, and joiners.
 _HARMLESS = frozenset("\u00a0\u3000\u200c\u200d")
+_QUOTED_NAME = re.compile(r"`([\w.]+)`")
 COLOURS = {
     "risk": "red",
     "constraint": "yellow",
@@ -39,6 +42,18 @@ def json_line(data: bytes) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _json_escape(char) for char in text)
+
+
+def command_words(text: str, option_names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Replace what an error quotes as `field` or `operation.title` by the option or the command of that name."""
+    from engrambus.edges.cli.table import COMMANDS
+
+    def word(match: re.Match[str]) -> str:
+        commands = (f"engrambus {words}" for words, entry in COMMANDS.items() if entry.title == match[1])
+        return option_names.get(match[1]) or next(commands, match[0])
+
+    # The domain writes errors for every edge, so it can only use the names that all of them share.
+    return _QUOTED_NAME.sub(word, text)
 
 
 def width() -> int | None:

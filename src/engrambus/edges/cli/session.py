@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.edges.cli.screen import json_line, safe, safe_line
+from engrambus.edges.cli.screen import command_words, json_line, safe, safe_line
 
 if TYPE_CHECKING:
     from engrambus.edges.sdk import Bus, Transport
@@ -21,7 +21,6 @@ SHARED = ("json", "speak_as", "in_run", "project")
 """The names of the shared options, as parameters of `Session`."""
 INDEXING = "Building the index"
 """The label of the progress bar while a project is opened."""
-_QUOTED_NAME = re.compile(r"`([\w.]+)`")
 _FIELD = re.compile(r"(?P<name>\w+)(\[(?P<index>\d+)\])?(?P<inner>.*)")
 
 
@@ -157,30 +156,19 @@ class Session:
 
             self.note(json_line(msgspec.json.encode(error.problem())))
             return
-        detail = safe(self._in_command_words(error.detail))
+        detail = safe(command_words(error.detail, self.option_names))
         self.note(click.style(f"error {error.code}: ", fg="red", bold=True) + detail)
         facts = {"field": self._option_of(error.field), "line": error.line, "limit": error.limit, "used": error.used}
         shown = [f"{name}: {safe(str(value))}" for name, value in facts.items() if value is not None]
         if shown:
             self.note("  " + "   ".join(shown))
         if error.hint:
-            self.note(click.style("  " + safe(self._in_command_words(error.hint)), fg="cyan"))
+            self.note(click.style("  " + safe(command_words(error.hint, self.option_names)), fg="cyan"))
         resend = getattr(error, "resend", None)
         if resend:
             self.note("  Replace each ... and send this instead:")
             for line in resend.splitlines():
                 self.note("    " + safe_line(line))
-
-    def _in_command_words(self, text: str) -> str:
-        """Replace what the domain quotes as `field` or `operation.title` by the option or command of that name."""
-        # The domain writes hints for every edge, so it can only use the names that all of them share.
-        return _QUOTED_NAME.sub(lambda match: self._command_word(match[1]) or match[0], text)
-
-    def _command_word(self, name: str) -> str | None:
-        from engrambus.edges.cli.table import COMMANDS
-
-        titles = (f"engrambus {words}" for words, entry in COMMANDS.items() if entry.title == name)
-        return self.option_names.get(name) or next(titles, None)
 
     def _option_of(self, field: str | None) -> str | None:
         """Return a field as the command line calls it: `at[1]` is `--at (number 2)`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.edges.cli.screen import dim, pairs, safe, safe_line
+from engrambus.edges.cli.screen import command_words, dim, pairs, safe, safe_line
 from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
         if facts:
             yield dim("  " + "   ".join(facts))
         if problem.get("hint"):
-            yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
+            yield click.style(f"  {safe(command_words(str(problem['hint'])))}", fg="cyan")
 
 
 def test_report(answer: TestReportAnswer) -> Iterator[str]:
