@@ -1,4 +1,4 @@
-"""What the law costs: a full message judged and stored, next to reading its YAML and syncing a line of its size."""
+"""What the limits costs: a full message judged and stored, next to reading its YAML and syncing a line of its size."""
 
 from __future__ import annotations
 

@@ -250,7 +250,6 @@ def test_every_path_in_the_architecture_page_exists() -> None:
             folder = (base / path).parent if path.endswith(".py") else base / path
 
 
-@pytest.mark.skip(reason="enabled with the last slice of words")
 def test_the_package_reads_within_its_targets() -> None:
     """Names, docstrings and comments: `make reading` prints the figures."""
     done = subprocess.run(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import click
 import msgspec
 
-from engrambus.edges.cli.command import Argument, Command, Override, Values
+from engrambus.edges.cli.command import Argument, CliCommand, Override, Values
 from engrambus.edges.cli.session import Session
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Operation
@@ -19,7 +19,7 @@ _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, s
 _PLAIN = Override(Session.call_and_print)
 
 
-def build_command(name: str) -> Command:
+def build_command(name: str) -> CliCommand:
     """Return the command of the operation with that name."""
     operation = OPERATIONS[name]
     declared = operation.command
@@ -33,7 +33,7 @@ def build_command(name: str) -> Command:
     fields = parameters(operation, override) if override.with_fields else []
     word = declared.words.rpartition(" ")[2]
     text = f"{operation.summary}\n\n{operation.details}"
-    return Command(word, text, declared.example, [*fields, *override.parameters], run)
+    return CliCommand(word, text, declared.example, [*fields, *override.parameters], run)
 
 
 def find_override(operation: Operation[Any, Any]) -> Override:

@@ -59,10 +59,10 @@ class LocalCommand(NamedTuple):
     parameters: tuple[click.Parameter, ...]
     rank: int
 
-    def build(self) -> Command:
+    def build(self) -> CliCommand:
         """Return the command for click."""
         name = self.words.rpartition(" ")[2]
-        return Command(name, getdoc(self.run) or "", self.example, list(self.parameters), self.run)
+        return CliCommand(name, getdoc(self.run) or "", self.example, list(self.parameters), self.run)
 
 
 def local_command(
@@ -99,7 +99,7 @@ class Argument(click.Argument):
         self.help_text = help
 
 
-class Command(click.Command):
+class CliCommand(click.Command):
     """One command of `engrambus`; its function gets the session and the values that were given."""
 
     def __init__(
