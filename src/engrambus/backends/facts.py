@@ -41,19 +41,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Fact = (
-    RunOpened
-    | RunClosed
-    | AgentAdded
-    | PolicyApplied
-    | EngramPut
-    | EngramPromoted
+EngramChange = (
+    EngramPromoted
     | EngramForgotten
     | EngramConfirmed
     | EngramReceived
     | EngramDelivered
     | EngramPinned
     | EngramUnpinned
+)
+GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
+
+Fact = (
+    RunOpened
+    | RunClosed
+    | AgentAdded
+    | PolicyApplied
+    | EngramPut
+    | EngramChange
+    | GrantChange
     | DerefProved
     | ContentDrawn
     | MemoryRead
@@ -62,11 +68,6 @@ Fact = (
     | ContributionSubmitted
     | ContributionMoved
     | TurnClosed
-    | DerefRequested
-    | DerefAnswered
-    | GrantIssued
-    | BlockDebited
-    | BlockRevoked
     | MessageAccepted
     | MessageRejected
     | BroadcastSent

@@ -1,4 +1,4 @@
-"""What the journal adds up to, in plain dictionaries. Read this to learn what a back end must do."""
+"""The knowledge store's state in plain dictionaries. Read this to learn what a back end must do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US, MINUTE_US, Fact, mail_of
+from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US, MINUTE_US, EngramChange, Fact, GrantChange, mail_of
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import parse_time
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
@@ -102,7 +102,7 @@ class KnowledgeState:
     def apply(self, fact: Fact, at_us: int) -> None:
         """Apply one fact."""
         for run, recipient, kind, item, sender, text in mail_of(fact):
-            position = len(self.mail) + 1
+            position = len(self.mail) + 1  # one numbering for all inboxes, as in the index
             mail = Mail(position=position, kind=kind, item=item, sender=sender, sent_us=at_us, text=text)
             self.mail.append((run, recipient, mail))
         count = count_of(fact, at_us, lambda run, agent: self.turns.get((run, agent)))
@@ -125,6 +125,37 @@ class KnowledgeState:
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
                 minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
                 self.puts[minute] = self.puts.get(minute, 0) + 1
+            case _ if isinstance(fact, EngramChange):
+                self._change_engram(fact)
+            case _ if isinstance(fact, GrantChange):
+                self._change_grant(fact)
+            case DerefProved():
+                self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at_us)
+                self.read.add((fact.run, fact.digest))
+            case ContentDrawn():
+                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                self.cortex.apply(fact, at_us)
+            case TurnClosed():
+                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at_us)
+            case MessageRejected():
+                self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
+            case MessageAccepted():
+                self.rejections.pop((fact.run, fact.agent, "child"), None)
+            case BroadcastSent():
+                self.rejections.pop((fact.run, fact.agent, "parent"), None)
+                for child in fact.to if fact.budgets != ChildBudgets() else ():
+                    self.budgets[fact.run, child] = fact.budgets
+            case BriefMade():
+                self.briefs.setdefault((fact.run, fact.role), []).append(
+                    Brief(version=fact.version, made_us=at_us, lines=fact.lines)
+                )
+            case RequestAnswered():
+                answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
+                self.answers[fact.caller, fact.key] = (at_us, answer)
+
+    def _change_engram(self, fact: EngramChange) -> None:
+        match fact:
             case EngramConfirmed():
                 ordinal = self.ids[fact.space, fact.id]
                 self.stored[ordinal] = msgspec.structs.replace(self.stored[ordinal], expires_at=fact.expires_at)
@@ -141,15 +172,9 @@ class KnowledgeState:
                 self.pins.pop(self.ids[fact.space, fact.id], None)
             case EngramDelivered():
                 self._drop(self.ids[OUTBOX, fact.id])
-            case DerefProved():
-                self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at_us)
-                self.read.add((fact.run, fact.digest))
-            case ContentDrawn():
-                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
-            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
-                self.cortex.apply(fact, at_us)
-            case TurnClosed():
-                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at_us)
+
+    def _change_grant(self, fact: GrantChange) -> None:
+        match fact:
             case DerefRequested():
                 self.requests[fact.request_id] = StoredRequest(request=fact, answered=False)
             case DerefAnswered():
@@ -164,21 +189,6 @@ class KnowledgeState:
                 )
             case BlockRevoked():
                 self.revoked.add(fact.block_id)
-            case MessageRejected():
-                self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
-            case MessageAccepted():
-                self.rejections.pop((fact.run, fact.agent, "child"), None)
-            case BroadcastSent():
-                self.rejections.pop((fact.run, fact.agent, "parent"), None)
-                for child in fact.to if fact.budgets != ChildBudgets() else ():
-                    self.budgets[fact.run, child] = fact.budgets
-            case BriefMade():
-                self.briefs.setdefault((fact.run, fact.role), []).append(
-                    Brief(version=fact.version, made_us=at_us, lines=fact.lines)
-                )
-            case RequestAnswered():
-                answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
-                self.answers[fact.caller, fact.key] = (at_us, answer)
 
     def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> View:
         """Return a view of the state as of a moment."""
@@ -414,7 +424,7 @@ class MemoryView(MemoryCortex):
 
     def _live(self, spaces: Sequence[str], keys: set[str]) -> Iterator[int]:
         state = self._state
-        for ordinal in sorted(state.stored, reverse=True):
+        for ordinal in sorted(state.stored, reverse=True):  # newest first, as decision 8 reads them
             if (
                 state.stored[ordinal].space in spaces
                 and state.stored[ordinal].expires_at > self._as_of

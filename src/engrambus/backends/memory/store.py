@@ -31,7 +31,7 @@ class MemoryJournal:
 
 
 class MemoryState(Protocol[V_co]):
-    """What a journal adds up to."""
+    """The state that the facts of a journal add up to."""
 
     def apply(self, fact: Any, at_us: int) -> None:
         """Apply one fact of a commit made at `at_us`."""
@@ -91,7 +91,7 @@ class JournalledStore(Generic[V]):
                 self._append([*facts], now_us)
                 if synced or self._must_sync(facts):
                     self._synced_bytes = self._size_bytes
-        for on_commit in self._watchers:
+        for on_commit in self._watchers:  # outside the lock: a watcher may read the store
             on_commit()
         return answer
 

@@ -214,7 +214,7 @@ class WorkState:
         key = fact.id, Fence(fact.epoch, fact.counter), fact.step
         self.counted[key] = self.counted.get(key, Price()) + Price(micros=micros, tokens=tokens)
         spender = self.tuples[tuple_id]
-        for record in list(lineage(self, spender)):
+        for record in list(lineage(self, spender)):  # a list, since the loop replaces what `lineage` reads
             self.tuples[record.id] = msgspec.structs.replace(
                 record, spent_micros=record.spent_micros + micros, spent_tokens=record.spent_tokens + tokens
             )

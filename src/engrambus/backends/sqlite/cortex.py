@@ -34,6 +34,7 @@ def apply_cortex(
     """Apply one fact about episodes or contributions."""
     match fact:
         case EpisodeKept():
+            # decision 26: earlier versions stay, since pointers lead to them
             episode = fact.episode
             connection.execute(sql["mark_superseded"], (episode.kind, episode.slug))
             connection.execute(

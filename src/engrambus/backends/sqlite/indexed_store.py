@@ -95,6 +95,7 @@ class IndexedStore(Generic[S, P, V]):
         try:
             yield view
         except DAMAGED as problem:
+            # The block has seen part of an answer, so it cannot be repeated here; the caller may.
             snapshot.connection.close()
             self.rebuild()
             raise IndexDamaged from problem
@@ -185,18 +186,18 @@ class IndexedStore(Generic[S, P, V]):
         synced = False
         for ticket in batch:
             now_us = self._clock.now(position.at_us)
-            projection.flush()
-            ticket.error = None
+            projection.flush()  # so that this change sees what earlier ones of the batch decided
+            ticket.error = None  # the batch may be repeated after a rebuild
             try:
                 facts, ticket.result = ticket.work.decide(schema.decision_view(projection, now_us))
                 text = encode_facts([*facts])
             except apsw.Error:
-                raise
+                raise  # the index failed, not the change: all of the batch fails or is repeated
             except Exception as refusal:
                 ticket.error = refusal
                 continue
             if not facts:
-                continue
+                continue  # nothing happened, so there is no line
             seq = position.seq + 1
             line, checksum = encode_line(position.checksum, at_us=now_us, facts=text, mark=mark, seq=seq)
             lines.append(line)
@@ -227,6 +228,7 @@ class IndexedStore(Generic[S, P, V]):
             self.index.run_locked(self.index.catch_up)
             snapshot = self._snapshot()
         elif self.journal.size() > snapshot.state.position.offset:
+            # A process was killed between its sync and its index's commit, or is just about to commit.
             self._end_read(snapshot)
             self.index.catch_up_if_free()
             snapshot = self._snapshot()
@@ -246,6 +248,7 @@ class IndexedStore(Generic[S, P, V]):
         except (*DAMAGED, apsw.CantOpenError):
             return None
         if state is None or not self.journal.holds(state.position):
+            # Another layout or project, or a journal that was restored from an older copy.
             connection.close()
             return None
         return _Snapshot(file, connection, state)

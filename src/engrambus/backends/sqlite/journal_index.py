@@ -242,6 +242,7 @@ class JournalIndex(Generic[S, P]):
         """Read the state and replay the lines the index lacks; None if the index must be rebuilt."""
         writer = self._open_writer()
         state = self.schema.read_state(writer, self.project)
+        # decision 22: after a reboot an index is trusted only as far as the journal was synced
         if state is None or not self.journal.holds(state.position) or _may_be_ahead(state):
             return None
         if state.position.offset < self.journal.size():
@@ -249,6 +250,7 @@ class JournalIndex(Generic[S, P]):
             state = self._replay(writer, state, None)
             state.synced_bytes = state.position.offset
         elif not known and state.synced_bytes < state.position.offset:
+            # decision 22: the last lines may be another process's unsynced claims
             self.journal.sync()
             state.synced_bytes = state.position.offset
         self._data_version = writer.pragma("data_version")
@@ -268,6 +270,7 @@ class JournalIndex(Generic[S, P]):
             return self.writer
         self._close_writer()
         if file is None:
+            # Without an index only the marks in the journal say what was synced.
             self._check_tail(self.journal.start, synced_bytes=0)
             self._build(self.path)
         self.writer = connect(self.path, writer=True)
@@ -318,6 +321,7 @@ class JournalIndex(Generic[S, P]):
             yield connection
 
     def _fill(self, connection: apsw.Connection, until: JournalPosition | None = None) -> S:
+        # A draft that a crash leaves behind is deleted, so it needs no protection while it is filled.
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA cache_size = -64000")

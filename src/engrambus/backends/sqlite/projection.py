@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from engrambus.backends.facts import MINUTE_US, Fact, mail_of
+from engrambus.backends.facts import MINUTE_US, EngramChange, Fact, GrantChange, mail_of
 from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
@@ -106,7 +106,7 @@ class KnowledgeProjection:
         count = count_of(fact, at_us, self._turn)
         if count is not None:
             self._tallies.add(count, at_us)
-        if isinstance(fact, EngramPut):
+        if isinstance(fact, EngramPut):  # puts come in bulk, so their rows are gathered
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
             self._puts[minute] = self._puts.get(minute, 0) + 1
@@ -115,7 +115,7 @@ class KnowledgeProjection:
         for run, recipient, kind, item, sender, text in mail_of(fact):
             self._execute("insert_mail", run, recipient, kind, item, sender, at_us, text)
         if isinstance(fact, RunOpened | RunClosed | AgentAdded | PolicyApplied):
-            self.state.identity += 1
+            self.state.identity += 1  # ends what `ReadCache` knows of runs, agents and policy
         match fact:
             case RunOpened():
                 self.state.runs += 1
@@ -125,7 +125,36 @@ class KnowledgeProjection:
             case AgentAdded():
                 self._execute("insert_agent", fact.run, fact.name, fact.role, fact.parent)
             case PolicyApplied():
+                # canonical, so that a rebuild stores the same bytes
                 self._execute("insert_policy", canonical(fact.policy).decode())
+            case _ if isinstance(fact, EngramChange):
+                self._change_engram(fact)
+            case _ if isinstance(fact, GrantChange):
+                self._change_grant(fact)
+            case DerefProved():
+                self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at_us))
+                self._execute("record_read", fact.run, fact.digest)
+            case ContentDrawn():
+                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                apply_cortex(self.connection, self._sql, fact, at_us)
+            case TurnClosed():
+                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at_us))
+            case MessageRejected():
+                self._execute("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
+            case MessageAccepted():
+                self._execute("clear_rejection", fact.run, fact.agent, "child")
+            case BroadcastSent():
+                self._execute("clear_rejection", fact.run, fact.agent, "parent")
+                for child in fact.to if fact.budgets != ChildBudgets() else ():
+                    self._execute("set_budgets", fact.run, child, _encode(fact.budgets))
+            case BriefMade():
+                self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
+            case RequestAnswered():
+                self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
+
+    def _change_engram(self, fact: EngramChange) -> None:
+        match fact:
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
@@ -142,15 +171,9 @@ class KnowledgeProjection:
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
                 self._drop(self._row_of(OUTBOX, fact.id)[0])
-            case DerefProved():
-                self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at_us))
-                self._execute("record_read", fact.run, fact.digest)
-            case ContentDrawn():
-                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
-            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
-                apply_cortex(self.connection, self._sql, fact, at_us)
-            case TurnClosed():
-                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at_us))
+
+    def _change_grant(self, fact: GrantChange) -> None:
+        match fact:
             case DerefRequested():
                 self._execute("insert_request", fact.request_id, fact.run, _encode(fact))
             case DerefAnswered():
@@ -164,24 +187,13 @@ class KnowledgeProjection:
                 self._execute("spend_block", fact.block_id, fact.tokens)
             case BlockRevoked():
                 self._execute("revoke_block", fact.block_id)
-            case MessageRejected():
-                self._execute("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
-            case MessageAccepted():
-                self._execute("clear_rejection", fact.run, fact.agent, "child")
-            case BroadcastSent():
-                self._execute("clear_rejection", fact.run, fact.agent, "parent")
-                for child in fact.to if fact.budgets != ChildBudgets() else ():
-                    self._execute("set_budgets", fact.run, child, _encode(fact.budgets))
-            case BriefMade():
-                self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
-            case RequestAnswered():
-                self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
 
     def flush(self) -> None:
         """Write the engrams gathered so far."""
         if not self._engrams:
             return
         self.connection.executemany(self._sql["insert_engram"], self._engrams)
+        # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
         if self.state.pending + len(self._tokens) < MAX_PENDING:
             self.connection.executemany(self._sql["add_pending"], self._tokens)
             self.state.pending += len(self._tokens)
@@ -240,6 +252,7 @@ class KnowledgeProjection:
         space = wider_space(fact.scope)
         engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
         self._vacate(space, fact.id)
+        # Posted at once, not pending: `pending` holds only the newest engrams, and this one may be old.
         self._unpost(ordinal)
         self._execute("promote_engram", space, fact.scope, _encode(engram), ordinal)
         self._execute("count_live", fact.space, engram.kind, -1)
@@ -269,7 +282,7 @@ class KnowledgeProjection:
         self._execute("delete_pending", ordinal)
         was_pending = self.connection.changes()
         self.state.pending -= was_pending
-        if not was_pending:
+        if not was_pending:  # an engram is either pending or posted
             self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _turn(self, run: str, agent: str) -> Turn | None:

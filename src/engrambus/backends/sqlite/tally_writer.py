@@ -58,7 +58,7 @@ class TallyWriter:
     def _history_rows(self) -> Iterator[tuple[Any, ...]]:
         for (run, agent, minute), added in self._added.items():
             role = self._role(run, agent)
-            for bucket, start in buckets_of(minute):
+            for bucket, start in buckets_of(minute):  # minute, hour and day, so that no query adds up many rows
                 yield bucket, start, run, role, *added
 
     def _kind_rows(self) -> Iterator[tuple[Any, ...]]:

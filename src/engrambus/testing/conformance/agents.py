@@ -100,6 +100,7 @@ class AgentConformance:
             "/paul"
         )
 
+    # decision 4: tokens are signed and checked by the same gateway
     def test_a_call_without_a_valid_token_is_refused(self, harness: Harness) -> None:
         client = GatewayClient(harness)
         ada = client.add_agent("ada")

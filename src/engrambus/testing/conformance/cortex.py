@@ -140,6 +140,7 @@ class CortexConformance:
             for _ in range(9):
                 client.call("inherit", coder, max_bytes=1000)
 
+    # decision 26: pointers lead to old versions for ever
     def test_every_version_is_stored_and_the_last_one_applies(self, harness: Harness) -> None:
         client = GatewayClient(harness)
         first = client.call("keep_episode", text="Use tabs", kind="preference", slug="indent")
@@ -297,6 +298,7 @@ class CortexConformance:
             client.call("list_contributions", lead, max_tokens=40)
         assert client.call("list_contributions", lead, max_tokens=40, thread_id="none").contributions == []
 
+    # decision 26: an accepted contribution never replaces an episode
     def test_a_slug_in_use_gets_a_number_and_stays_valid(self, harness: Harness) -> None:
         client, lead, coder, _ = team(harness)
         content = "x" * 57 + " and more words"
@@ -307,6 +309,7 @@ class CortexConformance:
         assert slug == "x" * 57 + "-2"
         assert client.call("pin_episode", lead, id=f"learning:{slug}").pinned
 
+    # decision 34: two values of one attribute exclude each other
     def test_a_contribution_that_contradicts_a_pin_is_flagged_and_does_not_replace_it(self, harness: Harness) -> None:
         client, lead, coder, _ = team(harness)  # SC-05
         client.call("keep_episode", text="The gateway times out after 30 seconds.", kind="learning", pinned=True)

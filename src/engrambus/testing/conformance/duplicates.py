@@ -11,6 +11,7 @@ DAY = 86_400
 class DuplicateConformance:
     """A repeated claim confirms an engram; too many puts in a minute are refused."""
 
+    # decision 37: articles and plurals do not make another claim
     def test_a_repeated_claim_confirms_the_engram(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         first = client.put("The gateway drops the lease after a timeout", refs=[NOTE], ttl="P7D")
@@ -27,6 +28,7 @@ class DuplicateConformance:
         harness.clock.advance(seconds=1)
         assert client.query_claims("gateway lease") == []
 
+    # decision 13: duplicates are found by a twin key, so a bulk put stays fast
     def test_a_bulk_put_finds_duplicates_in_the_store_and_in_itself(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         first = client.put("The gateway drops the lease", refs=[NOTE])
@@ -35,11 +37,11 @@ class DuplicateConformance:
         assert (ids[0], ids[1], len(set(ids))) == (first.id, ids[2], 3)
         assert client.put_many(claims) == ids
         assert client.counts()["engrams"] == 3
-        client.put_many(
-            claims[:1], id="01KDVP9R000000000000000001"
-        )  # an engram with an id is never merged into another
+        # An engram with an id is never merged into another.
+        client.put_many(claims[:1], id="01KDVP9R000000000000000001")
         assert client.counts()["engrams"] == 4
 
+    # decision 37: losing a contradiction is worse than an engram too many
     def test_claims_that_differ_in_meaning_are_not_duplicates(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         claim = "The gateway retries the vendor call 3 times before it gives up"

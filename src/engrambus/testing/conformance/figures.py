@@ -138,6 +138,7 @@ class FigureConformance:
         assert lead.limits is not None
         assert (lead.limits.repo, lead.limits.run_tokens, lead.limits.inline_tokens) == (3, 24_000, 800)
 
+    # decision 20: minutes, hours and days are stored, in UTC
     def test_history_has_a_point_for_each_bucket(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.put("At first.", team.paul)
@@ -196,6 +197,7 @@ class FigureConformance:
         assert (stats(client).held.kinds, client.counts()["kinds"]) == ({"fact": 2}, {"fact": 2})
         assert harness.gateway.store.verify() == []
 
+    # decision 20: figures are added up as facts are applied, and must equal a second count
     def test_figures_equal_the_journal_and_survive_a_rebuild(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         client = team.client

@@ -101,6 +101,7 @@ class GrantConformance:
         assert harness.journal_bytes() == journal
         granted(team, "paul", by=team.lead)
 
+    # decision 14: a known token's signature is not checked again, everything else is
     def test_each_reason_to_refuse_a_token_has_its_code(self, harness: Harness) -> None:
         team = Team(harness)
         grant = granted(team, cap_tokens=200, uses=2)
@@ -158,6 +159,7 @@ class GrantConformance:
         with expect_refusal("POINTER_DISAGREES"):
             granted(team, pointer={"type": "sam", "ref": FILE})  # type: ignore[arg-type]
 
+    # decision 11: blocks have one fixed shape, a pointer or a prefix
     def test_a_grant_may_be_for_a_folder_or_the_whole_tree(self, harness: Harness) -> None:
         team = Team(harness)
         grant = granted(team, pointer=f"repo:src/auth/*@{SHA}", uses=5)
@@ -193,6 +195,7 @@ class GrantConformance:
         with expect_refusal("DEREF_DENIED", "turn.repo"):
             team.client.deref(team.paul, FILE)
 
+    # decision 11: each block has a revocation id, which covers everything below it
     def test_revoking_a_grant_revokes_every_token_narrowed_from_it(self, harness: Harness) -> None:
         team = Team(harness)
         grant = granted(team, "mia", by=team.lead, uses=9)
@@ -211,6 +214,7 @@ class GrantConformance:
         with expect_refusal("DEREF_DENIED"):
             team.client.deref(team.paul, FILE)
 
+    # decision 11: a holder narrows its token without the gateway, and cannot widen it
     def test_a_child_attenuates_a_token_offline(self, harness: Harness) -> None:
         team = Team(harness)
         grant = granted(team, "mia", by=team.lead, uses=3, cap_tokens=900)

@@ -15,6 +15,7 @@ from engrambus.testing.harness import PROJECT, Harness
 class JournalConformance:
     """The journal is complete and everything else can be deleted."""  # BX-03
 
+    # decision 1: a commit is complete or never happened
     def test_one_line_is_one_commit(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         first, *lines = harness.journal_bytes().splitlines(keepends=True)
@@ -27,6 +28,7 @@ class JournalConformance:
         assert counts["commits"] == 3
         assert counts["journal_bytes"] == len(harness.journal_bytes())
 
+    # decision 1: no line can be removed, reordered or edited unnoticed
     def test_every_lines_checksum_covers_the_line_before(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         for number in range(20):
@@ -39,6 +41,7 @@ class JournalConformance:
             assert line.seq == number
             previous = line.checksum
 
+    # decision 1: a change that raises leaves no trace
     def test_reading_and_refusals_write_nothing(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         engram = client.put("Alpha")
@@ -91,6 +94,7 @@ class JournalConformance:
         client.call("apply_policy", policy={"token_ttl": "P7D", "deref": {"tokens": 500, "repo": 2, "artifact": 1}})
         assert harness.gateway.store.verify() == []
 
+    # decision 1: the index may be deleted at any moment
     def test_writing_continues_when_the_index_is_deleted(self, harness: Harness) -> None:  # BX-03
         client = GatewayClient(harness)
         claims = []

@@ -56,6 +56,7 @@ class LifecycleConformance:
         assert client.counts()["engrams"] == 2
         assert harness.gateway.store.verify() == []
 
+    # time never goes back past the last commit, or expired engrams would return
     def test_expired_engrams_stay_expired_when_the_wall_clock_goes_back(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(300)], ttl="PT10S")
@@ -226,6 +227,7 @@ class LifecycleConformance:
         assert client.query_claims("alpha") == []
         assert harness.gateway.store.verify() == []
 
+    # a client that lost the answer may send its request again
     def test_an_idempotency_key_answers_once_and_for_a_day(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         with_key = Credential(local_admin=True, idempotency_key="k-1")

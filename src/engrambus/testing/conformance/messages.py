@@ -138,6 +138,7 @@ class MessageConformance:
             refusal = rejection_of(team.client, team.paul, summary, engrams=engrams)
             assert team.client.call("send_message", team.paul, text=refusal.resend).resends
 
+    # decision 12: inline code is found by a detector, and by lines of the repository
     def test_every_limit_of_a_message_is_named(self, harness: Harness) -> None:
         team = Team(harness)
         many = [draft(f"Matter {name}.", f"sam:n:{name}@v1") for name in "abcdefghijklm"]
@@ -287,6 +288,7 @@ class MessageConformance:
         assert harness.journal_bytes() == journal
         team.client.report(team.paul, engrams=three[:2])
 
+    # decision 5: the envelope of an answer counts too
     def test_an_inbox_is_read_in_pages_that_never_exceed_their_tokens(self, harness: Harness) -> None:
         team = Team(harness)
         for number in range(7):

@@ -40,6 +40,7 @@ class RecallConformance:
         client.put("The gateway is new")
         assert client.query_claims("warm gateway cache")[0] == "The cache of the gateway is warm"
 
+    # decision 8: rarity is counted inside the window of a key
     def test_rarer_keys_weigh_more(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Only here stands zanzibar")
@@ -54,33 +55,34 @@ class RecallConformance:
         client.put("Alpha in the project", scope="project", confidence=0.9, refs=[ref_to_test("alpha.py")])
         assert client.query_claims(keys=["alpha"]) == ["Alpha in the run", "Alpha in the project"]
 
-    def test_then_to_the_more_recent_second(self, harness: Harness) -> None:  # EB-13
+    def test_ties_in_scope_go_to_the_more_recent_second(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha one", confidence=0.9)
         harness.clock.advance(seconds=1)
         client.put("Alpha two", confidence=0.1)
         assert client.query_claims(keys=["alpha"]) == ["Alpha two", "Alpha one"]
 
-    def test_within_one_second_to_the_more_confident(self, harness: Harness) -> None:  # EB-13
+    def test_ties_within_one_second_go_to_the_more_confident(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha one", confidence=0.9, refs=[ref_to_test("other.py")])
         harness.clock.advance(microseconds=999_999)
         client.put("Alpha two", confidence=0.5, refs=[ref_to_test("other.py")])
         assert client.query_claims(keys=["alpha"]) == ["Alpha one", "Alpha two"]
 
-    def test_then_to_the_pointers_the_question_names(self, harness: Harness) -> None:  # EB-13
+    def test_ties_in_confidence_go_to_pointers_the_query_names(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         # Both hold every key that is asked for; only one is pointed at a file of that name.
         client.put("Alpha is in x9.py", id=LOW_ID)
         client.put("Alpha is in there", id=HIGH_ID, refs=[ref_to_test("x9.py")])
         assert client.query_claims(keys=["alpha", "x9.py"]) == ["Alpha is in there", "Alpha is in x9.py"]
 
-    def test_and_last_to_the_lower_id(self, harness: Harness) -> None:  # EB-13
+    def test_remaining_ties_go_to_the_lower_id(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Alpha high", id=HIGH_ID)
         client.put("Alpha low", id=LOW_ID)
         assert client.query_claims(keys=["alpha"]) == ["Alpha low", "Alpha high"]
 
+    # decision 8: cost must not grow with the store, so a key's newest 64 engrams are read
     def test_only_the_newest_engrams_of_a_key_are_ranked(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("The oldest common matter", confidence=1.0)  # first among equals, if it is looked at
@@ -102,6 +104,7 @@ class RecallConformance:
         harness.clock.advance(seconds=1)
         assert client.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
 
+    # decision 8: an engram the caller cannot see must not be noticeable in any answer
     def test_invisible_engrams_do_not_influence_the_ranking(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         reader = client.add_agent("reader")
@@ -173,6 +176,7 @@ class RecallConformance:
             assert len(client.query_claims("common", k=k)) == min(k, DEPTH)
             assert len(client.query_claims(k=k)) == k
 
+    # decision 5: the limit counts the whole answer, not only the claims
     def test_a_token_limit_cuts_from_the_end_and_reports_it(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(10)])
@@ -209,6 +213,7 @@ class RecallConformance:
             client.put(claim)
             assert claim in client.query_claims(claim), claim
 
+    # decision 8: ranks are integers in a total order, so every back end answers alike
     def test_the_same_query_gives_the_same_bytes(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number % 7} of {number % 3}" for number in range(90)])

@@ -14,6 +14,7 @@ from engrambus.testing.harness import Harness
 class SessionConformance:
     """The beginning and end of a client's session, turn or sub-agent."""
 
+    # decision 18: hooks are separate processes, so their state is in the journal
     def test_a_session_has_one_run_however_often_it_is_reported(self, harness: Harness) -> None:
         client = GatewayClient(harness)
         first = client.call("open_run", goal="one", session="s-1").run_id

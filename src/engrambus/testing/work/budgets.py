@@ -112,6 +112,7 @@ class WorkBudgetConformance:
             harness.clock.advance(seconds=waits[-1])
         assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
+    # a second attempt would only repeat the refusal and its cost
     def test_a_permanent_failure_is_not_retried(self, harness: WorkHarness) -> None:
         """The error code decides, not the tuple's terms or the rest of the message."""
         never = ["BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "YOOL_ARGUMENTS", "MEMORY_QUOTA", "DISK_QUOTA"]

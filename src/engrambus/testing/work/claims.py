@@ -30,6 +30,7 @@ from engrambus.testing.work.harness import (
 class ClaimConformance:
     """Claims, leases and fences."""  # YT-06
 
+    # decision 22: a fence grows with every claim, so that a later one always wins
     def test_each_tuple_is_claimed_once(self, harness: WorkHarness) -> None:
         """A second worker gets the next one."""
         ids = put(harness, draft(), draft())
@@ -116,6 +117,7 @@ class ClaimConformance:
         remaining = [candidate for candidate in order[3:] if harness.space.get(candidate).worker != "w"]
         assert [claim.id for claim in take(harness, limit=500)] == remaining
 
+    # decision 22: a worker that slept past its lease may not write
     def test_a_tuple_is_claimable_when_its_lease_ends(self, harness: WorkHarness) -> None:
         """By any worker, and the previous one can no longer complete it."""
         put(harness)
@@ -174,6 +176,7 @@ class ClaimConformance:
         assert last.exit != 0
         assert last.error == "the worker was lost"
 
+    # decision 22: claims are not synced; a power cut takes the worker with its claim
     def test_a_reboot_ends_every_claim(self, harness: WorkHarness) -> None:
         """No worker of the old epoch is alive, and fences of the new one are greater."""
         put(harness)
@@ -184,6 +187,7 @@ class ClaimConformance:
         assert reclaimed.fence.epoch == claim.fence.epoch + 1
         assert harness.space.complete([completion(harness, claim)])[0] == ["STALE_FENCE"]
 
+    # decision 22: the epoch, not the lease, says that a claim has ended
     def test_claims_ended_by_a_reboot_are_found_by_any_field(self, harness: WorkHarness) -> None:
         """Even before their leases end."""
         for pattern in ({"map_pos.n": 1}, {"payload.0.args.n": 2}, {"lane": "build"}):
@@ -195,6 +199,7 @@ class ClaimConformance:
             assert (claim.id, claim.attempt) == (tuple_id, 2)
             harness.space.complete([completion(harness, claim)])
 
+    # decision 33: workers release tuples they cannot start
     def test_a_release_does_not_count_as_an_attempt(self, harness: WorkHarness) -> None:
         """A worker that is stopped costs no attempt."""
         put(harness)
@@ -296,6 +301,7 @@ class ClaimConformance:
             harness.delete_index()
             harness.reopen()
 
+    # decision 24: retries are of the whole tuple
     def test_the_strictest_yool_sets_the_number_of_retries(self, harness: WorkHarness) -> None:
         """The tuple's own terms take precedence, also after a restart."""
 
@@ -336,6 +342,7 @@ class ClaimConformance:
             assert due(**{"map_pos.who": "nobody"}) is None
             assert due(lane="other") is None
 
+    # decision 24: a new tuple, since each has exactly one final receipt
     def test_a_dead_letter_can_be_put_again_once(self, harness: WorkHarness) -> None:
         """As a new tuple, which the old one names."""
         (tuple_id,) = put(harness, draft(agent_terms={"max_retries": 0}))
@@ -442,6 +449,7 @@ class ClaimConformance:
         assert (figures.executed, figures.micros) == (1, 250_000)
         assert harness.space.get(claim.id).spent_micros == 250_000
 
+    # decision 35: a sync takes longer than everything else in a cycle
     def test_completing_and_claiming_is_one_commit(self, harness: WorkHarness) -> None:
         """This halves the commits of a worker."""
         put(harness, draft(), draft())

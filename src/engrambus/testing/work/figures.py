@@ -20,6 +20,7 @@ from engrambus.testing.work.harness import (
 class WorkFigureConformance:
     """Reported costs, late costs and the totals of runs."""  # YT-06, YT-11
 
+    # a worker may die between reading a step's report and recording it
     def test_a_repeated_cost_report_counts_once(self, harness: WorkHarness) -> None:
         """Also after a restart and a rebuild: a report is a total, compared with what was counted so far."""
         (tuple_id,) = put(harness)
@@ -62,6 +63,7 @@ class WorkFigureConformance:
         _spend(harness, reclaimed, 100, 1)
         assert harness.space.get(tuple_id).own_spent == Price(micros=300, tokens=3)
 
+    # decision 24: money that was spent counts, even if the claim is lost
     def test_a_late_cost_counts_and_leaves_the_next_attempts_reservation(self, harness: WorkHarness) -> None:
         """It counts for the tuple, its ancestors and the run."""
         (top,) = put(harness, draft("top", agent_terms={"budget_usd": 1}))

@@ -33,6 +33,7 @@ class SpendingConformance:
         expect_error(BudgetExceeded, harness.space.start_step, claim, 0, Price(tokens=101))
         harness.space.start_step(claim, 0, Price(micros=10_000, tokens=100))
 
+    # steps run in parallel: each must find its estimated cost still there when it ends
     def test_a_reserved_amount_is_not_available_to_other_steps(self, harness: WorkHarness) -> None:
         """Until the step ends."""
         put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
@@ -168,6 +169,7 @@ class SpendingConformance:
             assert harness.space.in_({"lane": "alarm"}, by="me") is not None
         assert harness.space.store.verify() == []
 
+    # one alarm per tuple, or every later cost would put another
     def test_an_alarm_is_put_once_when_a_budget_is_nearly_spent(self, harness: WorkHarness) -> None:
         """In its own lane, with the amounts."""
         (tuple_id,) = put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
@@ -181,6 +183,7 @@ class SpendingConformance:
         args = alarm.tuple.payload[0].args
         assert (args["tuple"], args["spent_micros"], args["budget_micros"]) == (tuple_id, 8_000, 10_000)
 
+    # a failure is no result: it must be possible to try again
     def test_the_cache_returns_the_newest_successful_receipt(self, harness: WorkHarness) -> None:
         """By its key."""
         put(harness, draft(), draft(), draft())
@@ -224,6 +227,7 @@ class SpendingConformance:
 class RestartConformance:
     """The journal is enough to restore everything."""  # YT-10
 
+    # decision 1: the journal alone is the truth
     def test_everything_is_the_same_after_a_restart_and_without_the_index(self, harness: WorkHarness) -> None:
         """Views, receipts and figures."""
         ids = put(harness, draft(), draft(priority=3), draft("b"), draft("c", agent_terms={"budget_usd": 1}))

@@ -39,6 +39,7 @@ class TupleConformance:
         assert public.pop("id") == put_id == tuple_id(public)
         assert public["receipts"] == []
 
+    # the id is a content hash that others may store
     def test_receipts_do_not_change_the_id(self, harness: WorkHarness) -> None:
         """The hash covers no receipts."""
         (put_id,) = put(harness)
@@ -55,6 +56,7 @@ class TupleConformance:
         times = [harness.space.public_tuple(tuple_id)["created_at"] for tuple_id in ids]
         assert len(set(times)) == 3
 
+    # people type the first digits, as with git
     def test_ids_are_found_by_their_first_digits(self, harness: WorkHarness) -> None:
         """Ids of tuples and of receipts, by any number of digits, up to a limit."""
         ids = put(harness, *[draft() for _ in range(40)])
@@ -75,6 +77,7 @@ class TupleConformance:
         assert harness.space.out(public, authority=PERSON, run=RUN)[0].new is False
         assert harness.journal_bytes() == journal
 
+    # the JSON decoder has a depth limit, and the journal must stay readable
     def test_values_nested_too_deeply_are_refused(self, harness: WorkHarness) -> None:
         """In every free-form field; the journal stays readable."""  # YT-10, BX-03
         journal = harness.journal_bytes()
@@ -263,6 +266,7 @@ class TupleConformance:
         harness.space.complete([completion(harness, claim, usd=0.25)])
         assert harness.space.get(parent["id"]).spent_micros == 250_000
 
+    # every cost is added to each ancestor in the same commit
     def test_the_depth_of_a_parent_chain_is_limited(self, harness: WorkHarness) -> None:
         """To the depth to which spending is charged, put one by one or at once."""  # YT-11
         chain = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
@@ -286,6 +290,7 @@ class TupleConformance:
         assert harness.space.get(chain[0]).spent_micros == 9_000
         assert len(harness.space.rd_all({"lane": "alarm"})) == 1
 
+    # one run must not spend another's budget, nor learn of its tuples
     def test_a_parent_must_be_of_the_same_run(self, harness: WorkHarness) -> None:
         """Another run's looks absent, unless the caller sees every run."""  # YT-04
         (parent,) = put(harness)
@@ -359,6 +364,7 @@ class TupleConformance:
             assert newest.id == space.rd_all({"lane": "gc.urgent"})[-1].id
             assert view.newest_in("nobody's") is None
 
+    # backpressure: a producer is refused before the queue grows without bound
     def test_one_call_cannot_overfill_a_lane(self, harness: WorkHarness) -> None:
         """All tuples of the call count, and if they are too many none is put."""  # YT-06
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=2)

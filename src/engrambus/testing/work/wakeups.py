@@ -66,6 +66,7 @@ def blocked(harness: WorkHarness, call: Callable[[], Any]) -> Iterator[BlockedCa
 class WakeupConformance:
     """Blocked calls end when what they wait for happens."""  # YT-05, YT-06
 
+    # decision 23: a byte through a FIFO, no polling
     def test_a_put_wakes_a_blocked_in(self, harness: WorkHarness) -> None:
         """It returns the tuple."""
         with blocked(
@@ -95,6 +96,7 @@ class WakeupConformance:
         assert [item.id for item in sleeper.results[0]] == [tuple_id]
         assert LEASE_US / 2_000_000 < sleeper.waits[0] <= LEASE_US / 1_000_000
 
+    # decision 23: waiters are woken by kind, so that a claim wakes only those who wait for room
     def test_anything_that_makes_room_in_a_lane_wakes_a_blocked_put(self, harness: WorkHarness) -> None:
         """A claim, an `in` or a cancellation."""  # YT-06
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=1)

@@ -290,7 +290,7 @@ class WorkProjection:
     def _add_cost(self, fact: StepCost) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
         row: Any = None
-        if not fact.late:
+        if not fact.late:  # a late cost has no reservation: it was released with the claim
             row = self.connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
         reserved_micros, reserved_tokens = row or (0, 0)
         micros, tokens = min(reserved_micros, fact.micros), min(reserved_tokens, fact.tokens)
@@ -308,6 +308,7 @@ class WorkProjection:
 
     def _stop_steps(self, ordinal: int, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
+        # Most tuples have no running step: one flag for all of them saves a query for every change.
         if self.state.steps_run is None:
             row: Any = self.connection.execute(self._sql["any_running"]).fetchone()
             self.state.steps_run = bool(row[0])
@@ -324,7 +325,7 @@ class WorkProjection:
         """Add spent and reserved amounts to a tuple and its ancestors."""
         if not (micros or tokens or reserved_micros or reserved_tokens):
             return
-        self.flush()
+        self.flush()  # the tuple may only be gathered, and an UPDATE needs its row
         if micros or tokens:
             self._execute("add_own_spent", micros, tokens, ordinal)
         for _ in range(MAX_GENERATIONS):
@@ -350,7 +351,7 @@ class WorkProjection:
                 self._execute("insert_run", self.state.runs, run)
                 row = (self.state.runs,)
             if len(self.state.run_numbers) >= MAX_CACHED_RUNS:
-                self.state.run_numbers.clear()
+                self.state.run_numbers.clear()  # simpler than evicting one, and rare
             number = self.state.run_numbers[run] = row[0]
         return number
 

@@ -96,6 +96,7 @@ class SqliteWorkView:
 
     def _claimable(self, pattern: TuplePattern, epoch: int, limit: int) -> list[TupleRecord]:
         lane, tuple_id = pattern.equal_to("lane"), pattern.equal_to("id")
+        # The narrowest access path first: an id, an indexed field, a lane, all lanes.
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
             due = [record] if record is not None and self._is_due(record, epoch) else []
@@ -282,12 +283,13 @@ class SqliteWorkView:
         return CostHistory(executions=executions, micros=micros, tokens=tokens)
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
-        if tuple_id in self._state.fresh_claims:
+        if tuple_id in self._state.fresh_claims:  # decision 35: nothing was counted for it yet
             return Price()
         row = self._row("step_cost", *id_key(tuple_id), fence.epoch, fence.counter, step)
         return Price(micros=row[0], tokens=row[1]) if row else Price()
 
     def _ids_like(self, name: str, prefix: str, limit: int) -> list[str]:
+        # Heads are found by index, whole ids compared: a prefix may be longer than a head.
         low, high = (bytes.fromhex(prefix.ljust(64, digit)) for digit in "0f")
         return [print_id(row[0]) for row in self._rows(name, id_head(low), id_head(high), low, high, limit)]
 
