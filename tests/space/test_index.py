@@ -511,7 +511,7 @@ def test_a_put_succeeds_even_if_no_waiter_can_be_woken(tmp_path: Path) -> None:
     harness = SqliteWorkHarness(tmp_path / "catalog")
     store = harness.space.store
     with store.wait_on("work"):
-        shutil.rmtree(tmp_path / "catalog" / "bells")
+        shutil.rmtree(tmp_path / "catalog" / "wakeups")
         put(harness)
     with store.wait_on("work"):  # there is another folder for who waits from now on
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

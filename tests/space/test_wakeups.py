@@ -92,12 +92,12 @@ def test_a_put_wakes_up_a_waiting_process(tmp_path: Path) -> None:
         printed = child.communicate(timeout=20)[0].splitlines()
         assert printed[-1] == tuple_id
         assert printed.count("sleeps") <= 1, "woken up by the other tuple, it slept once more"
-        assert [path.name for path in (harness.folder / "bells").iterdir()] == ["waiting"]
+        assert [path.name for path in (harness.folder / "wakeups").iterdir()] == ["waiting"]
 
 
 def test_the_fifo_of_a_killed_waiter_is_removed(tmp_path: Path) -> None:
     with closing(SqliteWorkHarness(tmp_path / "catalog")) as harness, waiting_process(harness) as child:
-        folder = harness.folder / "bells"
+        folder = harness.folder / "wakeups"
         child.kill()
         child.wait()
         assert [path.name.split(".")[:2] for path in folder.glob("work.*")] == [["work", str(child.pid)]]

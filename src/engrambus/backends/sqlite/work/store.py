@@ -33,7 +33,7 @@ T = TypeVar("T")
 WORK_JOURNAL = "tuples.jsonl"
 WORK_INDEX = "work.db"
 WORK_LOCK = "work.lock"
-WAKEUP_FOLDER = "bells"
+WAKEUP_FOLDER = "wakeups"
 
 NONE: frozenset[str] = frozenset()
 WAITERS: dict[type[Any], frozenset[str]] = {
