@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Fixtures and settings that all tests share."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
-# Asserts of the shipped suite explain themselves like those of a test. Here, for nobody has imported it yet.
+# Assertions of the shipped suite are rewritten like those of a test. This must come before its first import.
 pytest.register_assert_rewrite("engrambus.testing", "tests.harness", "tests.machines")
 
-# A shell that starts the tests in the background has them, and so every process they start, ignore interrupts.
+# A shell that starts the tests in the background makes them, and every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the machine is, and nothing about what is tested.
-hypothesis_settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.load_profile("house")
+# The time of an example depends on the load of the machine, so it proves nothing.
+hypothesis_settings.register_profile("engrambus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("engrambus")
 
 
 @pytest.fixture

@@ -28,11 +28,11 @@ class Repository(NamedTuple):
 
 
 def make_repository(path: Path) -> Repository:
-    """A repository that holds FILES."""
+    """Create a repository with FILES in one commit."""
     for name, text in FILES.items():
-        place = path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
     git(path, "init", "-q", "-b", "main")
     git(path, "add", "-A")
     git(path, "commit", "-q", "-m", "A step")
@@ -40,32 +40,32 @@ def make_repository(path: Path) -> Repository:
 
 
 def commit_files(path: Path, files: Mapping[str, str | None]) -> str:
-    """Write files, or remove those that are None, and commit; gives the commit, or HEAD when nothing differs."""
+    """Write files, or remove those that are None, commit, and return the commit's id."""
     for name, text in files.items():
-        place = path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
         if text is None:
-            place.unlink()
+            file.unlink()
         else:
-            place.write_text(text, "utf-8")
+            file.write_text(text, "utf-8")
     git(path, "add", "-A")
     git(path, "commit", "-q", "--allow-empty", "-m", "Another step")
     return git(path, "rev-parse", "HEAD")
 
 
 def make_settings(home: Path) -> Settings:
-    """Settings of somebody whose home is this folder."""
+    """Return settings of an account with this home folder."""
     return Settings.from_environment({"HOME": str(home)})
 
 
 def make_gateway(path: Path, settings: Settings, clock: Clock | None = None) -> Gateway:
-    """A fresh project in a folder, open."""
+    """Create a project in a folder and open it."""
     init_project(path, settings, clock=clock)
     return open_project(path, settings, clock=clock)
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says, as somebody without settings of their own."""
+    """Run git without the user's configuration and return its output."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     settings = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")

@@ -1,3 +1,3 @@
-"""The version, where any room can read it without walking through the door."""
+"""The version, in a module that imports nothing."""
 
 __version__ = "0.1.0"

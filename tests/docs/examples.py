@@ -1,4 +1,4 @@
-"""Reading examples out of Markdown, and running them as a reader would."""
+"""Reads examples from Markdown pages and runs them as a reader would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What differs from one run to the next, and what stands for it in a comparison.
+# Values that differ from run to run, and their placeholders in comparisons.
 _VARYING = (
     (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
     (re.compile(r"\b[0-9a-f]{40}\b"), "<sha>"),
@@ -29,7 +29,7 @@ _VARYING = (
 
 
 class Example(NamedTuple):
-    """A command and what the page says it prints, or a piece of Python."""
+    """A command with its expected output, or a piece of Python."""
 
     line: int
     command: str
@@ -38,7 +38,7 @@ class Example(NamedTuple):
 
 
 def examples(page: Path) -> Iterator[Example]:
-    """Every example of a page, in order."""
+    """Yield every example of a page, in order."""
     language = ""
     block: list[tuple[int, str]] = []
     for number, text in enumerate(page.read_text("utf-8").splitlines(), 1):
@@ -70,14 +70,14 @@ def _examples_in(language: str, block: list[tuple[int, str]]) -> Iterator[Exampl
 
 
 def plain(text: str) -> str:
-    """A text without what differs from run to run."""
+    """Return a text with varying values replaced by placeholders."""
     for pattern, stands_for in _VARYING:
         text = pattern.sub(stands_for, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
 class Reader:
-    """Somebody with a fresh clone, a shell and nothing else."""
+    """A fresh clone with a shell and an empty home folder."""
 
     def __init__(self, home: Path) -> None:
         self.clone = home / "clone"
@@ -96,19 +96,19 @@ class Reader:
         self._server: subprocess.Popen[bytes] | None = None
 
     def _overlay_working_tree(self) -> None:
-        """Pages and examples as they are now, committed in the clone, so that an edit is tested before its commit."""
+        """Commit the current pages and examples in the clone, so that an edit can be tested before its commit."""
         for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
             (self.clone / name).write_bytes((ROOT / name).read_bytes())
         unmade = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "examples", self.clone / "examples", ignore=unmade, dirs_exist_ok=True)
         subprocess.run(["git", "add", "examples"], cwd=self.clone, check=True)
-        who = ["-c", "user.name=reader", "-c", "user.email=reader@example.invalid"]
+        author = ["-c", "user.name=reader", "-c", "user.email=reader@example.invalid"]
         subprocess.run(
-            ["git", *who, "commit", "-q", "--allow-empty", "-am", "as it is now"], cwd=self.clone, check=True
+            ["git", *author, "commit", "-q", "--allow-empty", "-am", "as it is now"], cwd=self.clone, check=True
         )
 
     def start_bus(self) -> None:
-        """What `make up` does once its environment stands."""
+        """Start the bus, as `make up` does."""
         self._server = subprocess.Popen(
             ["engrambus", "up", "--port", str(self.port)],
             cwd=self.clone,
