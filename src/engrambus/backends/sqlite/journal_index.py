@@ -230,15 +230,15 @@ class JournalIndex(Generic[S, P]):
             return writer, state
         for _ in range(3):
             try:
-                current = self._read_or_replay(known=state is not None)
+                current = self._read_or_replay(was_last_writer=state is not None)
                 if current is not None:
                     return current
                 self.rebuild()
             except DAMAGED:
                 self.rebuild()
-        raise IndexDamaged("The index cannot be built.")
+        raise IndexDamaged("The index could not be rebuilt from the journal.")
 
-    def _read_or_replay(self, *, known: bool) -> tuple[apsw.Connection, S] | None:
+    def _read_or_replay(self, *, was_last_writer: bool) -> tuple[apsw.Connection, S] | None:
         """Read the state and replay the lines the index lacks; None if the index must be rebuilt."""
         writer = self._open_writer()
         state = self.schema.read_state(writer, self.project)
@@ -249,7 +249,7 @@ class JournalIndex(Generic[S, P]):
             self._check_tail(state.position, synced_bytes=state.synced_bytes)
             state = self._replay(writer, state, None)
             state.synced_bytes = state.position.offset
-        elif not known and state.synced_bytes < state.position.offset:
+        elif not was_last_writer and state.synced_bytes < state.position.offset:
             # decision 22: the last lines may be another process's unsynced claims
             self.journal.sync()
             state.synced_bytes = state.position.offset
@@ -425,9 +425,9 @@ def _may_be_ahead(state: IndexState) -> bool:
 def same_rows(index: apsw.Connection, rebuilt: apsw.Connection, query: str, values: dict[str, Any]) -> bool:
     """True if two indexes answer a query alike."""
     bindings = values if ":at" in query else {}
-    left, right = index.execute(query, bindings), rebuilt.execute(query, bindings)
+    index_rows, rebuilt_rows = index.execute(query, bindings), rebuilt.execute(query, bindings)
     while True:
-        a, b = left.fetchone(), right.fetchone()
+        a, b = index_rows.fetchone(), rebuilt_rows.fetchone()
         if a != b:
             return False
         if a is None:

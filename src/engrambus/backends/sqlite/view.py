@@ -174,8 +174,8 @@ class SqliteView(SqliteCortex):
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
         rows: Any = self._connection.execute(self._sql["mail"], (run_id, agent, after, limit))
         return [
-            Mail(position=position, kind=kind, item=item, sender=sender, sent_us=at, text=text)
-            for position, kind, item, sender, at, text in rows
+            Mail(position=position, kind=kind, item=item, sender=sender, sent_us=sent_us, text=text)
+            for position, kind, item, sender, sent_us, text in rows
         ]
 
     def budgets(self, run_id: str, agent: str) -> ChildBudgets | None:
@@ -363,8 +363,8 @@ def _stored_from_row(row: Any) -> StoredEngram:
 
 
 def _brief_from_row(row: Any) -> Brief:
-    version, at, lines = row
-    return Brief(version=version, made_us=at, lines=tuple(lines.split("\n")))
+    version, made_us, lines = row
+    return Brief(version=version, made_us=made_us, lines=tuple(lines.split("\n")))
 
 
 def _tally(counts: Sequence[int]) -> Tally:
