@@ -1,1 +1,1 @@
-"""What several test packages share: the back ends under test, and an independent check of every budget."""
+"""Shared by several test packages: the back ends under test, and an independent check of every budget."""
