@@ -42,6 +42,9 @@ browser: ## install Chromium for the page's tests, if it is missing and may be i
 test: $(VENV)/.dev browser ## run all tests
 	@$(BIN)/python -m pytest -n 2
 
+quick: $(VENV)/.dev ## run the fast tests, in under two minutes
+	@$(BIN)/python -m pytest -n 2 -m 'not clients and not slow'
+
 generate: $(VENV)/.dev ## rewrite the generated files (lazy imports, command table, client methods, skill, plugin)
 	@$(BIN)/python tools/generate.py
 

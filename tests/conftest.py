@@ -25,6 +25,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis_settings.register_profile("engrambus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("engrambus")
 
+# fmt: off
+SLOW = (
+    "anchoring/test_property.py", "anchoring/test_scale.py", "backends/test_index.py", "backends/test_state_machine.py",
+    "cli/test_process.py", "cli/test_up_and_mcp.py", "code/", "cortex/test_contradiction.py", "cortex/test_edges.py",
+    "crash/", "demo/", "docs/", "events/test_streams.py", "evidence/test_junit.py", "guardrails/", "http/test_fuzz.py",
+    "http/test_streams.py", "integrations/", "knowledge/test_hash_keys.py", "knowledge/test_rules.py",
+    "limits/test_budget_machine.py", "mcp/", "orchestrator_hooks/", "page/", "sdk/test_script.py", "secrets/",
+    "space/test_cli.py", "space/test_edges.py", "space/test_inputs.py", "space/test_progress.py",
+    "space/test_resume.py", "space/test_state_machine.py", "space/test_worker.py", "test_new_operation.py",
+)
+# fmt: on
+"""Tests that start processes, servers or a browser, search large corpora or many examples: not in `make quick`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder) and str(item.path.relative_to(folder)).startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:

@@ -217,7 +217,7 @@ def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  #
     (ref,) = (command for command in offered_refs(page) if "#L" in command)
     assert board.call("deref_pointer", pointer=ref).excerpt.startswith(f"line {first.count(chr(10)) + 1}\n")
     board.space.put_again(tuple_id, authority=PERSON)
-    board.call("cancel_tuple", id=board.call("tuple_observe", id=tuple_id).again)
+    board.call("cancel_tuple", id=board.call("tuple_observe", id=tuple_id).put_again_as)
 
 
 def offered_refs(page: Page) -> list[str]:
@@ -266,7 +266,7 @@ def test_the_panel_shows_all_runs_until_one_is_chosen(visit: Visit, board: Board
     page.goto(f"{visit.base}/page/work?run={board.run}")
     expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
     board.space.put_again(dead, authority=PERSON)
-    board.call("cancel_tuple", id=board.call("tuple_observe", id=dead).again)
+    board.call("cancel_tuple", id=board.call("tuple_observe", id=dead).put_again_as)
 
 
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))
