@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from engrambus import policy
+import engrambus.policy as policy
 from engrambus.core import parse_duration, print_time
 from engrambus.errors import AgentNotFound
 from engrambus.gateway.context import Context

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from engrambus import policy
+import engrambus.policy as policy
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
