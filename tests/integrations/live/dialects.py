@@ -16,19 +16,19 @@ class Messages:
         """Hints of the client itself come in a role of their own, between the user's words."""
         if not path.partition("?")[0].endswith("/messages"):
             return None
-        recorded_event: list[str] = [_words(body.get("system", ""))]
+        prompt_parts: list[str] = [_words(body.get("system", ""))]
         results: list[str] = []
-        result: list[str] = []
+        messages: list[str] = []
         for message in body["messages"]:
             if message["role"] == "assistant":
-                result.append(_words(message["content"]))
+                messages.append(_words(message["content"]))
                 continue
-            recorded_event.append(_words(message["content"]))
+            prompt_parts.append(_words(message["content"]))
             blocks = message["content"] if isinstance(message["content"], list) else []
             results += [_words(block.get("content", "")) for block in blocks if block["type"] == "tool_result"]
         tools = tuple(tool["name"] for tool in body.get("tools", []))
         return ModelRequest(
-            "\n".join(recorded_event), tools, tuple(results), tuple(filter(None, result)), json.dumps(body)
+            "\n".join(prompt_parts), tools, tuple(results), tuple(filter(None, messages)), json.dumps(body)
         )
 
     def write(self, answer: Answer, number: int) -> dict[str, Any]:
@@ -81,16 +81,16 @@ class Responses:
         """Tools of a server stand in a group; a call names both."""
         if not path.endswith("/responses"):
             return None
-        recorded_event: list[str] = [body.get("instructions") or ""]
+        prompt_parts: list[str] = [body.get("instructions") or ""]
         results: list[str] = []
-        result: list[str] = []
+        messages: list[str] = []
         for item in body["input"]:
             if item["type"] == "function_call_output":
                 results.append(_words(item["output"]))
             elif item["type"] == "message":
-                (result if item["role"] == "assistant" else recorded_event).append(_words(item["content"]))
+                (messages if item["role"] == "assistant" else prompt_parts).append(_words(item["content"]))
         tools = tuple(self._tools(body.get("tools", [])))
-        return ModelRequest("\n".join(recorded_event), tools, tuple(results), tuple(result), json.dumps(body))
+        return ModelRequest("\n".join(prompt_parts), tools, tuple(results), tuple(messages), json.dumps(body))
 
     def _tools(self, listed: list[Any]) -> Iterable[str]:
         for tool in listed:
@@ -142,18 +142,18 @@ class Contents:
         """Every part is words, a call or its response."""
         if "generatecontent" not in path.lower():
             return None
-        recorded_event: list[str] = [_words(body.get("systemInstruction", {}).get("parts", []))]
+        prompt_parts: list[str] = [_words(body.get("systemInstruction", {}).get("parts", []))]
         results: list[str] = []
-        result: list[str] = []
+        messages: list[str] = []
         for content in body["contents"]:
             words = _words(content["parts"])
-            (result if content.get("role") == "model" else recorded_event).append(words)
+            (messages if content.get("role") == "model" else prompt_parts).append(words)
             results += [json.dumps(part["functionResponse"]) for part in content["parts"] if "functionResponse" in part]
         tools = tuple(
             declared["name"] for tool in body.get("tools", []) for declared in tool.get("functionDeclarations", [])
         )
         return ModelRequest(
-            "\n".join(recorded_event), tools, tuple(results), tuple(filter(None, result)), json.dumps(body)
+            "\n".join(prompt_parts), tools, tuple(results), tuple(filter(None, messages)), json.dumps(body)
         )
 
     def write(self, answer: Answer, number: int) -> dict[str, Any]:

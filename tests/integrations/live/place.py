@@ -97,7 +97,8 @@ class Place:
         environment = {
             "HOME": str(self.home),
             "TMPDIR": str(self.scratch),
-            "PATH": os.environ["PATH"],
+            # The client's files are committed, so `install` needs to find itself on PATH (BX-15).
+            "PATH": f"{Path(COMMAND).parent}{os.pathsep}{os.environ['PATH']}",
             "LANG": "C.UTF-8",
             "TERM": "dumb",
             "NO_COLOR": "1",
@@ -123,6 +124,6 @@ class Place:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             out.seek(0)
-            recorded_event = out.read().decode(errors="replace")
-        assert code is not None, f"{command} took more than {SECONDS} seconds\n{recorded_event}"
-        return Said(code, recorded_event)
+            output = out.read().decode(errors="replace")
+        assert code is not None, f"{command} took more than {SECONDS} seconds\n{output}"
+        return Said(code, output)

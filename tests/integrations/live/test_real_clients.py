@@ -120,8 +120,8 @@ def test_a_sub_agents_engram_names_it_as_the_author(day: Day) -> None:
         (matches,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
     assert matches.provenance.created_by == author
     assert matches.pointers[0].ref == f"repo:src/parser.py#L1-L2@{day.place.repository.sha}"
-    recorded_event = json.loads(day.place.ok(COMMAND, "query", "head of the parser", "--json").out)
-    assert [row["provenance"]["created_by"] for row in recorded_event["engrams"] if row["claim"] == CLAIM] == [author]
+    answer = json.loads(day.place.ok(COMMAND, "query", "head of the parser", "--json").out)
+    assert [row["provenance"]["created_by"] for row in answer["engrams"] if row["claim"] == CLAIM] == [author]
 
 
 @of_teams
