@@ -259,3 +259,21 @@ def test_the_package_reads_within_its_targets() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_every_export_is_used_outside_its_package() -> None:
+    """Exempt are the public names of the whole product and the conformance suite, which other back ends use."""
+    root = SOURCE.parents[1]
+    folders = ("src", "tests", "bench", "examples", "skills", "tools")
+    words = {
+        path: set(re.findall(r"\w+", path.read_text("utf-8")))
+        for folder in folders
+        for path in (root / folder).rglob("*.py")
+    }
+    for name in PACKAGES_WITH_EXPORTS:
+        folder = SOURCE.parent / name.replace(".", "/")
+        if name.count(".") == 0 or name.startswith(("engrambus.testing", "engrambus.edges.cli.show")):
+            continue
+        outside = set[str]().union(*(used for path, used in words.items() if folder not in path.parents))
+        unused = set(getattr(importlib.import_module(name), "__all__", ())) - outside
+        assert not unused, f"{name} exports {sorted(unused)}, which only its own modules use"

@@ -2,7 +2,7 @@
 
 from engrambus.core.journal.damage import Damage, find_damage, set_damage_aside
 from engrambus.core.journal.file import Journal, JournalPosition, create_journal, read_header
-from engrambus.core.journal.format import FORMAT, Header, Line, encode_facts, encode_header, encode_line
+from engrambus.core.journal.format import FORMAT, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.group import GroupCommit, Ticket
 from engrambus.core.journal.line_reader import LineReader, position_after
 
@@ -10,7 +10,6 @@ __all__ = [
     "FORMAT",
     "Damage",
     "GroupCommit",
-    "Header",
     "Journal",
     "JournalPosition",
     "Line",

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         Purge,
         PurgePlanner,
         PurgeReason,
-        StoredBody,
         with_step_receipts,
     )
     from engrambus.evidence.receipts.values import (
@@ -36,7 +35,7 @@ if not TYPE_CHECKING:
         "cas": "BodyStore",
         "folder": "ReceiptFolder",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
-        "purge_plan": "DAY_US Purge PurgePlanner PurgeReason StoredBody with_step_receipts",
+        "purge_plan": "DAY_US Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
             "EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt receipt_id "
             "result_sha "
@@ -45,6 +44,6 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "Artifact", "BodyStore", "Cost", "JunitCase",
-    "JunitReport", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder", "StoredBody", "bodies_of",
-    "in_toto_statement", "new_receipt", "read_junit", "receipt_id", "result_sha", "with_step_receipts",
+    "JunitReport", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder", "bodies_of", "in_toto_statement",
+    "new_receipt", "read_junit", "receipt_id", "result_sha", "with_step_receipts",
 ]

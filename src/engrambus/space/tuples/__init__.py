@@ -40,7 +40,6 @@ from engrambus.space.tuples.ports import (
     Waiter,
     WaitKind,
     WorkDecide,
-    WorkStore,
     WorkView,
 )
 from engrambus.space.tuples.rules import (
@@ -114,7 +113,6 @@ __all__ = [
     "WaitKind",
     "Waiter",
     "WorkDecide",
-    "WorkStore",
     "WorkView",
     "after_claim",
     "after_end",
