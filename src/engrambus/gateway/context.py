@@ -19,7 +19,7 @@ from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes, visible_space
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence
     from engrambus.gateway.project_files import ProjectFiles
-    from engrambus.policy import Policy, TokenKey
+    from engrambus.policy import LimitChecks, Policy, TokenKey
     from engrambus.policy.grants import GrantKey
 
 T = TypeVar("T")
@@ -53,6 +53,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     cortex: CortexFiles | None
     """The files of the shared cortex, where the project has any."""
     tuple_space: LazyTupleSpace
+    limits: LimitChecks
+    """The limits as they apply to the caller; rules report exceeded ones to it."""
 
     @property
     def view(self) -> View:

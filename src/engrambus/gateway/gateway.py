@@ -143,9 +143,11 @@ class Gateway:
                     f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))
                 )
             chosen_run = caller.run.run_id if credential.run is not None else None
+            policy = view.policy()
             context = Context(
                 caller=caller,
-                policy=view.policy(),
+                policy=policy,
+                limits=policy.checks(caller.role),
                 as_of=view.as_of,
                 open_view=None if operation.writes else view,
                 run_seen=chosen_run if caller.role == ADMIN else caller.run.run_id,

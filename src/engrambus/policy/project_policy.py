@@ -13,6 +13,7 @@ from engrambus.policy.budgets import DerefBudget, InlineBudget
 from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
 from engrambus.policy.identity import ROLES, Caller
+from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
 
 SCOPES = ("run", "project", "org", "global")
 _DEFAULT_SCOPES = ("run", "project")
@@ -62,6 +63,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Absolute paths of folders outside the project from which memory stores may be read."""
     guardrails: Guardrails = Guardrails()
     """Limits of a step's use of the machine, and retention of its results."""
+    limits: dict[str, LimitMode | dict[str, LimitMode]] = {}
+    """Limit → `enforce`, `warn` or `off`, for every role or for each role; a limit that is not listed is enforced."""
+
+    def checks(self, role: str) -> LimitChecks:
+        """Return the limits as they apply to one call of a role."""
+        return LimitChecks(self.limits, role)
 
     def floor(self, scope: str) -> float:
         """Return the confidence that an engram needs to be promoted into a scope."""
@@ -91,6 +98,7 @@ def read_policy(value: Any) -> Policy:
     _check_names("promotion_floor", tuple(policy.promotion_floor), SCOPES)
     for role, scopes in policy.write_scopes.items():
         _check_names(f"write_scopes.{role}", scopes, SCOPES)
+    _check_modes(policy)
     _check_amounts(policy)
     for folder in policy.memory_folders:
         if not folder.startswith("/"):
@@ -112,6 +120,13 @@ def _check_names(field: str, names: Sequence[str], allowed: Sequence[str]) -> No
     for name in names:
         if name not in allowed:
             raise PolicyInvalid(f"'{name}' is not one of {', '.join(allowed)}.", field=field)
+
+
+def _check_modes(policy: Policy) -> None:
+    _check_names("limits", tuple(policy.limits), tuple(LIMITS))
+    for limit, modes in policy.limits.items():
+        if not isinstance(modes, str):
+            _check_names(f"limits.{limit}", tuple(modes), ROLES)
 
 
 def _check_amounts(policy: Policy) -> None:

@@ -1,0 +1,80 @@
+"""The limits of a project, and how strictly each one is applied: `enforce`, `warn` or `off`, for every role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+from engrambus.errors import EngramBusError
+
+LimitMode = Literal["enforce", "warn", "off"]
+LIMIT_MODES: tuple[str, ...] = get_args(LimitMode)
+
+LimitName = Literal[
+    "message_tokens",
+    "message_engrams",
+    "claim_chars",
+    "inline_code",
+    "brief_lines",
+    "put_tokens",
+    "put_rate",
+    "deref_count",
+    "deref_tokens",
+    "run_tokens",
+    "team_tokens",
+    "promotion_floor",
+]
+
+LIMITS: dict[LimitName, tuple[str, str]] = {
+    "message_tokens": ("inline.max_inline_tokens", "tokens of one message or final answer"),
+    "message_engrams": ("inline.max_engrams", "engrams in one message"),
+    "claim_chars": ("inline.max_engram_chars", "characters of one claim in a message"),
+    "inline_code": ("inline.max_inline_code_chars", "characters of code in a message, a put or any other text"),
+    "brief_lines": ("inline.max_brief_lines", "lines of brief in a broadcast"),
+    "put_tokens": ("put_tokens_per_turn", "tokens that an agent puts in one turn"),
+    "put_rate": ("engrams_per_minute", "engrams that an agent, or a lead with its descendants, puts in a minute"),
+    "deref_count": ("deref.repo, deref.artifact, deref.sam", "dereferences in one turn"),
+    "deref_tokens": ("deref.tokens", "tokens dereferenced in one turn"),
+    "run_tokens": ("deref.run_turns", "tokens that one agent dereferences in a run, as turns' worth"),
+    "team_tokens": ("deref.team_turns", "tokens that all agents of a run dereference, as turns' worth"),
+    "promotion_floor": ("promotion_floor", "confidence that an engram needs to be seen beyond its run"),
+}
+"""Limit → the policy key that sets its amount, and what it counts."""
+
+LimitModes: TypeAlias = Mapping[str, LimitMode | Mapping[str, LimitMode]]
+"""Limit → its mode for every role, or for each role that is named."""
+
+
+def limit_mode(modes: LimitModes, limit: LimitName, role: str) -> LimitMode:
+    """Return how a limit applies to a role; `enforce` unless the policy says otherwise."""
+    mode = modes.get(limit, "enforce")
+    return mode if isinstance(mode, str) else mode.get(role, "enforce")
+
+
+class LimitChecks:
+    """The limits of one call, as they apply to its caller's role.
+
+    A rule that finds a limit exceeded hands its refusal to `exceeded`: it is raised, recorded as a warning or dropped.
+    """
+
+    def __init__(self, modes: LimitModes, role: str) -> None:
+        self._modes = modes
+        self._role = role
+        self.warnings: list[EngramBusError] = []
+        """Refusals that the policy turned into warnings, in order; the caller gets them beside its answer."""
+
+    def mode(self, limit: LimitName) -> LimitMode:
+        """Return how a limit applies to the caller."""
+        return limit_mode(self._modes, limit, self._role)
+
+    def is_enforced(self, limit: LimitName) -> bool:
+        """True if exceeding the limit refuses the call."""
+        return self.mode(limit) == "enforce"
+
+    def exceeded(self, limit: LimitName, refusal: EngramBusError) -> None:
+        """Raise the refusal of an exceeded limit, or record it as a warning, or ignore it."""
+        mode = self.mode(limit)
+        if mode == "enforce":
+            raise refusal
+        if mode == "warn":
+            self.warnings.append(refusal)
