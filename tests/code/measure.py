@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from engrambus.knowledge.messages import find_code
+from engrambus.knowledge.messages import count_code
 from tests.code.paragraphs import prose
 from tests.code.snippets import Sample, snippets
 
@@ -22,11 +22,6 @@ class Count:
     @property
     def share(self) -> float:
         return self.detected / self.samples if self.samples else 0.0
-
-
-def count_code(text: str) -> int:
-    """How many characters of a text are code."""
-    return sum(span.end - span.start for span in find_code(text))
 
 
 def is_found(snippet: Sample) -> bool:

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.knowledge.messages import find_code
+from engrambus.knowledge.messages import CodeBlock, count_code, find_code, find_code_blocks
 from engrambus.knowledge.messages.code import CodeSpan
 from engrambus.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
 from tests.code import doc
-from tests.code.measure import count_code
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
 CODE = {
@@ -130,6 +129,33 @@ def test_a_diff_is_detected_as_a_diff() -> None:
     text = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
     assert find_code(text) == [CodeSpan(0, len(text), "diff")]
     assert [kind for kind, _ in find_kinds("-    return a\n+    return a + 1")] == ["diff"]
+
+
+def test_a_block_to_cut_out_includes_its_fence() -> None:
+    text = "See\n```py\nx = 1\n```\nend"
+    assert find_code_blocks(text) == [CodeBlock(4, 19, "x = 1")]
+    assert find_code_blocks("~~~\nx = 1\n") == [CodeBlock(0, 10, "x = 1\n")]
+    assert find_code_blocks("```\nx\n```") == [CodeBlock(0, 9, "x")]
+    assert find_code_blocks("so ```print it``` is") == [CodeBlock(3, 17, "print it")]
+
+
+def test_pasted_lines_with_blank_lines_between_them_are_one_block() -> None:
+    code = "def f(x):\n    return x + 1\n\n\ndef g(x):\n    return x + 2"
+    text = f"The fix is small:\n\n{code}\n\nThen the tests pass."
+    assert find_code_blocks(text) == [CodeBlock(19, 19 + len(code), code)]
+
+
+@given(TEXTS)
+@settings(max_examples=400, deadline=None)
+def test_blocks_contain_all_code_and_do_not_overlap(text: str) -> None:
+    blocks = find_code_blocks(text)
+    end = 0
+    for block in blocks:
+        assert end <= block.start < block.end <= len(text)
+        assert block.code.strip() in text[block.start : block.end]
+        end = block.end
+    for span in find_code(text):
+        assert any(block.start <= span.start and span.end <= block.end for block in blocks)
 
 
 @given(TEXTS)

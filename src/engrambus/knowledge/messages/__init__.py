@@ -6,7 +6,7 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
-    from engrambus.knowledge.messages.code import find_code
+    from engrambus.knowledge.messages.code import CodeBlock, count_code, find_code, find_code_blocks
     from engrambus.knowledge.messages.delivery import (
         PreparedReport,
         accept_report,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "budget": "MessageUsage check_budget check_prose_budget measure",
-        "code": "find_code",
+        "code": "CodeBlock count_code find_code find_code_blocks",
         "delivery": "PreparedReport accept_report pointed_tokens reject_message send_broadcast without_budget_tokens",
         "facts": "BroadcastSent MessageAccepted MessageRejected",
         "layout": "message_sections print_message",
@@ -50,9 +50,10 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeCounter", "Mail", "Message",
+    "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Mail", "Message",
     "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "ParentMessage",
-    "ParsedMessage", "PreparedReport", "accept_report", "check_budget", "check_prose_budget", "deref_budget",
-    "find_code", "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens",
-    "print_message", "reject_message", "resend_template", "send_broadcast", "without_budget_tokens",
+    "ParsedMessage", "PreparedReport", "accept_report", "check_budget", "check_prose_budget", "count_code",
+    "deref_budget", "find_code", "find_code_blocks", "inline_budget", "looks_like_report", "measure",
+    "message_sections", "parse_message", "pointed_tokens", "print_message", "reject_message", "resend_template",
+    "send_broadcast", "without_budget_tokens",
 ]

@@ -66,6 +66,14 @@ class CodeSpan(NamedTuple):
     kind: CodeKind
 
 
+class CodeBlock(NamedTuple):
+    """A piece of code to cut out of a text: `text[start:end]` with its marks, and the code without them."""
+
+    start: int
+    end: int
+    code: str
+
+
 class _Unit(msgspec.Struct):
     """A line, or a piece of a long one."""
 
@@ -90,6 +98,46 @@ def find_code(text: str) -> list[CodeSpan]:
     _mark_comments(units)
     spans.extend(_unit_spans(units))
     return _merge(spans)
+
+
+def count_code(text: str) -> int:
+    """Return how many characters of a text are code."""
+    return sum(span.end - span.start for span in find_code(text))
+
+
+def find_code_blocks(text: str) -> list[CodeBlock]:
+    """Return the code in a text as blocks that can be cut out, in order and without overlaps.
+
+    A block includes the fence lines or backticks around its code. Pieces without marks are one block if only blank
+    lines are between them.
+    """
+    blocks: list[CodeBlock] = []
+    joinable = False
+    for span in find_code(text):
+        is_marked = span.kind in ("fenced", "inline")
+        start, end = _with_marks(text, span) if is_marked else (span.start, span.end)
+        if joinable and not is_marked and not text[blocks[-1].end : start].strip():
+            start = blocks.pop().start
+            blocks.append(CodeBlock(start, end, text[start:end]))
+        else:
+            blocks.append(CodeBlock(start, end, text[span.start : span.end]))
+        joinable = not is_marked
+    return blocks
+
+
+def _with_marks(text: str, span: CodeSpan) -> tuple[int, int]:
+    """Return start and end of a fenced or inline span together with its fence lines or backticks."""
+    start, end = span.start, span.end
+    if text[start - 1] == "`":
+        while start and text[start - 1] == "`":
+            start -= 1
+        return start, min(end + span.start - start, len(text))
+    start = text.rfind("\n", 0, start - 1) + 1
+    next_line = text.find("\n", end) + 1
+    if next_line:  # a fence that is never closed has no line after it
+        line_end = text.find("\n", next_line)
+        end = line_end if line_end >= 0 else len(text)
+    return start, end
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
