@@ -22,7 +22,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from engrambus.app import init_project
-    from engrambus.edges.sdk import Bus, Worker
+    from engrambus.edges.sdk import Bus, LimitWarning, Worker
     from engrambus.edges.sdk.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
     from engrambus.errors import EngramBusError
     from engrambus.evidence.pointers import DerefAnswer, Pointer
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "app": "init_project",
-        "edges.sdk": "Bus Worker",
+        "edges.sdk": "Bus LimitWarning Worker",
         "edges.sdk.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
         "errors": "EngramBusError",
         "evidence.pointers": "DerefAnswer Pointer",
@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "Accepted", "Bus", "DerefAnswer", "Engram", "EngramBusError", "Found", "Hooks", "Kind", "Pointer", "Provenance",
-    "PutEngram", "QueryAnswer", "Refused", "Rejected", "Retrieved", "Role", "Scope", "Sent", "Settings", "Worker",
-    "__version__", "init_project", "yool",
+    "Accepted", "Bus", "DerefAnswer", "Engram", "EngramBusError", "Found", "Hooks", "Kind", "LimitWarning", "Pointer",
+    "Provenance", "PutEngram", "QueryAnswer", "Refused", "Rejected", "Retrieved", "Role", "Scope", "Sent", "Settings",
+    "Worker", "__version__", "init_project", "yool",
 ]

@@ -19,7 +19,7 @@ from engrambus.knowledge.messages import (
     measure,
     parse_message,
 )
-from engrambus.policy import InlineBudget
+from engrambus.policy import DEFAULT_POLICY, InlineBudget
 from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, YEAR_US, engram, parse_child, parse_parent
 
 BUDGET = InlineBudget()
@@ -37,7 +37,9 @@ def message_of(tokens: int) -> str:
 
 
 def check(text: str, kind: MessageKind, budget: InlineBudget) -> tuple[MessageUsage, tuple[EngramBusError, ...]]:
-    return check_budget(parse_message(text, kind, max_ttl_us=YEAR_US), budget, count_backticks)
+    return check_budget(
+        parse_message(text, kind, max_ttl_us=YEAR_US), budget, DEFAULT_POLICY.checks("programmer"), count_backticks
+    )
 
 
 def exceeded(text: str, kind: MessageKind = "child", budget: InlineBudget = BUDGET) -> BudgetExceeded:

@@ -17,7 +17,7 @@ from engrambus.knowledge.messages import (
     parse_message,
     resend_template,
 )
-from engrambus.policy import InlineBudget
+from engrambus.policy import DEFAULT_POLICY, InlineBudget
 from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, REF, SHA, YEAR_US, engram
 from tests.messages.test_budget import count_backticks
 
@@ -32,7 +32,7 @@ def resend(
     parsed = parse_message(text, kind, max_ttl_us=YEAR_US, role="tool")
     template = resend_template(parsed, budget, pastes, count_code=count_backticks)
     resent = parse_message(template, kind, max_ttl_us=YEAR_US, role="tool")
-    _, problems = check_budget(resent, budget, count_backticks)
+    _, problems = check_budget(resent, budget, DEFAULT_POLICY.checks("tool"), count_backticks)
     assert problems == ()
     assert resent.message is not None
     return template, resent.message

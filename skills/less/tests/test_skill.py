@@ -67,7 +67,7 @@ def test_its_numbers_are_the_default_budgets() -> None:
 def test_the_form_it_shows_is_taken() -> None:
     form = BODY.partition("```yaml\n")[2].partition("```")[0]
     parsed = parse_message(form, "child", max_ttl_us=parse_duration("P365D"))
-    usage, problems = check_budget(parsed, DEFAULT_POLICY.inline)
+    usage, problems = check_budget(parsed, DEFAULT_POLICY.inline, DEFAULT_POLICY.checks("programmer"))
     assert problems == ()
     assert usage.engrams == 1
 

@@ -92,7 +92,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         Pass `remember=False` for an answer that holds content: a remembered answer is written to the journal.
         """
 
+        warnings_before = len(self.limits.warnings)
+
         def decide_once(view: View) -> tuple[Sequence[Any], T]:
+            # A back end may let a change decide a second time; only the decision that was committed counts.
+            del self.limits.warnings[warnings_before:]
             # Checked under the write lock: the run may have ended since the call came in.
             if in_run:
                 check_run_goes_on(view, self.caller)

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from engrambus.policy import TokenKey
     from engrambus.policy.grants import GrantKey
 
+OnWarning = Callable[[EngramBusError], None]
+"""Called with each exceeded limit that the policy does not enforce, after the call has succeeded."""
+
+MAX_WARNINGS = 16
+"""Warnings that one call delivers."""
 MAX_IDEMPOTENCY_KEY = 128
 """Characters."""
 
@@ -92,13 +97,19 @@ class Gateway:
 
         return unwatch
 
-    def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
+    def call(
+        self,
+        operation: Operation[Request, Response],
+        request: Request,
+        credential: Credential,
+        on_warning: OnWarning | None = None,
+    ) -> Response:
         """Run an operation for the caller that the credential stands for."""
         if not self._watchers:  # no timing, and no Call, for calls that are not watched
-            return self._call_or_explain(operation, request, credential, None)
+            return self._call_or_explain(operation, request, credential, on_warning, None)
         call, began = Call(operation=operation, trace=credential.trace), self._ticks()
         try:
-            answer = call.answer = self._call_or_explain(operation, request, credential, call)
+            answer = call.answer = self._call_or_explain(operation, request, credential, on_warning, call)
             return answer
         except EngramBusError as refusal:
             call.code = refusal.code
@@ -112,21 +123,31 @@ class Gateway:
                 watcher(call)
 
     def _call_or_explain(
-        self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None
+        self,
+        operation: Operation[Request, Response],
+        request: Request,
+        credential: Credential,
+        on_warning: OnWarning | None,
+        call: Call | None,
     ) -> Response:
         """Run an operation; turn what Python raises for hostile input into an error a caller understands."""
         try:
-            return self._call(operation, request, credential, call)
+            return self._call(operation, request, credential, on_warning, call)
         except IndexDamaged:
             # The store has dropped the index by now and builds it from the journal, so a second attempt finds it whole.
-            return self._call(operation, request, credential, call)
+            return self._call(operation, request, credential, on_warning, call)
         except UnicodeEncodeError:
             raise BadText("A text holds half of a surrogate pair.") from None
         except RecursionError:  # deeply nested input that the decoders let through
             raise TooDeep(limit=MAX_DEPTH) from None
 
     def _call(
-        self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None
+        self,
+        operation: Operation[Request, Response],
+        request: Request,
+        credential: Credential,
+        on_warning: OnWarning | None,
+        call: Call | None,
     ) -> Response:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
@@ -167,8 +188,13 @@ class Gateway:
             if not operation.writes:
                 answer = operation.run(context, request)
                 self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
-                return answer
-        return operation.run(context, request)
+        if operation.writes:
+            answer = operation.run(context, request)
+        # decision 49: a refused call gets its refusal alone
+        if on_warning is not None:
+            for warning in context.limits.warnings[:MAX_WARNINGS]:
+                on_warning(warning)
+        return answer
 
     def identify(self, credential: Credential) -> Caller:
         """Return the caller a credential stands for, if it is still valid."""

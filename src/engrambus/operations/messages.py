@@ -10,6 +10,7 @@ from engrambus.core import estimate_tokens, parse_duration, print_time, take_wit
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
+from engrambus.gateway.limit_warnings import warning_problem
 from engrambus.gateway.ports import View
 
 # decision 39: these packages load a module with its first use, so a hook that submits prose does not load the parser
@@ -181,6 +182,8 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
     budget: InlineBudget
     problems: list[dict[str, Any]]
     """All problems; the first is the one that sending the message would be refused with."""
+    warnings: list[dict[str, Any]] = []
+    """Exceeded limits that the policy does not enforce for the caller's role."""
 
 
 @operation(
@@ -205,14 +208,19 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """
     budget = inline_budget(context.view, context.policy, context.caller)
     problems: tuple[EngramBusError, ...]
+    limits = context.policy.checks(context.caller.role)  # not the call's: a check exceeds nothing
     try:
         parsed = _parse(context, request.text, request.kind)
         counter = messages.CodeCounter(context.project_files, parsed.message)
-        usage, problems = messages.check_budget(parsed, budget, counter.count)
+        usage, problems = messages.check_budget(parsed, budget, limits, counter.count)
     except SecretFound as problem:
         usage, problems = messages.measure(request.text), (problem,)
     return ValidateAnswer(
-        ok=not problems, usage=usage, budget=budget, problems=[problem.problem() for problem in problems]
+        ok=not problems,
+        usage=usage,
+        budget=budget,
+        problems=[problem.problem() for problem in problems],
+        warnings=[warning_problem(warning) for warning in limits.warnings],
     )
 
 
@@ -261,7 +269,7 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
     counter = messages.CodeCounter(context.project_files)
-    usage, refusal = messages.check_prose_budget(request.text, budget, counter.count)
+    usage, refusal = messages.check_prose_budget(request.text, budget, context.limits, counter.count)
     if refusal is not None:
         raise _reject(context, _parse(context, request.text, "child"), budget, usage, refusal, counter)
 
@@ -337,7 +345,7 @@ def _check_text(context: Context, text: str, kind: MessageKind, budget_token: st
     parsed = _parse(context, text, kind)
     budget, grant = _budget(context, budget_token)
     counter = messages.CodeCounter(context.project_files, parsed.message)
-    usage, problems = messages.check_budget(parsed, budget, counter.count)
+    usage, problems = messages.check_budget(parsed, budget, context.limits, counter.count)
     if problems:
         raise _reject(context, parsed, budget, usage, problems[0], counter)
     return _CheckedText(parsed.message, usage, grant)

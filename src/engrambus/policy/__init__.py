@@ -28,7 +28,7 @@ from engrambus.policy.identity import (
     parent_of,
     root_of,
 )
-from engrambus.policy.limits import LimitChecks
+from engrambus.policy.limits import LimitChecks, LimitName
 from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
 from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, apply_policy, read_policy
 from engrambus.policy.scopes import (
@@ -78,6 +78,7 @@ __all__ = [
     "IdentityReads",
     "InlineBudget",
     "LimitChecks",
+    "LimitName",
     "Policy",
     "PolicyApplied",
     "Project",

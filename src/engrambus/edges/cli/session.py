@@ -111,7 +111,7 @@ class Session:
         from engrambus.edges.sdk import Bus
 
         credential = self.credential()  # first: a missing token should not cost the opening of a project
-        return Bus(self.transport(progress), credential)
+        return Bus(self.transport(progress), credential, on_warning=self.print_warning)
 
     def call(self, operation: Operation[Any, Any], values: dict[str, Any], progress: str = INDEXING) -> Any:
         """Call an operation with the given values and return its answer."""
@@ -148,6 +148,17 @@ class Session:
     def warn(self, text: str) -> None:
         """Print a warning to stderr."""
         self.note(click.style("warning: ", fg="yellow", bold=True) + safe(text))
+
+    def print_warning(self, warning: EngramBusError) -> None:
+        """Print an exceeded limit that the policy does not enforce, to stderr."""
+        from engrambus.gateway import warning_line, warning_problem
+
+        if self.json:
+            import msgspec
+
+            self.note(json_line(msgspec.json.encode(warning_problem(warning))))
+        else:
+            self.warn(command_words(warning_line(warning), self.option_names))
 
     def print_error(self, error: EngramBusError) -> None:
         """Print an error to stderr: what happened, where, and what to do next."""

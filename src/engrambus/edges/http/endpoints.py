@@ -25,10 +25,19 @@ from engrambus.edges.http.requests import (
     read_text,
     trace_parent,
 )
-from engrambus.edges.http.responses import send_json, send_json_with_etag, send_text
+from engrambus.edges.http.responses import Headers, send_json, send_json_with_etag, send_text
 from engrambus.edges.telemetry import Metrics
-from engrambus.errors import NumberRange
-from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
+from engrambus.errors import EngramBusError, NumberRange
+from engrambus.gateway import (
+    LOCAL_ADMIN,
+    WARNING_HEADER,
+    Credential,
+    Gateway,
+    Operation,
+    Route,
+    to_request,
+    warning_header,
+)
 from engrambus.version import __version__
 
 SPEAK_AS = "as"
@@ -72,11 +81,13 @@ class OperationEndpoint:
         if body and not is_text:
             check_content_type(scope)
         values.update(scope["path_params"])
-        answer = await to_thread.run_sync(partial(self._call, values, body, credential, is_text))
+        warnings: list[EngramBusError] = []
+        answer = await to_thread.run_sync(partial(self._call, values, body, credential, is_text, warnings))
+        headers: Headers = [(WARNING_HEADER.lower().encode(), warning_header(warning).encode()) for warning in warnings]
         if self._has_etag:
-            await send_json_with_etag(scope, send, answer)
+            await send_json_with_etag(scope, send, answer, headers)
         else:
-            await send_json(send, answer)
+            await send_json(send, answer, headers=headers)
 
     def _signed_token(self, scope: Scope) -> str:
         """Return the token if this project signed it."""
@@ -86,7 +97,14 @@ class OperationEndpoint:
         name_call(scope, self._operation.name, f"{claims.run}/{claims.agent}")
         return token
 
-    def _call(self, values: dict[str, Any], body: bytes, credential: Credential, is_text: bool) -> bytes:
+    def _call(
+        self,
+        values: dict[str, Any],
+        body: bytes,
+        credential: Credential,
+        is_text: bool,
+        warnings: list[EngramBusError],
+    ) -> bytes:
         text_field = self._operation.text_field
         fields = read_fields(body, self._body_limit, self._path_fields) if self._takes_body and not is_text else {}
         if text_field is not None and body and text_field not in fields:  # the body itself is the text, YAML or JSON
@@ -95,7 +113,7 @@ class OperationEndpoint:
         request = to_request(values, self._operation.request, lax=not self._takes_body)
         if not self._takes_body:
             _check_numbers(request)
-        return _encode(self._gateway.call(self._operation, request, credential))
+        return _encode(self._gateway.call(self._operation, request, credential, warnings.append))
 
 
 def _check_numbers(request: msgspec.Struct) -> None:

@@ -22,9 +22,9 @@ _JSON: Headers = [(b"content-type", b"application/json"), _NO_STORE, _NO_SNIFFIN
 _PROBLEM: Headers = [(b"content-type", b"application/problem+json"), _NO_STORE, _NO_SNIFFING]
 
 
-async def send_json(send: Send, body: bytes, status: int = 200) -> None:
+async def send_json(send: Send, body: bytes, status: int = 200, headers: Headers | None = None) -> None:
     """Send JSON that must not be cached."""
-    await _send(send, status, _JSON, body)
+    await _send(send, status, [*_JSON, *headers] if headers else _JSON, body)
 
 
 async def send_text(send: Send, body: bytes, content_type: str) -> None:
@@ -32,10 +32,10 @@ async def send_text(send: Send, body: bytes, content_type: str) -> None:
     await _send(send, 200, [(b"content-type", content_type.encode()), _NO_STORE, _NO_SNIFFING], body)
 
 
-async def send_json_with_etag(scope: Scope, send: Send, body: bytes) -> None:
+async def send_json_with_etag(scope: Scope, send: Send, body: bytes, more_headers: Headers) -> None:
     """Send JSON with its ETag, or 304 if the client already has it."""
     etag = etag_of(body)
-    headers = [(b"etag", etag.encode()), (b"cache-control", b"private, no-cache"), _NO_SNIFFING]
+    headers = [(b"etag", etag.encode()), (b"cache-control", b"private, no-cache"), _NO_SNIFFING, *more_headers]
     if has_etag(scope, etag.encode()):
         await send({"type": "http.response.start", "status": 304, "headers": headers})
         await send({"type": "http.response.body", "body": b""})

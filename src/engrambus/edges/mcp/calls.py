@@ -20,7 +20,7 @@ from engrambus.errors import (
     Internal,
     TokenExpired,
 )
-from engrambus.gateway import Credential, Operation, to_request
+from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.knowledge.engrams import Engram
 from engrambus.operations import OPERATIONS
 from engrambus.operations.brief import BriefAnswer
@@ -34,7 +34,14 @@ _LESS_CODES = (BudgetExceeded.code, DerefDenied.code)
 class CallTarget(Protocol):
     """The target of calls: a gateway, or a client of one."""
 
-    def call(self, operation: Operation[Any, Any], request: Any, credential: Credential) -> Any:
+    def call(
+        self,
+        operation: Operation[Any, Any],
+        request: Any,
+        credential: Credential,
+        on_warning: OnWarning | None = None,
+        /,
+    ) -> Any:
         """Run an operation for the caller that the credential stands for."""
         ...
 
@@ -60,7 +67,9 @@ class ToolCalls:
             if operation is None:
                 raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
             defaults = operation.tool.defaults if operation.tool else {}
-            return tool_result(_for_model(self._call(operation, {**defaults, **arguments}, credential)))
+            warnings: list[EngramBusError] = []
+            answer = self._call(operation, {**defaults, **arguments}, credential, warnings.append)
+            return tool_result(_for_model(answer), notes=[f"warning: {warning_line(item)}" for item in warnings])
         except EngramBusError as error:
             refusal = error
         except Exception:
@@ -76,14 +85,20 @@ class ToolCalls:
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
         return text, resource.media_type, resource.ttl_ms
 
-    def _call(self, operation: Operation[Any, Any], arguments: dict[str, Any], credential: Credential) -> Any:
+    def _call(
+        self,
+        operation: Operation[Any, Any],
+        arguments: dict[str, Any],
+        credential: Credential,
+        on_warning: OnWarning | None = None,
+    ) -> Any:
         target = self._opened_target()
         if SPEAK_AS in arguments:
             speak_as = arguments.pop(SPEAK_AS)
             if not isinstance(speak_as, str):
                 raise FieldType("Expected the name of an agent.", field=SPEAK_AS)
             credential = msgspec.structs.replace(credential, speak_as=speak_as)
-        return target.call(operation, to_request(arguments, operation.request), credential)
+        return target.call(operation, to_request(arguments, operation.request), credential, on_warning)
 
     def _opened_target(self) -> CallTarget:
         # A failed attempt is not remembered: the project may be created while the client runs.
@@ -105,13 +120,21 @@ class AgentCalls:
         self._name = name
         self._token: str | None = None
 
-    def call(self, operation: Operation[Any, Any], request: Any, credential: Credential) -> Any:
+    def call(
+        self,
+        operation: Operation[Any, Any],
+        request: Any,
+        credential: Credential,
+        on_warning: OnWarning | None = None,
+        /,
+    ) -> Any:
         """Run an operation for the agent, or for its descendant that the credential names."""
         agent = msgspec.structs.replace(credential, token=self._token or self._new_token())
         try:
-            return self._target.call(operation, request, agent)
+            return self._target.call(operation, request, agent, on_warning)
         except TokenExpired:
-            return self._target.call(operation, request, msgspec.structs.replace(agent, token=self._new_token()))
+            agent = msgspec.structs.replace(agent, token=self._new_token())
+            return self._target.call(operation, request, agent, on_warning)
 
     def _new_token(self) -> str:
         operation = OPERATIONS["agent_token"]

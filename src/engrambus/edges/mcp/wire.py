@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -38,13 +39,16 @@ def take_stdin() -> BinaryIO:
     return os.fdopen(stdin, "rb")
 
 
-def tool_result(value: dict[str, Any] | str, *, is_error: bool = False) -> dict[str, Any]:
-    """Return the result of a tool call: an object as structured content and as text, prose as text only."""
+def tool_result(value: dict[str, Any] | str, *, is_error: bool = False, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the result of a tool call: an object as structured content and as text, prose as text only.
+
+    `notes` are lines that stand before the answer, as texts of their own; with them there is no structured content.
+    """
     # decision 15: clients that get structured content show a model nothing else, so prose must come without any.
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    content = [{"type": "text", "text": text}]
+    content = [{"type": "text", "text": shown} for shown in (*notes, text)]
     result: dict[str, Any] = {"content": content, "isError": is_error, "resultType": "complete"}
-    if not isinstance(value, str):
+    if not isinstance(value, str) and not notes:
         result["structuredContent"] = value
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -11,35 +12,63 @@ import msgspec
 
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.edges.sdk.methods import Methods
-from engrambus.errors import TooDeep
-from engrambus.gateway import Credential, Operation, to_request
+from engrambus.errors import EngramBusError, TooDeep
+from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 
+_USER_CODE = 4
+"""Frames from `Bus.call` up to the code that called a method of the bus, which a warning names."""
+
 
 class Transport(Protocol):
     """Carries calls to a gateway. A gateway opened in this process is one itself. Safe to use from several threads."""
 
-    def call(self, operation: Operation[Request, Response], request: Request, credential: Credential, /) -> Response:
-        """Return the answer; raise the same error over every transport."""
+    def call(
+        self,
+        operation: Operation[Request, Response],
+        request: Request,
+        credential: Credential,
+        on_warning: OnWarning | None = None,
+        /,
+    ) -> Response:
+        """Return the answer; raise the same error and give the same warnings over every transport."""
         ...
 
     def close(self) -> None: ...
 
 
+class LimitWarning(UserWarning):
+    """A limit was exceeded that the project's policy does not enforce for the caller."""
+
+    def __init__(self, error: EngramBusError) -> None:
+        super().__init__(warning_line(error))
+        self.error = error
+        """The refusal that the call would have got if the limit were enforced."""
+
+
 class Bus(Methods):
     """Every operation as a method, the same in process and remote.
 
-    Safe to share between threads. A refusal is raised as an `EngramBusError` with a stable `code`.
+    Safe to share between threads. A refusal is raised as an `EngramBusError` with a stable `code`. An exceeded limit
+    that the policy does not enforce becomes a `LimitWarning`, or is passed to `on_warning`.
     """
 
-    def __init__(self, transport: Transport, credential: Credential, *, owns_transport: bool = True) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        credential: Credential,
+        *,
+        owns_transport: bool = True,
+        on_warning: OnWarning | None = None,
+    ) -> None:
         self._transport = transport
         self._credential = credential
         self._owns_transport = owns_transport
+        self._on_warning = on_warning
 
     @classmethod
     def open(
@@ -51,6 +80,7 @@ class Bus(Methods):
         as_: str | None = None,
         settings: Settings | None = None,
         progress: Callable[[int, int], None] | None = None,
+        on_warning: OnWarning | None = None,
     ) -> Bus:
         """Open the project a folder belongs to, in this process.
 
@@ -61,22 +91,29 @@ class Bus(Methods):
         from engrambus.app import open_project
 
         gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress)
-        return cls(
-            gateway, Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
-        )
+        credential = Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
+        return cls(gateway, credential, on_warning=on_warning)
 
     @classmethod
     def connect(
-        cls, url: str, *, token: str | None = None, as_: str | None = None, timeout_seconds: float = 60.0
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        as_: str | None = None,
+        timeout_seconds: float = 60.0,
+        on_warning: OnWarning | None = None,
     ) -> Bus:
         """Connect to a gateway as the agent the token was issued to; `as_` names a descendant to act for."""
         from engrambus.edges.sdk.http_transport import HttpTransport
 
-        return cls(HttpTransport(url, timeout_seconds=timeout_seconds), Credential(token=token, speak_as=as_))
+        transport = HttpTransport(url, timeout_seconds=timeout_seconds)
+        return cls(transport, Credential(token=token, speak_as=as_), on_warning=on_warning)
 
     def speak_as(self, name: str) -> Bus:
         """Return a bus that acts for a descendant; closing it leaves this one open."""
-        return Bus(self._transport, msgspec.structs.replace(self._credential, speak_as=name), owns_transport=False)
+        credential = msgspec.structs.replace(self._credential, speak_as=name)
+        return Bus(self._transport, credential, owns_transport=False, on_warning=self._on_warning)
 
     def call(
         self, operation: Operation[Request, Response], request: Request, *, idempotency_key: str | None = None
@@ -85,7 +122,14 @@ class Bus(Methods):
         credential = self._credential
         if idempotency_key is not None:
             credential = msgspec.structs.replace(credential, idempotency_key=idempotency_key)
-        return self._transport.call(operation, request, credential)
+        warned: list[EngramBusError] = []
+        answer = self._transport.call(operation, request, credential, warned.append)
+        for error in warned:
+            if self._on_warning is not None:
+                self._on_warning(error)
+            else:
+                warnings.warn(LimitWarning(error), stacklevel=_USER_CODE)
+        return answer
 
     def close(self) -> None:
         # A bus made by `speak_as` shares the connection of the bus it came from.

@@ -19,7 +19,7 @@ from engrambus.errors import (
     TokenInvalid,
     Unreachable,
 )
-from engrambus.gateway import Credential, Operation
+from engrambus.gateway import WARNING_HEADER, Credential, OnWarning, Operation, parse_warning_header
 from engrambus.version import __version__
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -38,6 +38,16 @@ class HttpCall(NamedTuple):
     headers: dict[str, str]
     repeatable: bool
     """True if sending it twice has the effect of sending it once."""
+
+
+class HttpAnswer(NamedTuple):
+    """One HTTP response, read to its end."""
+
+    status: int
+    media_type: str
+    body: bytes
+    warnings: list[str]
+    """The values of its warning headers."""
 
 
 class HttpTransport:
@@ -60,19 +70,29 @@ class HttpTransport:
         self._lock = threading.Lock()
         self._closed = False
 
-    def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
+    def call(
+        self,
+        operation: Operation[Request, Response],
+        request: Request,
+        credential: Credential,
+        on_warning: OnWarning | None = None,
+    ) -> Response:
         """Return the gateway's answer, or raise its error."""
         try:
             call = self._call(operation, request, credential)
         except UnicodeEncodeError:
             raise BadText("A text contains half of a surrogate pair, which is not valid Unicode.") from None
-        status, kind, body = self._send(call)
-        if 200 <= status < 300 and kind == "application/json":
-            try:
-                return msgspec.json.decode(body, type=operation.response)
-            except msgspec.MsgspecError as problem:
-                raise Internal(f"The gateway's answer cannot be read: {problem}.") from None
-        raise self._refusal(status, kind, body)
+        status, kind, body, warnings = self._send(call)
+        if not (200 <= status < 300 and kind == "application/json"):
+            raise self._refusal(status, kind, body)
+        try:
+            answer = msgspec.json.decode(body, type=operation.response)
+        except msgspec.MsgspecError as problem:
+            raise Internal(f"The gateway's answer cannot be read: {problem}.") from None
+        if on_warning is not None:
+            for warning in filter(None, map(parse_warning_header, warnings)):
+                on_warning(warning)
+        return answer
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed when their call ends."""
@@ -117,7 +137,7 @@ class HttpTransport:
         repeatable = not operation.writes or credential.idempotency_key is not None
         return HttpCall(route.method, self._prefix + path, body, headers, repeatable)
 
-    def _send(self, call: HttpCall) -> tuple[int, str, bytes]:
+    def _send(self, call: HttpCall) -> HttpAnswer:
         connection = self._take_idle()
         if connection is not None:
             try:
@@ -134,13 +154,14 @@ class HttpTransport:
             connection.close()
             raise self._unreachable(problem, in_doubt=not call.repeatable) from None
 
-    def _exchange(self, connection: HTTPConnection, call: HttpCall) -> tuple[int, str, bytes]:
+    def _exchange(self, connection: HTTPConnection, call: HttpCall) -> HttpAnswer:
         connection.request(call.method, call.target, call.body, call.headers)
         response = connection.getresponse()
         body = response.read()
         kind = response.headers.get_content_type()
+        warnings = response.headers.get_all(WARNING_HEADER, [])
         self._release(connection)
-        return response.status, kind, body
+        return HttpAnswer(response.status, kind, body, warnings)
 
     def _take_idle(self) -> HTTPConnection | None:
         while True:

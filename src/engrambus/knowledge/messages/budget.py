@@ -15,10 +15,11 @@ from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetExceeded, EngramBusError
 from engrambus.knowledge.messages.source import ProblemList
 from engrambus.knowledge.messages.values import ChildMessage, Message
-from engrambus.policy import InlineBudget
+from engrambus.policy import InlineBudget, LimitChecks
 
 if TYPE_CHECKING:  # prose is checked without loading the parser: a hook waits for it (decision 39)
     from engrambus.knowledge.messages.parse import ParsedMessage
+    from engrambus.policy import LimitName
 
 CountCode: TypeAlias = Callable[[str], int]
 """Returns how many characters of a text are code."""
@@ -30,6 +31,15 @@ _LABELS = {
     "inline_code_chars": "characters of code",
     "brief_lines": "lines of brief",
 }
+
+_LIMITS: dict[str, LimitName] = {
+    "inline_tokens": "message_tokens",
+    "engrams": "message_engrams",
+    "engram_chars": "claim_chars",
+    "inline_code_chars": "inline_code",
+    "brief_lines": "brief_lines",
+}
+"""Field of `MessageUsage` → the limit whose mode decides what happens when it is exceeded."""
 
 
 class MessageUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,27 +65,27 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_budget(
-    parsed: ParsedMessage, budget: InlineBudget, count_code: CountCode | None = None
+    parsed: ParsedMessage, budget: InlineBudget, limits: LimitChecks, count_code: CountCode | None = None
 ) -> tuple[MessageUsage, tuple[EngramBusError, ...]]:
     """Return the size of a parsed text and all its problems; an exceeded budget comes first.
 
     A text over its budget gets that refusal even if it cannot be parsed: its author has to shorten it in any case.
+    An exceeded limit that is not enforced is reported to `limits` and is no problem.
     """
     usage = measure(parsed.text, parsed.message, count_code)
     if parsed.message is None:
         usage = msgspec.structs.replace(usage, engrams=parsed.item_counts.get("ENGRAMS", 0))
     excess = find_excess(usage, budget, parsed.message, count_code)
-    refusals: tuple[BudgetExceeded, ...] = (_refusal(excess, parsed.lines),) if excess else ()
-    return usage, (*refusals, *parsed.problems)
+    refusal = _apply_limits(excess, limits, parsed.lines)
+    return usage, (*([refusal] if refusal is not None else []), *parsed.problems)
 
 
 def check_prose_budget(
-    text: str, budget: InlineBudget, count_code: CountCode
+    text: str, budget: InlineBudget, limits: LimitChecks, count_code: CountCode
 ) -> tuple[MessageUsage, BudgetExceeded | None]:
     """Return the size of an answer in plain prose, and the refusal if it is over the budget of a message."""
     usage = MessageUsage(inline_tokens=measure(text).inline_tokens, inline_code_chars=count_code(text))
-    excess = find_excess(usage, budget)
-    return usage, _refusal(excess, {}) if excess else None
+    return usage, _apply_limits(find_excess(usage, budget), limits, {})
 
 
 def measure(text: str, message: Message | None = None, count_code: CountCode | None = None) -> MessageUsage:
@@ -128,6 +138,16 @@ def free_texts(message: Message) -> Iterator[tuple[str, str]]:
         for name, lines in (("SHARED_BRIEF_MICRO", message.shared_brief_micro), ("INSTRUCTIONS", message.instructions)):
             if lines:
                 yield name, "\n".join(lines)
+
+
+def _apply_limits(excess: tuple[Excess, ...], limits: LimitChecks, lines: Mapping[str, int]) -> BudgetExceeded | None:
+    """Return the refusal for the limits that are enforced; report the others, unless the text is refused anyway."""
+    enforced = tuple(item for item in excess if limits.is_enforced(_LIMITS[item.quantity]))
+    if enforced:
+        return _refusal(enforced, lines)
+    for item in excess:
+        limits.exceeded(_LIMITS[item.quantity], _refusal((item,), lines))
+    return None
 
 
 def _refusal(excess: tuple[Excess, ...], lines: Mapping[str, int]) -> BudgetExceeded:
