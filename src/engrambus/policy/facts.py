@@ -32,6 +32,8 @@ class AgentAdded(msgspec.Struct, frozen=True, kw_only=True, tag="agent.added", t
     role: str
     by: str
     parent: str | None = None
+    session_turns: int = 1
+    """Turns' worth of budget in each of its turns."""
 
 
 class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.applied", tag_field="fact"):

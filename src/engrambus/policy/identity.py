@@ -41,6 +41,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     parent: str | None = None
     """The agent that added it; None if the admin did."""
+    session_turns: int = 1
+    """Turns' worth of budget in each of its turns: more than 1 where one agent stands for a client's whole session."""
 
     @property
     def full_name(self) -> str:
@@ -118,7 +120,7 @@ def end_run(view: IdentityView, *, caller: Caller, run_id: str) -> list[RunClose
 
 
 def add_agent(
-    view: IdentityView, *, caller: Caller, name: str, role: str, parent: str | None
+    view: IdentityView, *, caller: Caller, name: str, role: str, parent: str | None, session_turns: int = 1
 ) -> tuple[list[AgentAdded], Agent]:
     """Add an agent to the caller's run, as a child of `parent` or else of the caller."""
     check_name(name)
@@ -129,8 +131,11 @@ def add_agent(
         raise AgentExists(
             f"'{name}' is already in this run.", field="name", hint=f"Get another token: engrambus agent token {name}."
         )
-    agent = Agent(run=caller.run.run_id, name=name, role=role, parent=parent_name)
-    return [AgentAdded(run=agent.run, name=name, role=role, parent=parent_name, by=caller.full_name)], agent
+    agent = Agent(run=caller.run.run_id, name=name, role=role, parent=parent_name, session_turns=session_turns)
+    added = AgentAdded(
+        run=agent.run, name=name, role=role, parent=parent_name, by=caller.full_name, session_turns=session_turns
+    )
+    return [added], agent
 
 
 def check_name(name: str, field: str = "name") -> str:

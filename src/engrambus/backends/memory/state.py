@@ -117,7 +117,13 @@ class KnowledgeState:
             case RunClosed():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
             case AgentAdded():
-                agent = Agent(run=fact.run, name=fact.name, role=fact.role, parent=fact.parent)
+                agent = Agent(
+                    run=fact.run,
+                    name=fact.name,
+                    role=fact.role,
+                    parent=fact.parent,
+                    session_turns=fact.session_turns,
+                )
                 self.agents[fact.run, fact.name] = agent
             case PolicyApplied():
                 self.policy = read_policy(fact.policy)

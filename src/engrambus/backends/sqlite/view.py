@@ -372,8 +372,8 @@ def _tally(counts: Sequence[int]) -> Tally:
 
 
 def _agent_from_row(row: Any) -> Agent:
-    run, name, role, parent = row
-    return Agent(run=run, name=name, role=role, parent=parent)
+    run, name, role, parent, session_turns = row
+    return Agent(run=run, name=name, role=role, parent=parent, session_turns=session_turns)
 
 
 def _if_row(make: Callable[[Any], T], row: Any) -> T | None:

@@ -26,16 +26,16 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY ended,
 SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY number DESC LIMIT ?;
 
 -- name: insert_agent
-INSERT INTO agents (run, name, role, parent) VALUES (?, ?, ?, ?);
+INSERT INTO agents (run, name, role, parent, session_turns) VALUES (?, ?, ?, ?, ?);
 
 -- name: agent
-SELECT run, name, role, parent FROM agents WHERE run = ? AND name = ?;
+SELECT run, name, role, parent, session_turns FROM agents WHERE run = ? AND name = ?;
 
 -- name: agent_role
 SELECT role FROM agents WHERE run = ? AND name = ?;
 
 -- name: agents
-SELECT run, name, role, parent FROM agents WHERE run = ? ORDER BY position;
+SELECT run, name, role, parent, session_turns FROM agents WHERE run = ? ORDER BY position;
 
 -- name: insert_policy
 INSERT INTO policies (policy) VALUES (?);

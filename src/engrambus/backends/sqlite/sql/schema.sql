@@ -30,6 +30,7 @@ CREATE TABLE agents (
     name       TEXT    NOT NULL,
     role       TEXT    NOT NULL,
     parent     TEXT,
+    session_turns INTEGER NOT NULL DEFAULT 1,   -- turns' worth of budget in each of its turns
     UNIQUE (run, name)
 ) STRICT;
 
