@@ -1,122 +1,102 @@
 """Permissions: runs and agents, tokens, scopes, budgets, turns and the project's policy."""
 
-from engrambus.policy.budgets import DerefBudget, InlineBudget
-from engrambus.policy.facts import (
-    AgentAdded,
-    ContentDrawn,
-    DerefAnswered,
-    DerefProved,
-    DerefRequested,
-    PolicyApplied,
-    RunClosed,
-    RunOpened,
-    TurnClosed,
-)
-from engrambus.policy.identity import (
-    ADMIN,
-    ROLES,
-    Agent,
-    Caller,
-    IdentityReads,
-    Role,
-    Run,
-    add_agent,
-    check_descends,
-    end_run,
-    lineage_of,
-    open_run,
-    parent_of,
-    root_of,
-)
-from engrambus.policy.limits import LimitChecks, LimitName
-from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
-from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, apply_policy, read_policy
-from engrambus.policy.scopes import (
-    OUTBOX,
-    PROJECT_SPACE,
-    SHARED_SCOPES,
-    Scope,
-    check_may_promote,
-    check_may_write,
-    shared_scopes,
-    space_of,
-    visible_spaces,
-    wider_space,
-)
-from engrambus.policy.tokens import TokenClaims, TokenKey
-from engrambus.policy.turns import (
-    Turn,
-    TurnReads,
-    after_close,
-    after_deref,
-    after_draw,
-    check_tokens,
-    close_turn,
-    end_turn,
-    present_turn,
-    team_tokens_used,
-    tokens_left,
-)
+from typing import TYPE_CHECKING
+
+from engrambus.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from engrambus.policy.budgets import DerefBudget, InlineBudget
+    from engrambus.policy.facts import (
+        AgentAdded,
+        ContentDrawn,
+        DerefAnswered,
+        DerefProved,
+        DerefRequested,
+        PolicyApplied,
+        RunClosed,
+        RunOpened,
+        TurnClosed,
+    )
+    from engrambus.policy.identity import (
+        ADMIN,
+        ROLES,
+        Agent,
+        Caller,
+        IdentityReads,
+        Role,
+        Run,
+        add_agent,
+        check_descends,
+        end_run,
+        lineage_of,
+        open_run,
+        parent_of,
+        root_of,
+    )
+    from engrambus.policy.limits import LimitChecks, LimitName
+    from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
+    from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, apply_policy, read_policy
+    from engrambus.policy.scopes import (
+        OUTBOX,
+        PROJECT_SPACE,
+        SHARED_SCOPES,
+        Scope,
+        check_may_promote,
+        check_may_write,
+        shared_scopes,
+        space_of,
+        visible_spaces,
+        wider_space,
+    )
+    from engrambus.policy.tokens import TokenClaims, TokenKey
+    from engrambus.policy.turns import (
+        Turn,
+        TurnReads,
+        after_close,
+        after_deref,
+        after_draw,
+        check_tokens,
+        close_turn,
+        end_turn,
+        present_turn,
+        team_tokens_used,
+        tokens_left,
+    )
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "budgets": "DerefBudget InlineBudget",
+        "facts": (
+            "AgentAdded ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed RunOpened "
+            "TurnClosed "
+        ),
+        "identity": (
+            "ADMIN ROLES Agent Caller IdentityReads Role Run add_agent check_descends end_run lineage_of open_run "
+            "parent_of root_of "
+        ),
+        "limits": "LimitChecks LimitName",
+        "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
+        "project_policy": "DEFAULT_POLICY Policy apply_policy read_policy",
+        "scopes": (
+            "OUTBOX PROJECT_SPACE SHARED_SCOPES Scope check_may_promote check_may_write shared_scopes space_of "
+            "visible_spaces wider_space "
+        ),
+        "tokens": "TokenClaims TokenKey",
+        "turns": (
+            "Turn TurnReads after_close after_deref after_draw check_tokens close_turn end_turn present_turn "
+            "team_tokens_used tokens_left "
+        ),
+    })
 
 __all__ = [
-    "ADMIN",
-    "DEFAULT_POLICY",
-    "JOURNAL",
-    "OUTBOX",
-    "POLICY_FILE",
-    "PROJECT_SPACE",
-    "ROLES",
-    "SHARED_SCOPES",
-    "Agent",
-    "AgentAdded",
-    "Caller",
-    "ContentDrawn",
-    "DerefAnswered",
-    "DerefBudget",
-    "DerefProved",
-    "DerefRequested",
-    "IdentityReads",
-    "InlineBudget",
-    "LimitChecks",
-    "LimitName",
-    "Policy",
-    "PolicyApplied",
-    "Project",
-    "Role",
-    "Run",
-    "RunClosed",
-    "RunOpened",
-    "Scope",
-    "TokenClaims",
-    "TokenKey",
-    "Turn",
-    "TurnClosed",
-    "TurnReads",
-    "add_agent",
-    "after_close",
-    "after_deref",
-    "after_draw",
-    "apply_policy",
-    "check_descends",
-    "check_may_promote",
-    "check_may_write",
-    "check_tokens",
-    "close_turn",
-    "create_project",
-    "end_run",
-    "end_turn",
-    "exclude_from_git",
-    "find_project",
-    "lineage_of",
-    "open_run",
-    "parent_of",
-    "present_turn",
-    "read_policy",
-    "root_of",
-    "shared_scopes",
-    "space_of",
-    "team_tokens_used",
-    "tokens_left",
-    "visible_spaces",
-    "wider_space",
+    "ADMIN", "DEFAULT_POLICY", "JOURNAL", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "SHARED_SCOPES", "Agent",
+    "AgentAdded", "Caller", "ContentDrawn", "DerefAnswered", "DerefBudget", "DerefProved", "DerefRequested",
+    "IdentityReads", "InlineBudget", "LimitChecks", "LimitName", "Policy", "PolicyApplied", "Project", "Role", "Run",
+    "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnClosed", "TurnReads", "add_agent",
+    "after_close", "after_deref", "after_draw", "apply_policy", "check_descends", "check_may_promote",
+    "check_may_write", "check_tokens", "close_turn", "create_project", "end_run", "end_turn", "exclude_from_git",
+    "find_project", "lineage_of", "open_run", "parent_of", "present_turn", "read_policy", "root_of", "shared_scopes",
+    "space_of", "team_tokens_used", "tokens_left", "visible_spaces", "wider_space",
 ]
