@@ -10,17 +10,16 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 from pathlib import Path
 
 import msgspec
 
 from engrambus.core import canonical
-from engrambus.errors import FormatUnknown, TokenExpired, TokenInvalid
+from engrambus.errors import TokenExpired, TokenInvalid
+from engrambus.policy.key_files import load_secret
 
 _SCHEME = "engrambus1"
 MAX_TOKEN_CHARS = 2048
-KEY_BYTES = 32
 
 
 class TokenClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,33 +74,6 @@ class TokenKey:
 
     def _mac(self, head: str) -> bytes:
         return hmac.digest(self._secret, head.encode("ascii"), hashlib.sha256)
-
-
-def load_secret(folder: Path, name: str) -> bytes:
-    """Return the 32 random bytes stored in a file; the first process that needs them creates it."""
-    path = folder / name
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.new"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            # A link appears complete or not at all, and fails if another process was first: then its key is read.
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-    secret = path.read_bytes()
-    if len(secret) != KEY_BYTES:
-        raise FormatUnknown(
-            f"The key file {path} is not {KEY_BYTES} bytes long.",
-            hint="Delete it: the next command creates another, and every agent needs a new token.",
-        )
-    return secret
 
 
 def _encode(data: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engrambus.core import LruCache
 from engrambus.errors import GrantForged, GrantTooDeep, GrantTooLong
 from engrambus.policy.grants.blocks import FIELD
-from engrambus.policy.tokens import load_secret
+from engrambus.policy.key_files import load_secret
 
 if TYPE_CHECKING:  # decision 11: biscuit_auth is loaded by the first grant; most commands never see one
     from biscuit_auth import Biscuit, PrivateKey, PublicKey
