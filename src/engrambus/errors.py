@@ -104,6 +104,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── MemoryStoreOutside 403 MEMORY_STORE_OUTSIDE
 │   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
 │   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
+│   ├── AgentAmbiguous            AGENT_AMBIGUOUS
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   ├── NotPublished              NOT_PUBLISHED
 │   └── PolicyInvalid             POLICY_INVALID
@@ -730,6 +731,10 @@ class TrustSnapshotInvalid(MemoryRefusal):
     """The trust snapshot does not have the required form."""
 
 
+class AgentAmbiguous(Refusal):
+    """Several agents of the project have this name."""
+
+
 class ClientFileBroken(Refusal):
     """A client's configuration file cannot be parsed, so it was not changed."""
 
@@ -865,7 +870,7 @@ class EngramNotFound(NotFound):
 
 
 class AgentNotFound(NotFound):
-    """There is no such agent in this run."""
+    """There is no such agent, or you may not name it."""
 
 
 class RunNotFound(NotFound):

@@ -24,7 +24,8 @@ from engrambus.policy import (
     space_of,
     visible_spaces,
 )
-from engrambus.policy.identity import check_below, check_name
+from engrambus.policy.identity import check_name
+from engrambus.policy.membership import check_below
 from engrambus.policy.project import _POLICY as POLICY_TEMPLATE
 
 RUN = Run(run_id="01KDVP9R000000000000000000", goal="g", number=7, opened_us=0)
@@ -57,6 +58,15 @@ class AgentTree:
 
     def agents(self, run_id: str) -> list[Agent]:
         return list(self._agents.values())
+
+    def agents_named(self, name: str) -> list[Agent]:
+        return [agent for agent in self._agents.values() if agent.name == name]
+
+    def newest_agents(self, *, limit: int) -> list[Agent]:
+        return list(self._agents.values())[::-1][:limit]
+
+    def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
+        return None
 
 
 @pytest.mark.parametrize("parent", [*LADDER, "tool", "admin"])

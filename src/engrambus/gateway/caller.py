@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from engrambus.core import is_ulid
-from engrambus.errors import AgentNotFound, RunNotFound, TokenInvalid, TokenMissing
-from engrambus.policy import ADMIN, Caller, Run, check_descends
+from engrambus.errors import FieldValue, RunNotFound, TokenInvalid, TokenMissing
+from engrambus.policy import ADMIN, Agent, Caller, Run, find_agent
 
 if TYPE_CHECKING:
+    from engrambus.gateway.declare import Request
     from engrambus.gateway.ports import View
     from engrambus.policy import TokenKey
-
-MAX_QUOTED_NAME = 96
-"""Characters of an unknown agent's name that an error repeats."""
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +49,42 @@ def identify(view: View, credential: Credential, *, project: str, key: TokenKey)
     name = credential.speak_as
     if name is None or name in (caller.name, caller.full_name):
         return caller
-    speaker = caller.full_name
-    caller, name = _in_named_run(view, caller, name)
-    agent = check_descends(view, caller, name)
+    agent = find_agent(view, caller, name)
+    run = _in_run_of(view, caller, agent).run
     # `spoken_by` tells an orchestrator that acts for an agent from the agent itself.
-    return Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=speaker)
+    return Caller(project=caller.project, run=run, name=agent.name, role=agent.role, spoken_by=caller.full_name)
+
+
+def _in_run_of(view: View, caller: Caller, agent: Agent) -> Caller:
+    """Return the caller in the run of an agent it has named: an admin is in every run."""
+    if agent.run == caller.run.run_id:
+        return caller
+    run = view.run(agent.run)
+    if run is None:
+        raise RunNotFound
+    return msgspec.structs.replace(caller, run=run)
+
+
+def resolve_agents(view: View, caller: Caller, fields: tuple[str, ...], request: Request) -> tuple[Caller, Request]:
+    """Return the request with bare names in the fields that name agents, and the caller in the run of these agents.
+
+    An admin may name agents of any run, but in one request of one run only.
+    """
+    for field in fields:
+        given = getattr(request, field)
+        if not given:
+            continue
+        names = [given] if isinstance(given, str) else given
+        agents: list[str] = []
+        for name in names:
+            agent = find_agent(view, caller, name, field)
+            if agents and agent.run != caller.run.run_id:
+                raise FieldValue("One call names agents of one run only.", field=field, used=name)
+            caller = _in_run_of(view, caller, agent)
+            agents.append(agent.name)
+        resolved = agents[0] if isinstance(given, str) else type(given)(agents)
+        request = msgspec.structs.replace(request, **{field: resolved})
+    return caller, request
 
 
 def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: TokenKey) -> Caller:
@@ -71,17 +100,6 @@ def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: To
         if agent is None or agent.role != claims.role or agent.parent != claims.parent:
             raise TokenInvalid
     return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role)
-
-
-def _in_named_run(view: View, caller: Caller, name: str) -> tuple[Caller, str]:
-    """Split `<run>/<name>`; return the caller in that run and the bare name. Only an admin is in every run."""
-    run_id, _, bare = name.rpartition("/")
-    if not run_id or run_id == caller.run.run_id:
-        return caller, bare
-    run = view.run(run_id) if caller.role == ADMIN and is_ulid(run_id) else None
-    if run is None:
-        raise AgentNotFound(f"There is no agent '{name[:MAX_QUOTED_NAME]}' in this run.", field="as")
-    return msgspec.structs.replace(caller, run=run), bare
 
 
 def _chosen_run(view: View, run_id: str | None) -> Run:

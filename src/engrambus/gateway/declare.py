@@ -118,6 +118,8 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """Its name in OpenTelemetry's conventions for generative AI."""
     text_field: str | None = None
     """The field that takes a whole HTTP body as text, for operations that parse YAML or JSON themselves."""
+    agent_fields: tuple[str, ...] = ()
+    """Fields that name agents; the gateway resolves them to bare names, and moves an admin into the run of these."""
 
     @property
     def tool_name(self) -> str:
@@ -190,6 +192,7 @@ def operation(
     absent_from: dict[str, str] | None = None,
     redacts: bool = False,
     text_field: str | None = None,
+    agent_fields: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are those of request and response, its docstring is the help."""
 
@@ -218,6 +221,7 @@ def operation(
             absent_from=absent_from or {},
             redacts=redacts,
             text_field=text_field,
+            agent_fields=agent_fields,
         )
         return run
 

@@ -12,7 +12,7 @@ import msgspec
 from engrambus.core import Randomness, digest_of
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import BadText, EngramBusError, FieldValue, IndexDamaged, Internal, RoleForbidden, TooDeep
-from engrambus.gateway.caller import Credential, identify
+from engrambus.gateway.caller import Credential, identify, resolve_agents
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Operation, Request, Response
 from engrambus.gateway.events import EventLog
@@ -163,6 +163,9 @@ class Gateway:
                 raise RoleForbidden(
                     f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))
                 )
+            digest = _request_digest(operation, request) if key is not None else None
+            if operation.agent_fields:
+                caller, request = resolve_agents(view, caller, operation.agent_fields, request)
             chosen_run = caller.run.run_id if credential.run is not None else None
             policy = view.policy()
             context = Context(
@@ -174,7 +177,7 @@ class Gateway:
                 run_seen=chosen_run if caller.role == ADMIN else caller.run.run_id,
                 any_file=credential.any_file and credential.token is None,
                 idempotency_key=key,
-                request_digest=_request_digest(operation, request) if key is not None else None,
+                request_digest=digest,
                 store=self.store,
                 evidence=self.evidence,
                 project_files=self.project_files,

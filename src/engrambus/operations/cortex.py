@@ -175,7 +175,7 @@ def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
 class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The part of the team's memory to inherit, and its limits."""
 
-    for_agent: Annotated[str, Meta(max_length=64, description="The agent that inherits; you by default")] | None = None
+    for_agent: Annotated[str, Meta(max_length=96, description="The agent that inherits; you by default")] | None = None
     scope: Annotated[SnapshotScope | None, Meta(description="Which memories to include")] = None
     max_bytes: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum size of the answer, in bytes")] = (
         DEFAULT_MAX_BYTES
@@ -197,6 +197,7 @@ class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         option_names={"for_agent": "--for"},
     ),
     tool=Tool(hidden=("for_agent", "max_items", "scope")),
+    agent_fields=("for_agent",),
 )
 def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
     """Get the team's memory: pinned, important and recent items, within a size.

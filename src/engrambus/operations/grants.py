@@ -64,6 +64,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
         override="team:grant_issue",
     ),
     tool=Tool(hidden=("expires_in", "inline_code_chars", "intended_use", "uses")),
+    agent_fields=("child_id",),
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child agent read more than its turn allows.

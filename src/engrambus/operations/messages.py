@@ -141,6 +141,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ),
     absent_from={"mcp": "an orchestrator broadcasts; agents report"},
     text_field="text",
+    agent_fields=("to",),
 )
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Send your child agents what matters, what they may spend and what to do.

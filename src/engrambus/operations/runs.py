@@ -8,31 +8,37 @@ from msgspec import Meta, Struct
 
 import engrambus.policy as policy
 from engrambus.core import parse_duration, print_time
-from engrambus.errors import AgentNotFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
-from engrambus.policy import ADMIN, Agent, AgentAdded, Role, RunClosed, RunOpened, TokenClaims
+from engrambus.policy import (
+    MAX_SESSION_TURNS,
+    Agent,
+    AgentAdded,
+    LeadRole,
+    Role,
+    RunClosed,
+    RunOpened,
+    TokenClaims,
+)
 
 _NO_TOOL = {"mcp": "runs and agents are managed by the orchestrator"}
 
 MAX_RUNS = 50
 
 Goal = Annotated[str, Meta(min_length=1, max_length=500, description="The goal of the run")]
+Session = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+        description="Id of a coding agent's session; asking again returns the same run",
+    ),
+]
 
 
 class OpenRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goal: Goal
-    session: (
-        Annotated[
-            str,
-            Meta(
-                pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-                description="Id of a coding agent's session; asking again returns the same run",
-            ),
-        ]
-        | None
-    ) = None
+    session: Session | None = None
 
 
 class RunAnswer(Struct, frozen=True, kw_only=True):
@@ -55,7 +61,10 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
     absent_from=_NO_TOOL,
 )
 def open_run(context: Context, request: OpenRun) -> RunAnswer:
-    """Start a run, a piece of work with a goal, and make it the current one."""
+    """Start a run, a piece of work with a goal, and make it the current one.
+
+    The run of a coding agent's session is never the current one.
+    """
 
     def decide(view: View) -> tuple[list[RunOpened], RunAnswer]:
         facts, run_id = policy.open_run(
@@ -110,6 +119,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
     ended: bool
     current: bool
     """True if callers that name no run work in this one."""
+    session: bool = False
+    """True if it belongs to a coding agent's session; such a run is never the current one."""
 
 
 class RunsAnswer(Struct, frozen=True, kw_only=True):
@@ -141,16 +152,40 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
                 opened_at=print_time(run.opened_us),
                 ended=run.ended,
                 current=run == current,
+                session=run.session is not None,
             )
             for run in context.view.runs(limit=MAX_RUNS)
         ]
     )
 
 
+ClientId = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+        description="The id its client knows it by; asking again returns the same agent",
+    ),
+]
+SessionTurns = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MAX_SESSION_TURNS,
+        description="How many turns' worth it may read in one turn, 1 to 16; more than 1 is for an admin to give",
+    ),
+]
+
+
 class AddAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(description="Its name, unique in the run")]
-    role: Annotated[Role, Meta(description="Its role, which must rank below its parent's")] = "programmer"
-    parent: Annotated[str | None, Meta(description="Its parent, an agent of the same run; you by default")] = None
+    name: Annotated[str | None, Meta(description="Its name, unique in the run; by default two words, as amber-fox")] = (
+        None
+    )
+    role: Annotated[Role, Meta(description="Its role, which must rank below its parent's; tool is for an admin")] = (
+        "programmer"
+    )
+    parent: Annotated[str | None, Meta(description="Its parent, whose run it joins; you by default")] = None
+    client_id: ClientId | None = None
+    session_turns: SessionTurns = 1
 
 
 class AgentAnswer(Struct, frozen=True, kw_only=True):
@@ -175,6 +210,7 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
         arguments=("name",),
     ),
     absent_from=_NO_TOOL,
+    agent_fields=("parent",),
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
     """Add an agent to the run and print its token.
@@ -184,10 +220,56 @@ def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
 
     def decide(view: View) -> tuple[list[AgentAdded], Agent]:
         return policy.add_agent(
-            view, caller=context.caller, name=request.name, role=request.role, parent=request.parent
+            view,
+            caller=context.caller,
+            name=request.name,
+            role=request.role,
+            parent=request.parent,
+            client_id=request.client_id,
+            session_turns=request.session_turns,
+            randomness=context.randomness,
         )
 
     return _answer_with_token(context, context.commit(decide, Agent), None)
+
+
+class AddLead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    goal: Goal
+    session: Session | None = None
+    role: Annotated[
+        LeadRole | None, Meta(description="Its role; by default the policy's `lead_role`, which it may not exceed")
+    ] = None
+    session_turns: SessionTurns = 1
+
+
+@operation(
+    "lead.add",
+    roles=ADMINS,
+    writes=True,
+    route=Route("POST", "/lead"),
+    absent_from={**_NO_TOOL, "cli": "`engrambus mcp` and `engrambus hook` add it for their session"},
+)
+def add_lead(context: Context, request: AddLead) -> AgentAnswer:
+    """Add the lead of a coding agent's session, in a run of its own, which is never the current one.
+
+    It gets a name of two words. With a `session`, asking again returns the same lead with another token: hooks find the
+    lead of their session that way. If the caller chose a run, the lead joins that run and none is opened.
+    """
+
+    def decide(view: View) -> tuple[list[RunOpened | AgentAdded], Agent]:
+        return policy.add_lead(
+            view,
+            caller=context.caller,
+            chosen_run=context.run_seen,
+            goal=request.goal,
+            session=request.session,
+            role=request.role,
+            highest_role=view.policy().lead_role,
+            session_turns=request.session_turns,
+            randomness=context.randomness,
+        )
+
+    return _answer_with_token(context, context.commit(decide, Agent, in_run=context.run_seen is not None), None)
 
 
 class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -210,11 +292,10 @@ class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         arguments=("name",),
     ),
     absent_from=_NO_TOOL,
+    agent_fields=("name",),
 )
 def agent_token(context: Context, request: AgentToken) -> AgentAnswer:
     """Print another token for an agent."""
-    if request.name == ADMIN:
-        raise AgentNotFound(field="name")
     agent = policy.check_descends(context.view, context.caller, request.name, "name")
     return _answer_with_token(context, agent, request.expires_in)
 
@@ -227,6 +308,8 @@ class AgentRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_id: str
     role: str
     parent: str | None = None
+    session_turns: int = 1
+    """How many turns' worth it may read in one turn."""
 
 
 class AgentsAnswer(Struct, frozen=True, kw_only=True):
@@ -251,7 +334,8 @@ def list_agents(context: Context, request: ListAgents) -> AgentsAnswer:
     """List the agents of the run."""
     run = context.caller.run
     rows = [
-        AgentRow(agent_id=agent.name, role=agent.role, parent=agent.parent) for agent in context.view.agents(run.run_id)
+        AgentRow(agent_id=agent.name, role=agent.role, parent=agent.parent, session_turns=agent.session_turns)
+        for agent in context.view.agents(run.run_id)
     ]
     return AgentsAnswer(run_id=run.run_id, goal=run.goal, agents=rows)
 

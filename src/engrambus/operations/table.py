@@ -22,7 +22,7 @@ OPERATIONS = Operations(__package__, {
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
     "receipts": "receipt_get receipt_verify record_tests",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",
-    "runs": "open_run end_run list_runs add_agent agent_token list_agents",
+    "runs": "open_run end_run list_runs add_agent add_lead agent_token list_agents",
     "stats": "stats",
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",

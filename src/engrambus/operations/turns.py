@@ -43,6 +43,7 @@ class TurnAnswer(Struct, frozen=True, kw_only=True):
         arguments=("name",),
     ),
     absent_from={"mcp": "a hook reports it; an agent that could would refill its own turn"},
+    agent_fields=("name",),
 )
 def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
     """Close an agent's turn; a turn in which nothing was read stays open.

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
         Agent,
         Caller,
         IdentityReads,
+        LeadRole,
         Role,
         Run,
-        add_agent,
         check_descends,
-        end_run,
+        find_agent,
         lineage_of,
-        open_run,
         parent_of,
         root_of,
     )
     from engrambus.policy.limits import LimitChecks, LimitName
+    from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
     from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
     from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
@@ -73,10 +73,11 @@ if not TYPE_CHECKING:
             "TurnClosed "
         ),
         "identity": (
-            "ADMIN ROLES Agent Caller IdentityReads Role Run add_agent check_descends end_run lineage_of open_run "
+            "ADMIN ROLES Agent Caller IdentityReads LeadRole Role Run check_descends find_agent lineage_of "
             "parent_of root_of "
         ),
         "limits": "LimitChecks LimitName",
+        "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
         "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
         "project_policy": "DEFAULT_POLICY Policy apply_policy read_policy",
         "scopes": (
@@ -91,12 +92,13 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "ADMIN", "DEFAULT_POLICY", "JOURNAL", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "SHARED_SCOPES", "Agent",
-    "AgentAdded", "Caller", "ContentDrawn", "DerefAnswered", "DerefBudget", "DerefProved", "DerefRequested",
-    "IdentityReads", "InlineBudget", "LimitChecks", "LimitName", "Policy", "PolicyApplied", "Project", "Role", "Run",
-    "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnClosed", "TurnReads", "add_agent",
-    "after_close", "after_deref", "after_draw", "apply_policy", "check_descends", "check_may_promote",
-    "check_may_write", "check_tokens", "close_turn", "create_project", "end_run", "end_turn", "exclude_from_git",
-    "find_project", "lineage_of", "open_run", "parent_of", "present_turn", "read_policy", "root_of", "shared_scopes",
-    "space_of", "team_tokens_used", "tokens_left", "visible_spaces", "wider_space",
+    "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
+    "SHARED_SCOPES", "Agent", "AgentAdded", "Caller", "ContentDrawn", "DerefAnswered", "DerefBudget", "DerefProved",
+    "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "Policy",
+    "PolicyApplied", "Project", "Role", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn",
+    "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_close", "after_deref", "after_draw", "apply_policy",
+    "check_descends", "check_may_promote", "check_may_write", "check_tokens", "close_turn", "create_project", "end_run",
+    "end_turn", "exclude_from_git", "find_agent", "find_project", "lineage_of", "open_run", "parent_of", "present_turn",
+    "read_policy", "root_of", "shared_scopes", "space_of", "team_tokens_used", "tokens_left", "visible_spaces",
+    "wider_space",
 ]

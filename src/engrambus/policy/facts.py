@@ -8,7 +8,7 @@ import msgspec
 
 
 class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact", omit_defaults=True):
-    """A run began and became the current one."""
+    """A run began; it became the current one unless it belongs to a client session."""
 
     run: str
     goal: str
@@ -32,8 +32,10 @@ class AgentAdded(msgspec.Struct, frozen=True, kw_only=True, tag="agent.added", t
     role: str
     by: str
     parent: str | None = None
+    client_id: str | None = None
+    """The id its client knows it by, unique in the run."""
     session_turns: int = 1
-    """Turns' worth of budget in each of its turns."""
+    """How many turns' worth it may read in one turn."""
 
 
 class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.applied", tag_field="fact"):

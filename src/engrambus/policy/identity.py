@@ -1,4 +1,4 @@
-"""Runs, agents, their roles and their parents: the values, and the rules that open, end and extend a run."""
+"""Runs, agents, their roles and their parents: the values, their lineage, and what a name means."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from typing import Literal, Protocol, get_args
 
 import msgspec
 
-from engrambus.core import Randomness, new_ulid
-from engrambus.errors import AgentExists, AgentNotFound, FieldValue, NotYourDescendant, RoleForbidden, RunNotFound
-from engrambus.policy.facts import AgentAdded, RunClosed, RunOpened
+from engrambus.core import is_ulid
+from engrambus.errors import AgentAmbiguous, AgentNotFound, FieldValue, NotYourDescendant
+from engrambus.policy.names import similar_names
 
+LeadRole = Literal["architect", "director", "manager", "programmer"]
 Role = Literal["architect", "director", "manager", "programmer", "tool", "admin"]
 ROLES: tuple[str, ...] = get_args(Role)
 
-_RANK = {"admin": 5, "architect": 4, "director": 3, "manager": 2, "programmer": 1, "tool": 0}
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 MAX_NAME_CHARS = 64
 MAX_GENERATIONS = 64
+MAX_QUOTED_NAME = 96
+"""Characters of an unknown agent's name that an error repeats."""
+MAX_AMBIGUOUS = 8
+"""Full names that an error lists for a name that fits several agents."""
+MAX_NAMES_COMPARED = 1000
+"""Agents of the project whose names a near miss is compared with."""
 ADMIN = "admin"
 
 
@@ -41,8 +47,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     parent: str | None = None
     """The agent that added it; None if the admin did."""
+    client_id: str | None = None
+    """The id its client knows it by: hooks find the agent of a session or a sub-agent again by it."""
     session_turns: int = 1
-    """Turns' worth of budget in each of its turns: more than 1 where one agent stands for a client's whole session."""
+    """How many turns' worth it may read in one turn: more than 1 where one process serves a whole session."""
 
     @property
     def full_name(self) -> str:
@@ -74,7 +82,7 @@ class IdentityReads(Protocol):
         ...
 
     def current_run(self) -> Run | None:
-        """Return the newest run that has not ended; if all have, the newest."""
+        """Return the newest run that has not ended; if all have, the newest. Runs of client sessions do not count."""
         ...
 
     def run_of_session(self, session: str) -> Run | None:
@@ -89,6 +97,18 @@ class IdentityReads(Protocol):
         """Return all agents of a run, in the order they were added."""
         ...
 
+    def agents_named(self, name: str) -> list[Agent]:
+        """Return the agents of all runs that have this name, in the order they were added."""
+        ...
+
+    def newest_agents(self, *, limit: int) -> list[Agent]:
+        """Return the agents of all runs that were added last, newest first."""
+        ...
+
+    def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
+        """Return the agent of the run that its client knows by this id."""
+        ...
+
 
 class IdentityView(IdentityReads, Protocol):
     """The store at one moment, as the rules about runs and agents read it."""
@@ -97,45 +117,6 @@ class IdentityView(IdentityReads, Protocol):
     def as_of(self) -> int:
         """The time of the commit in microseconds, by the project's clock."""
         ...
-
-
-def open_run(
-    view: IdentityView, *, caller: Caller, goal: str, session: str | None, randomness: Randomness
-) -> tuple[list[RunOpened], str]:
-    """Open a run and return its id; a session that has an open run gets that one."""
-    # decision 18: a hook is a new process each time and finds its run by the session
-    previous = view.run_of_session(session) if session else None
-    if previous is not None and not previous.ended:
-        return [], previous.run_id
-    run_id = new_ulid(view.as_of, randomness)
-    return [RunOpened(run=run_id, goal=goal, by=caller.full_name, session=session)], run_id
-
-
-def end_run(view: IdentityView, *, caller: Caller, run_id: str) -> list[RunClosed]:
-    """End a run; ending it a second time changes nothing."""
-    run = view.run(run_id)
-    if run is None:
-        raise RunNotFound(field="run_id")
-    return [] if run.ended else [RunClosed(run=run.run_id, by=caller.full_name)]
-
-
-def add_agent(
-    view: IdentityView, *, caller: Caller, name: str, role: str, parent: str | None, session_turns: int = 1
-) -> tuple[list[AgentAdded], Agent]:
-    """Add an agent to the caller's run, as a child of `parent` or else of the caller."""
-    check_name(name)
-    parent_name = parent or (None if caller.role == ADMIN else caller.name)
-    parent_agent = check_descends(view, caller, parent_name, "parent") if parent_name else None
-    check_below(role, parent_agent.role if parent_agent else ADMIN)
-    if view.agent(caller.run.run_id, name) is not None:
-        raise AgentExists(
-            f"'{name}' is already in this run.", field="name", hint=f"Get another token: engrambus agent token {name}."
-        )
-    agent = Agent(run=caller.run.run_id, name=name, role=role, parent=parent_name, session_turns=session_turns)
-    added = AgentAdded(
-        run=agent.run, name=name, role=role, parent=parent_name, by=caller.full_name, session_turns=session_turns
-    )
-    return [added], agent
 
 
 def check_name(name: str, field: str = "name") -> str:
@@ -150,14 +131,6 @@ def check_name(name: str, field: str = "name") -> str:
     if name == ADMIN:
         raise FieldValue("The name 'admin' is reserved for the person at the machine.", field=field)
     return name
-
-
-def check_below(role: str, parent_role: str, field: str = "role") -> None:
-    """Refuse a child whose role does not rank below its parent's; a tool has no children."""
-    if role == ADMIN:
-        raise RoleForbidden("There is only one admin, the person at the machine.", field=field)
-    if parent_role == "tool" or _RANK[role] >= _RANK[parent_role]:
-        raise RoleForbidden(f"A {role} cannot be the child of a {parent_role}.", field=field, limit=parent_role)
 
 
 def parent_of(reads: IdentityReads, caller: Caller) -> str:
@@ -182,18 +155,72 @@ def root_of(reads: IdentityReads, caller: Caller) -> str:
     return f"{caller.run.run_id}/{lineage_of(reads, caller)[-1]}"
 
 
+def find_agent(reads: IdentityReads, caller: Caller, name: str, field: str = "as") -> Agent:
+    """Return the agent that a caller means by `<name>` or `<run>/<name>`: itself or a descendant; for an admin, any.
+
+    A bare name means an agent of the caller's run; if there is none, the only one of the project.
+    """
+    run_id, _, bare = name.rpartition("/")
+    agent: Agent | None = None
+    if run_id in ("", caller.run.run_id):
+        agent = reads.agent(caller.run.run_id, bare)
+    elif caller.role == ADMIN and is_ulid(run_id):
+        agent = reads.agent(run_id, bare)
+    if agent is None and caller.role == ADMIN and not run_id:
+        agent = _only_one(reads.agents_named(bare), bare, field)
+    if agent is None:
+        raise _not_found(reads, caller, name, field)
+    return agent if caller.role == ADMIN else check_descends(reads, caller, agent.name, field)
+
+
+def _only_one(agents: list[Agent], name: str, field: str) -> Agent | None:
+    """Return the agent of a name that is not in the caller's run; refuse a name that several agents have."""
+    if len(agents) > 1:
+        newest = [agent.full_name for agent in reversed(agents)][:MAX_AMBIGUOUS]
+        more = f" and {len(agents) - len(newest)} more" if len(agents) > len(newest) else ""
+        raise AgentAmbiguous(
+            f"{len(agents)} agents of the project are called '{name}', none of them in this run: "
+            f"{', '.join(newest)}{more}.",
+            field=field,
+            used=len(agents),
+            limit=1,
+            hint="Write the full name, `<run>/<name>`.",
+        )
+    return agents[0] if agents else None
+
+
+def _not_found(reads: IdentityReads, caller: Caller, name: str, field: str) -> AgentNotFound:
+    """Return the refusal of an unknown name, with similar names of agents that the caller may name."""
+    agents = reads.agents(caller.run.run_id)
+    if caller.role == ADMIN:
+        agents = [*agents, *reads.newest_agents(limit=MAX_NAMES_COMPARED)]
+    else:
+        agents = [agent for agent in agents if descends(reads, caller, agent.name)]
+    similar = similar_names(name.rpartition("/")[2][:MAX_NAME_CHARS], (agent.name for agent in agents))
+    quoted = [f"`{similar_name}`" for similar_name in similar]
+    where = "project" if caller.role == ADMIN else "run"
+    return AgentNotFound(
+        f"There is no agent '{name[:MAX_QUOTED_NAME]}' in this {where}.",
+        field=field,
+        hint=f"Did you mean {' or '.join(quoted)}?" if quoted else "`agent.list` lists the agents of a run.",
+    )
+
+
 def check_descends(reads: IdentityReads, ancestor: Caller, name: str, field: str = "as") -> Agent:
     """Return the agent `name` of the caller's run if it is the caller or one of its descendants."""
     agent = reads.agent(ancestor.run.run_id, name)
     if agent is None:
         raise AgentNotFound(f"There is no agent '{name[:MAX_NAME_CHARS]}' in this run.", field=field)
-    if ancestor.role == ADMIN:
+    if ancestor.role == ADMIN or descends(reads, ancestor, name):
         return agent
-    current: Agent | None = agent
-    for _ in range(MAX_GENERATIONS):
-        if current is None:
-            break
-        if current.name == ancestor.name:
-            return agent
-        current = reads.agent(agent.run, current.parent) if current.parent else None
     raise NotYourDescendant(f"'{agent.name}' is not a descendant of '{ancestor.name}'.", field=field)
+
+
+def descends(reads: IdentityReads, ancestor: Caller, name: str) -> bool:
+    """True if the agent `name` of the caller's run is the caller or one of its descendants."""
+    current = reads.agent(ancestor.run.run_id, name)
+    for _ in range(MAX_GENERATIONS):
+        if current is None or current.name == ancestor.name:
+            return current is not None
+        current = reads.agent(current.run, current.parent) if current.parent else None
+    return False

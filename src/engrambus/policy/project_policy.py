@@ -12,7 +12,7 @@ from engrambus.errors import EngramBusError, PolicyInvalid
 from engrambus.policy.budgets import DerefBudget, InlineBudget
 from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
-from engrambus.policy.identity import ROLES, Caller
+from engrambus.policy.identity import ROLES, Caller, LeadRole
 from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
 
 SCOPES = ("run", "project", "org", "global")
@@ -49,6 +49,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Longest lifetime of an engram."""
     token_ttl: str = "P30D"  # noqa: S105  # a duration
     """Default lifetime of an agent's token."""
+    lead_role: LeadRole = "architect"
+    """Highest role of the lead that `engrambus mcp` or a hook adds for a coding agent's session; also its default."""
     promotion_floor: dict[str, float] = {}
     """Scope → confidence an engram needs for it; by default 0.5 for project, 0.7 for org, 0.8 for global."""
     urls: UrlPolicy = UrlPolicy()

@@ -117,14 +117,14 @@ class KnowledgeState:
             case RunClosed():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
             case AgentAdded():
-                agent = Agent(
+                self.agents[fact.run, fact.name] = Agent(
                     run=fact.run,
                     name=fact.name,
                     role=fact.role,
                     parent=fact.parent,
+                    client_id=fact.client_id,
                     session_turns=fact.session_turns,
                 )
-                self.agents[fact.run, fact.name] = agent
             case PolicyApplied():
                 self.policy = read_policy(fact.policy)
             case EngramPut():
@@ -267,7 +267,9 @@ class MemoryView(MemoryCortex):
         return self._state.runs.get(run_id)
 
     def current_run(self) -> Run | None:
-        return max(self._state.runs.values(), key=lambda run: (not run.ended, run.number), default=None)
+        # decision 43: the run of a client session is never the current one
+        runs = (run for run in self._state.runs.values() if run.session is None)
+        return max(runs, key=lambda run: (not run.ended, run.number), default=None)
 
     def run_of_session(self, session: str) -> Run | None:
         return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
@@ -280,6 +282,15 @@ class MemoryView(MemoryCortex):
 
     def agents(self, run_id: str) -> list[Agent]:
         return [agent for agent in self._state.agents.values() if agent.run == run_id]
+
+    def agents_named(self, name: str) -> list[Agent]:
+        return [agent for agent in self._state.agents.values() if agent.name == name]
+
+    def newest_agents(self, *, limit: int) -> list[Agent]:
+        return list(islice(reversed(self._state.agents.values()), limit))
+
+    def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
+        return next((agent for agent in self.agents(run_id) if agent.client_id == client_id), None)
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
         return self._state.turns.get((run_id, agent))

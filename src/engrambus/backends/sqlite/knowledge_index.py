@@ -30,7 +30,7 @@ SWEEP_EVERY_US = SECOND_US
 # engrams (when they are swept out is not recorded in the journal) and without where new postings wait.
 COMPARED = {
     "runs": "SELECT * FROM runs ORDER BY number",
-    "agents": "SELECT run, name, role, parent, session_turns FROM agents ORDER BY position",
+    "agents": "SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position",
     "policies": "SELECT policy FROM policies ORDER BY position",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "puts": "SELECT * FROM puts ORDER BY author, minute",

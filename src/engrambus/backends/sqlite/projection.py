@@ -53,7 +53,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 13
+LAYOUT = 14
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -123,7 +123,9 @@ class KnowledgeProjection:
             case RunClosed():
                 self._execute("end_run", fact.run)
             case AgentAdded():
-                self._execute("insert_agent", fact.run, fact.name, fact.role, fact.parent, fact.session_turns)
+                self._execute(
+                    "insert_agent", fact.run, fact.name, fact.role, fact.parent, fact.client_id, fact.session_turns
+                )
             case PolicyApplied():
                 # canonical, so that a rebuild stores the same bytes
                 self._execute("insert_policy", canonical(fact.policy).decode())

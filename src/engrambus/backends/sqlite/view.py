@@ -92,7 +92,19 @@ class SqliteView(SqliteCortex):
         return agent
 
     def agents(self, run_id: str) -> list[Agent]:
-        return [_agent_from_row(row) for row in self._connection.execute(self._sql["agents"], (run_id,))]
+        return self._agents("agents", run_id)
+
+    def agents_named(self, name: str) -> list[Agent]:
+        return self._agents("agents_named", name)
+
+    def newest_agents(self, *, limit: int) -> list[Agent]:
+        return self._agents("newest_agents", limit)
+
+    def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
+        return _if_row(_agent_from_row, self._row("agent_of_client", run_id, client_id))
+
+    def _agents(self, query: str, *values: str | int) -> list[Agent]:
+        return [_agent_from_row(row) for row in self._connection.execute(self._sql[query], values)]
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
         return _if_row(turn_from_row, self._row("turn", run_id, agent))
@@ -372,8 +384,8 @@ def _tally(counts: Sequence[int]) -> Tally:
 
 
 def _agent_from_row(row: Any) -> Agent:
-    run, name, role, parent, session_turns = row
-    return Agent(run=run, name=name, role=role, parent=parent, session_turns=session_turns)
+    run, name, role, parent, client_id, session_turns = row
+    return Agent(run=run, name=name, role=role, parent=parent, client_id=client_id, session_turns=session_turns)
 
 
 def _if_row(make: Callable[[Any], T], row: Any) -> T | None:

@@ -873,21 +873,45 @@ class Methods(ABC):
 
     def add_agent(
         self,
-        name: str,
+        name: str | None = None,
         *,
         role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] = "programmer",
         parent: str | None = None,
+        client_id: str | None = None,
+        session_turns: int = 1,
         idempotency_key: str | None = None,
     ) -> AgentAnswer:
         """Add an agent to the run and print its token.
 
         Args:
-            name: Its name, unique in the run
-            role: Its role, which must rank below its parent's
-            parent: Its parent, an agent of the same run; you by default
+            name: Its name, unique in the run; by default two words, as amber-fox
+            role: Its role, which must rank below its parent's; tool is for an admin
+            parent: Its parent, whose run it joins; you by default
+            client_id: The id its client knows it by; asking again returns the same agent
+            session_turns: How many turns' worth it may read in one turn, 1 to 16; more than 1 is for an admin to give
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
+        return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent, "client_id": client_id, "session_turns": session_turns}, idempotency_key))
+
+    def add_lead(
+        self,
+        goal: str,
+        *,
+        session: str | None = None,
+        role: Literal["architect", "director", "manager", "programmer"] | None = None,
+        session_turns: int = 1,
+        idempotency_key: str | None = None,
+    ) -> AgentAnswer:
+        """Add the lead of a coding agent's session, in a run of its own, which is never the current one.
+
+        Args:
+            goal: The goal of the run
+            session: Id of a coding agent's session; asking again returns the same run
+            role: Its role; by default the policy's `lead_role`, which it may not exceed
+            session_turns: How many turns' worth it may read in one turn, 1 to 16; more than 1 is for an admin to give
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AgentAnswer", self._do("add_lead", {"goal": goal, "session": session, "role": role, "session_turns": session_turns}, idempotency_key))
 
     def agent_token(
         self,

@@ -31,6 +31,7 @@ from engrambus.policy import (
     Scope,
     check_descends,
     check_may_promote,
+    parent_of,
     root_of,
     wider_space,
 )
@@ -66,7 +67,16 @@ def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str) -> Sto
 def forget(
     view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller
 ) -> tuple[list[EngramForgotten], ForgetAnswer]:
-    """Take an engram off the bus."""
+    """Take an engram off the bus; only the admin may, or a tool that the admin added without a parent."""
+    # decision 43: a parent can speak for its tool, so the tool deletes only what its parent could: nothing
+    if caller.role != ADMIN and parent_of(view, caller) != ADMIN:
+        raise RoleForbidden(
+            "A tool deletes only what its parent could delete.",
+            field="id",
+            limit=ADMIN,
+            used=parent_of(view, caller),
+            hint="The admin deletes it, or a tool that the admin added without a parent.",
+        )
     stored = find_engram(view, spaces, engram_id)
     return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
 

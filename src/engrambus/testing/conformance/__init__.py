@@ -17,6 +17,7 @@ from engrambus.testing.conformance.grants import GrantConformance
 from engrambus.testing.conformance.journal import JournalConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
 from engrambus.testing.conformance.messages import MessageConformance
+from engrambus.testing.conformance.names import NameConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
@@ -32,6 +33,7 @@ __all__ = [
     "JournalConformance",
     "LifecycleConformance",
     "MessageConformance",
+    "NameConformance",
     "RecallConformance",
     "SecretConformance",
     "SessionConformance",
@@ -51,6 +53,7 @@ class StoreConformance(
     FeedConformance,
     FigureConformance,
     AgentConformance,
+    NameConformance,
     CortexConformance,
     JournalConformance,
 ):

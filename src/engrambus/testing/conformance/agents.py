@@ -52,7 +52,7 @@ class AgentConformance:
         client = GatewayClient(harness)
         mia = client.add_agent("mia", "manager")
         client.add_agent("ada", "programmer", mia)
-        client.add_agent("bob", "tool", mia)
+        client.add_agent("bob", "tool", parent="mia")
         rows = [(row.agent_id, row.role, row.parent) for row in client.call("list_agents", mia).agents]
         assert rows == [("mia", "manager", None), ("ada", "programmer", "mia"), ("bob", "tool", "mia")]
         with expect_refusal("AGENT_EXISTS"):
@@ -70,14 +70,18 @@ class AgentConformance:
         for parent in ranks[1:]:
             for role in (*ranks, "tool"):
                 name = f"{parent}-{role}"
-                if role == "tool" or ranks.index(role) < ranks.index(parent):
+                if role == "tool":
+                    client.add_agent(name, role, parent=parent)
+                elif ranks.index(role) < ranks.index(parent):
                     client.add_agent(name, role, agents[parent])
                 else:
                     with expect_refusal("ROLE_FORBIDDEN"):
                         client.add_agent(name, role, agents[parent])
         for childless in ("programmer", "tool"):
             with expect_refusal("ROLE_FORBIDDEN"):
-                client.add_agent("child", "tool", agents[childless])
+                client.add_agent("child", "programmer", agents[childless])
+        with expect_refusal("ROLE_FORBIDDEN", "role"):
+            client.add_agent("child", "tool", parent="tool")
         with expect_refusal("ROLE_FORBIDDEN"):
             client.add_agent("boss", "admin")
 

@@ -237,7 +237,7 @@ class MessageConformance:
         answer = team.client.broadcast(team.mia, "Goal: keep the lease.")
         assert answer.to == ["paul", "pia"]
         assert team.client.broadcast(team.mia, "For one.", to=["pia"]).to == ["pia"]
-        with expect_refusal("FIELD_VALUE", "to"):
+        with expect_refusal("NOT_YOUR_DESCENDANT", "to"):
             team.client.broadcast(team.mia, "For a stranger.", to=["lead"])
         with expect_refusal("ROLE_FORBIDDEN"):
             team.client.broadcast(team.paul, "Programmers have no children.", role="programmer")

@@ -20,22 +20,33 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE run_id = 
 SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session = ? ORDER BY number DESC LIMIT 1;
 
 -- name: current_run
-SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY ended, number DESC LIMIT 1;
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session IS NULL
+ORDER BY ended, number DESC LIMIT 1;
 
 -- name: runs
 SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY number DESC LIMIT ?;
 
 -- name: insert_agent
-INSERT INTO agents (run, name, role, parent, session_turns) VALUES (?, ?, ?, ?, ?);
+INSERT INTO agents (run, name, role, parent, client_id, session_turns) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: agent
-SELECT run, name, role, parent, session_turns FROM agents WHERE run = ? AND name = ?;
+SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run = ? AND name = ?;
 
 -- name: agent_role
 SELECT role FROM agents WHERE run = ? AND name = ?;
 
 -- name: agents
-SELECT run, name, role, parent, session_turns FROM agents WHERE run = ? ORDER BY position;
+SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run = ? ORDER BY position;
+
+-- name: agents_named
+SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE name = ? ORDER BY position;
+
+-- name: newest_agents
+SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position DESC LIMIT ?;
+
+-- name: agent_of_client
+SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run = ? AND client_id = ?
+ORDER BY position LIMIT 1;
 
 -- name: insert_policy
 INSERT INTO policies (policy) VALUES (?);

@@ -30,9 +30,12 @@ CREATE TABLE agents (
     name       TEXT    NOT NULL,
     role       TEXT    NOT NULL,
     parent     TEXT,
-    session_turns INTEGER NOT NULL DEFAULT 1,   -- turns' worth of budget in each of its turns
+    client_id  TEXT,                -- the id its client knows it by
+    session_turns INTEGER NOT NULL, -- turns' worth it may read in one turn
     UNIQUE (run, name)
 ) STRICT;
+CREATE INDEX agents_name ON agents (name);
+CREATE INDEX agents_client ON agents (run, client_id) WHERE client_id IS NOT NULL;
 
 CREATE TABLE policies (             -- the last one applied is in force
     position   INTEGER PRIMARY KEY,

@@ -41,7 +41,7 @@ def run(answer: RunAnswer) -> Iterator[str]:
 def run_list(answer: RunsAnswer) -> Iterator[str]:
     rows = []
     for run in answer.runs:
-        state = "current" if run.current else "ended" if run.ended else "open"
+        state = "current" if run.current else "ended" if run.ended else "session" if run.session else "open"
         rows.append([run.run_id, state, run.opened_at, run.goal])
     yield from table(["RUN", "STATE", "OPENED", "GOAL"], rows)
 

@@ -1,0 +1,158 @@
+"""The rules that open and end a run and add agents to it."""
+
+from __future__ import annotations
+
+from engrambus.core import Randomness, new_ulid
+from engrambus.errors import AgentExists, RoleForbidden, RunNotFound
+from engrambus.policy.facts import AgentAdded, RunClosed, RunOpened
+from engrambus.policy.identity import ADMIN, Agent, Caller, IdentityReads, IdentityView, check_descends, check_name
+from engrambus.policy.names import generate_name
+
+MAX_SESSION_TURNS = 16
+_RANK = {"admin": 5, "architect": 4, "director": 3, "manager": 2, "programmer": 1, "tool": 0}
+
+
+def open_run(
+    view: IdentityView, *, caller: Caller, goal: str, session: str | None, randomness: Randomness
+) -> tuple[list[RunOpened], str]:
+    """Open a run and return its id; a session that has an open run gets that one."""
+    # decision 18: a hook is a new process each time and finds its run by the session
+    previous = view.run_of_session(session) if session else None
+    if previous is not None and not previous.ended:
+        return [], previous.run_id
+    run_id = new_ulid(view.as_of, randomness)
+    return [RunOpened(run=run_id, goal=goal, by=caller.full_name, session=session)], run_id
+
+
+def end_run(view: IdentityView, *, caller: Caller, run_id: str) -> list[RunClosed]:
+    """End a run; ending it a second time changes nothing."""
+    run = view.run(run_id)
+    if run is None:
+        raise RunNotFound(field="run_id")
+    return [] if run.ended else [RunClosed(run=run.run_id, by=caller.full_name)]
+
+
+def add_agent(
+    view: IdentityView,
+    *,
+    caller: Caller,
+    name: str | None,
+    role: str,
+    parent: str | None,
+    client_id: str | None = None,
+    session_turns: int = 1,
+    randomness: Randomness,
+) -> tuple[list[AgentAdded], Agent]:
+    """Add an agent to the caller's run, as a child of `parent` or else of the caller.
+
+    Without a name it gets one of two words that no agent of the project ever had. A `client_id` that the run knows
+    returns that agent and adds none: a hook is a new process each time and finds its agents again by it.
+    """
+    previous = view.agent_of_client(caller.run.run_id, client_id) if client_id else None
+    if previous is not None:
+        return [], check_descends(view, caller, previous.name, "client_id")
+    _check_only_admin_gives(caller, role, session_turns)
+    parent_name = parent or (None if caller.role == ADMIN else caller.name)
+    parent_agent = check_descends(view, caller, parent_name, "parent") if parent_name else None
+    check_below(role, parent_agent.role if parent_agent else ADMIN)
+    if name is None:
+        name = _unused_name(view, randomness)
+    check_name(name)
+    if view.agent(caller.run.run_id, name) is not None:
+        raise AgentExists(
+            f"'{name}' is already in this run.", field="name", hint=f"Get another token: engrambus agent token {name}."
+        )
+    return _added(
+        caller,
+        Agent(
+            run=caller.run.run_id,
+            name=name,
+            role=role,
+            parent=parent_name,
+            client_id=client_id,
+            session_turns=session_turns,
+        ),
+    )
+
+
+def add_lead(
+    view: IdentityView,
+    *,
+    caller: Caller,
+    chosen_run: str | None,
+    goal: str,
+    session: str | None,
+    role: str | None,
+    highest_role: str,
+    session_turns: int,
+    randomness: Randomness,
+) -> tuple[list[RunOpened | AgentAdded], Agent]:
+    """Add the lead of a client session, in a run of its own or in the one that was chosen; return it.
+
+    A session that already has a lead gets that one. Its role is the policy's `highest_role` or a lower one.
+    """
+    role = role or highest_role
+    if _RANK[role] > _RANK[highest_role]:
+        raise RoleForbidden(
+            f"The policy lets a lead be {highest_role} at most.",
+            field="role",
+            limit=highest_role,
+            used=role,
+            hint="An admin raises `lead_role` in .catalog/policy.yaml and runs `engrambus policy apply`.",
+        )
+    own = view.run_of_session(session) if session and chosen_run is None else None
+    run_id = chosen_run or (own.run_id if own is not None and not own.ended else None)
+    lead = view.agent_of_client(run_id, session) if run_id and session else None
+    if lead is not None:
+        return [], lead
+    facts: list[RunOpened | AgentAdded] = []
+    if run_id is None:
+        run_id = new_ulid(view.as_of, randomness)
+        # decision 43: a run with a session is never the current one, so a session never moves anybody's work
+        facts.append(RunOpened(run=run_id, goal=goal, by=caller.full_name, session=session or run_id))
+    name = _unused_name(view, randomness)
+    added, lead = _added(
+        caller, Agent(run=run_id, name=name, role=role, client_id=session, session_turns=session_turns)
+    )
+    return [*facts, *added], lead
+
+
+def _added(caller: Caller, agent: Agent) -> tuple[list[AgentAdded], Agent]:
+    fact = AgentAdded(
+        run=agent.run,
+        name=agent.name,
+        role=agent.role,
+        by=caller.full_name,
+        parent=agent.parent,
+        client_id=agent.client_id,
+        session_turns=agent.session_turns,
+    )
+    return [fact], agent
+
+
+def _unused_name(view: IdentityReads, randomness: Randomness) -> str:
+    return generate_name(lambda name: bool(view.agents_named(name)), randomness)
+
+
+def _check_only_admin_gives(caller: Caller, role: str, session_turns: int) -> None:
+    """Refuse a tool, or more than one turn's worth per turn, from anybody but an admin."""
+    if caller.role == ADMIN:
+        return
+    if role == "tool":
+        raise RoleForbidden(
+            "Only an admin adds an agent with the role tool.",
+            field="role",
+            hint="A tool may delete engrams. Ask the person at the machine, or add a programmer.",
+        )
+    if session_turns > 1:
+        raise RoleForbidden(
+            "Only an admin gives an agent more than one turn's worth per turn.", field="session_turns", limit=1
+        )
+
+
+def check_below(role: str, parent_role: str, field: str = "role") -> None:
+    """Refuse a child whose role does not rank below its parent's; a tool has no children."""
+    if role == ADMIN:
+        raise RoleForbidden("There is only one admin, the person at the machine.", field=field)
+    if parent_role == "tool" or _RANK[role] >= _RANK[parent_role]:
+        raise RoleForbidden(f"A {role} cannot be the child of a {parent_role}.", field=field, limit=parent_role)
