@@ -1,7 +1,7 @@
 """Write every generated file of the repository: `python tools/generate.py`; `--check` only reports what is out of date.
 
 Generated are the lazy-import tables in the packages' `__init__.py`, the table of operations, the table that command
-help is printed from, the client's methods, the skill and the plugin.
+help is printed from, the client's methods, the skill, the plugin and the tables of the reference documentation.
 """
 
 from __future__ import annotations
@@ -96,6 +96,10 @@ def generated_files() -> Iterator[tuple[Path, bytes]]:
         yield ROOT / "skills" / "less" / name, content
     for name, content in integration_files.plugin_files_made().items():
         yield ROOT / name, content
+    import reference_docs
+
+    yield reference_docs.POLICY, reference_docs.policy_reference().encode()
+    yield reference_docs.LIMITS, reference_docs.limits_reference().encode()
 
 
 def declared_operations() -> list[Operation[Any, Any]]:

@@ -1,7 +1,8 @@
-"""`python -m tests.docs.refresh`: run every example again and write into the pages what it prints now."""
+"""`python -m tests.docs.refresh [PAGE …]`: run every example again and write into the pages what it prints now."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.docs.test_examples import PAGES
 
 def main() -> None:
     """Rewrite every example's output; tell which no longer printed what their page said."""
-    for page in PAGES:
+    for page in sys.argv[1:] or PAGES:
         with tempfile.TemporaryDirectory() as home:
             reader = Reader(Path(home))
             try:

@@ -21,6 +21,7 @@ PAGES = (
     "docs/memory.md",
     "docs/shared-cortex.md",
     "docs/guardrails.md",
+    "docs/policy.md",
     "docs/demo.md",
     "docs/catalog.md",
     "docs/work.md",

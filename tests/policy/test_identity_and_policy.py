@@ -25,8 +25,9 @@ from engrambus.policy import (
     visible_spaces,
 )
 from engrambus.policy.identity import check_name
+from engrambus.policy.limits import LIMITS, NOT_FOR_PEOPLE, LimitName
 from engrambus.policy.membership import check_below
-from engrambus.policy.project import _POLICY as POLICY_TEMPLATE
+from engrambus.policy.policy_keys import policy_keys, policy_template, policy_values
 
 RUN = Run(run_id="01KDVP9R000000000000000000", goal="g", number=7, opened_us=0)
 LADDER = ["programmer", "manager", "director", "architect"]
@@ -117,17 +118,21 @@ def test_invalid_names_are_refused(name: str) -> None:
 def test_an_empty_policy_is_the_default() -> None:
     assert read_policy(None) == DEFAULT_POLICY
     assert read_policy({}) == DEFAULT_POLICY
-    assert read_policy(read_yaml(POLICY_TEMPLATE)) == DEFAULT_POLICY
+    assert read_policy(read_yaml(policy_template())) == DEFAULT_POLICY
     assert DEFAULT_POLICY.scopes == ("run", "project")
     assert [DEFAULT_POLICY.floor(scope) for scope in ("run", "project", "org", "global")] == [0.0, 0.5, 0.7, 0.8]
 
 
-def test_the_lines_of_the_template_are_valid_when_uncommented() -> None:
-    lines = [line.removeprefix("# ") for line in POLICY_TEMPLATE.splitlines()[1:]]
-    policy = read_policy(read_yaml("\n".join(lines)))
-    assert policy == Policy(
-        write_scopes={"programmer": ("run", "project")}, promotion_floor={"project": 0.5}, urls=policy.urls
-    )
+def test_the_lines_of_the_template_are_the_defaults_when_uncommented() -> None:
+    lines = [line.removeprefix("# ") for line in policy_template().splitlines()[2:]]
+    assert policy_values(read_policy(read_yaml("\n".join(lines)))) == policy_values(DEFAULT_POLICY)
+
+
+def test_the_template_names_every_key_with_its_meaning() -> None:
+    template = policy_template()
+    for key in policy_keys():
+        assert f"{key.name.rpartition('.')[2]}: " in template
+        assert f"# {key.meaning}\n" in template
 
 
 def test_a_policy_sets_scopes_floors_and_lifetimes() -> None:
@@ -153,7 +158,7 @@ def test_a_policy_sets_scopes_floors_and_lifetimes() -> None:
         ([], "policy.yaml"),
         ("text", "policy.yaml"),
         (1, "policy.yaml"),
-        ({"unknown": 1}, "policy.yaml"),
+        ({"unknown": 1}, "unknown"),
         ({"scopes": "run"}, "policy.yaml"),
         ({"scopes": ["run", "everywhere"]}, "scopes"),
         ({"write_scopes": {"intern": ["run"]}}, "write_scopes"),
@@ -165,13 +170,50 @@ def test_a_policy_sets_scopes_floors_and_lifetimes() -> None:
         ({"token_ttl": "forever"}, "token_ttl"),
         ({"urls": {"enabled": "yes"}}, "policy.yaml"),
         ({"urls": {"hosts": "example.org"}}, "policy.yaml"),
-        ({"urls": {"extra": 1}}, "policy.yaml"),
+        ({"urls": {"extra": 1}}, "urls.extra"),
     ],
 )
 def test_an_invalid_policy_is_refused_with_its_field(value: Any, field: str) -> None:
     with pytest.raises(PolicyInvalid) as caught:
         read_policy(value)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "known", "meant"),
+    [
+        ({"max_tll": "P7D"}, "max_tll", "max_ttl", "max_ttl"),
+        ({"inline": {"max_engrms": 3}}, "inline.max_engrms", "inline.max_engrams", "inline.max_engrams"),
+        ({"max_inline_tokens": 3}, "max_inline_tokens", "inline", "inline.max_inline_tokens"),
+        ({"guardrails": {"gc": {"hot_day": 1}}}, "guardrails.gc.hot_day", "hot_days", "guardrails.gc.hot_days"),
+        ({"limts": {}}, "limts", "limits", "limits"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_known_ones_and_the_one_that_was_meant(
+    value: Any, field: str, known: str, meant: str
+) -> None:
+    with pytest.raises(PolicyInvalid) as caught:
+        read_policy(value)
+    assert caught.value.field == field
+    assert known in str(caught.value.limit)
+    assert f"Did you mean `{meant}`?" in str(caught.value.hint)
+
+
+def test_the_amount_of_every_limit_is_a_policy_key() -> None:
+    names = {key.name for key in policy_keys()}
+    for keys, _ in LIMITS.values():
+        assert names.issuperset(keys.split(", "))
+
+
+@pytest.mark.parametrize("limit", sorted(NOT_FOR_PEOPLE))
+def test_a_person_has_no_turn_and_no_rate(limit: LimitName) -> None:
+    assert Policy(limits={limit: "warn"}).checks("admin").mode(limit) == "off"
+    assert Policy(limits={limit: "warn"}).checks("manager").mode(limit) == "warn"
+
+
+def test_code_and_message_size_apply_to_a_person_too() -> None:
+    assert all(DEFAULT_POLICY.checks("admin").is_enforced(limit) for limit in ("inline_code", "message_tokens"))
+    assert Policy(limits={"inline_code": {"admin": "off"}}).checks("admin").mode("inline_code") == "off"
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.1, float("nan"), float("inf")])

@@ -23,7 +23,7 @@ from engrambus.policy.grants import GrantReads
 
 if TYPE_CHECKING:
     from engrambus.core.journal import Line
-    from engrambus.policy import Policy, Run
+    from engrambus.policy import AppliedPolicy, Policy, Run
 
 T = TypeVar("T")
 
@@ -69,6 +69,10 @@ class View(
 
     def policy(self) -> Policy:
         """The policy in force."""
+        ...
+
+    def applied_policies(self, *, limit: int) -> list[AppliedPolicy]:
+        """Return the policies that were applied last, newest first; the first is in force."""
         ...
 
     def runs(self, *, limit: int) -> list[Run]:

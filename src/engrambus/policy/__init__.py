@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
+    from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
-    from engrambus.policy.project_policy import DEFAULT_POLICY, Policy, apply_policy, read_policy
+    from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
         OUTBOX,
         PROJECT_SPACE,
@@ -78,8 +79,9 @@ if not TYPE_CHECKING:
         ),
         "limits": "LimitChecks LimitName",
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
+        "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
         "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
-        "project_policy": "DEFAULT_POLICY Policy apply_policy read_policy",
+        "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "OUTBOX PROJECT_SPACE SHARED_SCOPES Scope check_may_promote check_may_write shared_scopes space_of "
             "visible_spaces wider_space "
@@ -93,12 +95,12 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
-    "SHARED_SCOPES", "Agent", "AgentAdded", "Caller", "ContentDrawn", "DerefAnswered", "DerefBudget", "DerefProved",
-    "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "Policy",
-    "PolicyApplied", "Project", "Role", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn",
-    "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_close", "after_deref", "after_draw", "apply_policy",
-    "check_descends", "check_may_promote", "check_may_write", "check_tokens", "close_turn", "create_project", "end_run",
-    "end_turn", "exclude_from_git", "find_agent", "find_project", "lineage_of", "open_run", "parent_of", "present_turn",
-    "read_policy", "root_of", "shared_scopes", "space_of", "team_tokens_used", "tokens_left", "visible_spaces",
-    "wider_space",
+    "SHARED_SCOPES", "Agent", "AgentAdded", "AppliedPolicy", "Caller", "ContentDrawn", "DerefAnswered", "DerefBudget",
+    "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
+    "LimitSetting", "Policy", "PolicyApplied", "Project", "Role", "Run", "RunClosed", "RunOpened", "Scope",
+    "TokenClaims", "TokenKey", "Turn", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_close", "after_deref",
+    "after_draw", "apply_policy", "as_yaml", "check_descends", "check_may_promote", "check_may_write", "check_tokens",
+    "close_turn", "create_project", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
+    "find_agent", "find_project", "lineage_of", "open_run", "parent_of", "present_turn", "read_policy", "root_of",
+    "shared_scopes", "space_of", "team_tokens_used", "tokens_left", "visible_spaces", "wider_space",
 ]

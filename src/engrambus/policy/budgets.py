@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 _NAMES_IN_MESSAGES = {
     "repo": "max_repo_spans",
@@ -16,12 +19,11 @@ _NAMES_IN_MESSAGES = {
 class InlineBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits for the text of one message: every reader pays for all of its tokens."""
 
-    max_inline_tokens: int = 800
-    max_engrams: int = 12
-    max_engram_chars: int = 500
-    """Length of a single claim."""
-    max_inline_code_chars: int = 0
-    max_brief_lines: int = 30
+    max_inline_tokens: Annotated[int, Meta(description="Tokens of a message or a final answer")] = 800
+    max_engrams: Annotated[int, Meta(description="Engrams in a message")] = 12
+    max_engram_chars: Annotated[int, Meta(description="Characters of a single claim")] = 500
+    max_inline_code_chars: Annotated[int, Meta(description="Characters of code in a text")] = 0
+    max_brief_lines: Annotated[int, Meta(description="Lines of brief in a broadcast")] = 30
 
     def lowered_by(self, limits: object) -> InlineBudget:
         """Return this budget lowered to the attributes of `limits` with the same names; nothing is ever raised."""
@@ -36,14 +38,14 @@ class InlineBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Limits for one turn of an agent, and for its run as a number of turns."""
 
-    repo: int = 3
-    artifact: int = 2
-    sam: int = 2
-    tokens: int = 1200
-    run_turns: int = 20
-    """Number of turns whose tokens one agent may read in a run."""
-    team_turns: int = 200
-    """Number of turns whose tokens all agents of a run may read before the run accepts no new agents."""
+    repo: Annotated[int, Meta(description="Dereferences of repo and diff pointers in a turn")] = 3
+    artifact: Annotated[int, Meta(description="Dereferences of artifact pointers in a turn")] = 2
+    sam: Annotated[int, Meta(description="Dereferences of sam pointers in a turn")] = 2
+    tokens: Annotated[int, Meta(description="Tokens that an agent may read in a turn")] = 1200
+    run_turns: Annotated[int, Meta(description="Turns whose tokens one agent may read in a run")] = 20
+    team_turns: Annotated[
+        int, Meta(description="Turns whose tokens all agents of a run may read before it accepts no new agents")
+    ] = 200
 
     @property
     def team_tokens(self) -> int:

@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from engrambus.errors import DiskPressure, PolicyInvalid
 
@@ -39,24 +41,27 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Rules for keeping output and artifacts of steps. Receipts are kept for ever."""
 
     # decision 28: three tiers; output is small and what people read of an old run, so it outlives artifacts.
-    hot_days: int = 30
-    """Days for which everything is kept: artifacts, output, receipts."""
-    warm_days: int = 365
-    """Days for which output is kept, counted from the start; then only receipts are."""
-    max_total_mb: int = 5_000
-    """Megabytes the catalog may take; above it the oldest bodies are deleted."""
-    free_mb_floor: int = 1_000
-    """Megabytes that stay free on the disk; below it no work is begun and the oldest bodies are deleted."""
-    nightly_hour: int = 3
-    """Hour of the day, in local time, at which a worker collects garbage."""
+    hot_days: Annotated[int, Meta(description="Days for which artifacts, output and receipts are kept")] = 30
+    warm_days: Annotated[
+        int, Meta(description="Days for which output is kept, counted from the start; then only receipts are")
+    ] = 365
+    max_total_mb: Annotated[
+        int, Meta(description="Megabytes the catalog may take; above it the oldest bodies are deleted")
+    ] = 5_000
+    free_mb_floor: Annotated[
+        int, Meta(description="Megabytes that stay free on the disk; below it no work is begun")
+    ] = 1_000
+    nightly_hour: Annotated[int, Meta(description="Hour, in local time, at which a worker collects garbage")] = 3
 
 
 class Guardrails(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Section `guardrails` of `.catalog/policy.yaml`: the most a step may use, and how long things are kept."""
 
-    cpu_quota_pct: int | None = None
-    memory_mb: int | None = None
-    disk_quota_mb: int | None = None
+    cpu_quota_pct: Annotated[int | None, Meta(description="Share of one core that a step may use; 100 is one core")] = (
+        None
+    )
+    memory_mb: Annotated[int | None, Meta(description="Megabytes of RAM that a step may use")] = None
+    disk_quota_mb: Annotated[int | None, Meta(description="Megabytes that a step may write")] = None
     gc: Retention = Retention()
 
     @property

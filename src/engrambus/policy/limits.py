@@ -41,12 +41,19 @@ LIMITS: dict[LimitName, tuple[str, str]] = {
 }
 """Limit → the policy key that sets its amount, and what it counts."""
 
+NOT_FOR_PEOPLE: frozenset[LimitName] = frozenset(
+    {"put_tokens", "put_rate", "deref_count", "deref_tokens", "run_tokens", "team_tokens"}
+)
+"""Limits that do not apply to the admin: a person has no turn and no rate. Code and message size apply to everybody."""
+
 LimitModes: TypeAlias = Mapping[str, LimitMode | Mapping[str, LimitMode]]
 """Limit → its mode for every role, or for each role that is named."""
 
 
 def limit_mode(modes: LimitModes, limit: LimitName, role: str) -> LimitMode:
     """Return how a limit applies to a role; `enforce` unless the policy says otherwise."""
+    if role == "admin" and limit in NOT_FOR_PEOPLE:
+        return "off"
     mode = modes.get(limit, "enforce")
     return mode if isinstance(mode, str) else mode.get(role, "enforce")
 

@@ -32,16 +32,6 @@ _GITIGNORE = """\
 !capabilities.json
 """
 
-_POLICY = """\
-# What this project allows. Edit it, then: engrambus policy apply
-# scopes: [run, project]          # add org or global to switch them on
-# max_ttl: P365D
-# token_ttl: P30D
-# write_scopes: {programmer: [run, project]}
-# promotion_floor: {project: 0.5}
-# urls: {enabled: false, hosts: []}
-"""
-
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
     """The id and the folders of a project."""
@@ -71,8 +61,10 @@ def create_project(start: Path, project_id: str) -> Project:
     catalog = location.catalog
     if _is_project(catalog):
         raise ProjectExists(f"{catalog} is a project already.")
+    from engrambus.policy.policy_keys import policy_template  # only `init` needs it
+
     catalog.mkdir(parents=True, exist_ok=True)
-    for name, text in ((".gitignore", _GITIGNORE), (POLICY_FILE, _POLICY)):
+    for name, text in ((".gitignore", _GITIGNORE), (POLICY_FILE, policy_template())):
         if not (catalog / name).exists():
             (catalog / name).write_text(text, "utf-8")
     # Renamed into place, so that a second process never reads half of the file.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from engrambus.core import parse_duration
 from engrambus.errors import EngramBusError, PolicyInvalid
@@ -23,50 +24,57 @@ _DEFAULT_FLOORS = {"run": 0.0, "project": 0.5, "org": 0.7, "global": 0.8}
 class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Permission for pointers to web pages, and the hosts they may name."""
 
-    enabled: bool = False
-    hosts: tuple[str, ...] = ()
+    enabled: Annotated[bool, Meta(description="Pointers to web pages are allowed")] = False
+    hosts: Annotated[tuple[str, ...], Meta(description="Hosts that such pointers may name")] = ()
 
 
 class CortexPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Settings of the shared cortex."""
 
-    inherit: bool = True
-    """Agents may inherit the team's memory."""
-    ingest: bool = True
-    """Accepted contributions become memory; contributions are stored in either case."""
-    dedupe_window: str = "P1D"
-    """Time in which the same words from the same session count as a repetition."""
+    inherit: Annotated[bool, Meta(description="Agents may inherit the team's memory")] = True
+    ingest: Annotated[
+        bool, Meta(description="Accepted contributions become memory; contributions are stored in either case")
+    ] = True
+    dedupe_window: Annotated[
+        str, Meta(description="Time in which the same words from the same session count as a repetition")
+    ] = "P1D"
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The permissions and limits of a project."""
 
-    scopes: tuple[str, ...] = _DEFAULT_SCOPES
-    """Enabled scopes; org and global only if they are listed."""
-    write_scopes: dict[str, tuple[str, ...]] = {}
-    """Role → scopes it may write; a role that is not listed may write run and project."""
-    max_ttl: str = "P365D"
-    """Longest lifetime of an engram."""
-    token_ttl: str = "P30D"  # noqa: S105  # a duration
-    """Default lifetime of an agent's token."""
-    lead_role: LeadRole = "architect"
-    """Highest role of the lead that `engrambus mcp` or a hook adds for a coding agent's session; also its default."""
-    promotion_floor: dict[str, float] = {}
-    """Scope → confidence an engram needs for it; by default 0.5 for project, 0.7 for org, 0.8 for global."""
+    scopes: Annotated[tuple[str, ...], Meta(description="Enabled scopes; org and global only if they are listed")] = (
+        _DEFAULT_SCOPES
+    )
+    write_scopes: Annotated[
+        dict[str, tuple[str, ...]],
+        Meta(description="Role → scopes it may write; a role that is not listed may write run and project"),
+    ] = {}
+    max_ttl: Annotated[str, Meta(description="Longest lifetime of an engram")] = "P365D"
+    token_ttl: Annotated[str, Meta(description="Default lifetime of an agent's token")] = "P30D"  # noqa: S105
+    lead_role: Annotated[
+        LeadRole, Meta(description="Highest role, and the default one, of the lead of a coding agent's session")
+    ] = "architect"
+    promotion_floor: Annotated[
+        dict[str, float], Meta(description="Scope → confidence that an engram needs to be seen in it")
+    ] = {}
     urls: UrlPolicy = UrlPolicy()
     inline: InlineBudget = InlineBudget()
-    """Limits of a message."""
-    engrams_per_minute: int = 60
-    """Engrams that one agent may put in a minute."""
+    engrams_per_minute: Annotated[int, Meta(description="Engrams that one agent may put in a minute")] = 60
+    put_tokens_per_turn: Annotated[int, Meta(description="Tokens of the engrams that an agent may put in a turn")] = (
+        2400
+    )
     deref: DerefBudget = DerefBudget()
-    """Limits for dereferencing in one turn."""
     cortex: CortexPolicy = CortexPolicy()
-    memory_folders: tuple[str, ...] = ()
-    """Absolute paths of folders outside the project from which memory stores may be read."""
+    memory_folders: Annotated[
+        tuple[str, ...],
+        Meta(description="Absolute paths of folders outside the project from which memory stores may be read"),
+    ] = ()
     guardrails: Guardrails = Guardrails()
-    """Limits of a step's use of the machine, and retention of its results."""
-    limits: dict[str, LimitMode | dict[str, LimitMode]] = {}
-    """Limit → `enforce`, `warn` or `off`, for every role or for each role; a limit that is not listed is enforced."""
+    limits: Annotated[
+        dict[str, LimitMode | dict[str, LimitMode]],
+        Meta(description="Limit → enforce, warn or off, for every role or by role; enforce if it is not listed"),
+    ] = {}
 
     def checks(self, role: str) -> LimitChecks:
         """Return the limits as they apply to one call of a role."""
@@ -84,6 +92,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 DEFAULT_POLICY = Policy()
 
 
+class AppliedPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy with when and by whom it was put into force."""
+
+    policy: Policy
+    at_us: int
+    by: str
+    """Full name of the admin."""
+
+
 def apply_policy(value: Any, *, caller: Caller) -> PolicyApplied:
     """Put the policy that a file contains into force; the fact lists only settings that differ from the defaults."""
     return PolicyApplied(policy=msgspec.to_builtins(read_policy(value)), by=caller.full_name)
@@ -91,9 +108,11 @@ def apply_policy(value: Any, *, caller: Caller) -> PolicyApplied:
 
 def read_policy(value: Any) -> Policy:
     """Return the policy that a file contains, or refuse it with the field that is wrong."""
+    value = {} if value is None else value
     try:
-        policy = msgspec.convert(value if value is not None else {}, Policy)
+        policy = msgspec.convert(value, Policy)
     except msgspec.ValidationError as problem:
+        _check_keys(value)
         raise PolicyInvalid(f"The policy is not valid: {problem}.", field="policy.yaml") from None
     _check_names("scopes", policy.scopes, SCOPES)
     _check_names("write_scopes", tuple(policy.write_scopes), ROLES)
@@ -118,6 +137,20 @@ def read_policy(value: Any) -> Policy:
     return policy
 
 
+def _check_keys(value: Any, policy_type: type[msgspec.Struct] = Policy, prefix: str = "") -> None:
+    """Refuse the first key that the policy does not have, with the keys it has and the one that was probably meant."""
+    if not isinstance(value, Mapping):
+        return
+    types = get_type_hints(policy_type)
+    for name, inner in value.items():
+        if name not in types:
+            from engrambus.policy.policy_keys import refuse_key
+
+            raise refuse_key(f"{prefix}{name}", [prefix + known for known in types])
+        if isinstance(types[name], type) and issubclass(types[name], msgspec.Struct):
+            _check_keys(inner, types[name], f"{prefix}{name}.")
+
+
 def _check_names(field: str, names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
         if name not in allowed:
@@ -135,6 +168,8 @@ def _check_amounts(policy: Policy) -> None:
     for scope, floor in policy.promotion_floor.items():
         if not 0.0 <= floor <= 1.0:
             raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
+    if policy.put_tokens_per_turn < 0:
+        raise PolicyInvalid("A budget cannot be negative.", field="put_tokens_per_turn", limit=0)
     if policy.engrams_per_minute < 1:
         raise PolicyInvalid("engrams_per_minute must be at least 1.", field="engrams_per_minute", limit=1)
     for name in ("deref", "inline"):

@@ -47,6 +47,7 @@ from engrambus.policy import (
     PROJECT_SPACE,
     Agent,
     AgentAdded,
+    AppliedPolicy,
     ContentDrawn,
     DerefAnswered,
     DerefProved,
@@ -74,7 +75,7 @@ class KnowledgeState:
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.agents: dict[tuple[str, str], Agent] = {}
-        self.policy: Policy = DEFAULT_POLICY
+        self.policies: list[AppliedPolicy] = []
         self.stored: dict[int, StoredEngram] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
@@ -126,7 +127,8 @@ class KnowledgeState:
                     session_turns=fact.session_turns,
                 )
             case PolicyApplied():
-                self.policy = read_policy(fact.policy)
+                applied = AppliedPolicy(policy=read_policy(fact.policy), at_us=at_us, by=fact.by)
+                self.policies.append(applied)
             case EngramPut():
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
                 minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
@@ -261,7 +263,10 @@ class MemoryView(MemoryCortex):
         return self._as_of
 
     def policy(self) -> Policy:
-        return self._state.policy
+        return self._state.policies[-1].policy if self._state.policies else DEFAULT_POLICY
+
+    def applied_policies(self, *, limit: int) -> list[AppliedPolicy]:
+        return self._state.policies[: -limit - 1 : -1]
 
     def run(self, run_id: str) -> Run | None:
         return self._state.runs.get(run_id)

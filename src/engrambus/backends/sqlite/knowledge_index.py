@@ -31,7 +31,7 @@ SWEEP_EVERY_US = SECOND_US
 COMPARED = {
     "runs": "SELECT * FROM runs ORDER BY number",
     "agents": "SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position",
-    "policies": "SELECT policy FROM policies ORDER BY position",
+    "policies": "SELECT * FROM policies ORDER BY position",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "puts": "SELECT * FROM puts ORDER BY author, minute",
     "mail": "SELECT * FROM mail ORDER BY position",

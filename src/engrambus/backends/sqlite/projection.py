@@ -53,7 +53,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 14
+LAYOUT = 15
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -128,7 +128,7 @@ class KnowledgeProjection:
                 )
             case PolicyApplied():
                 # canonical, so that a rebuild stores the same bytes
-                self._execute("insert_policy", canonical(fact.policy).decode())
+                self._execute("insert_policy", canonical(fact.policy).decode(), at_us, fact.by)
             case _ if isinstance(fact, EngramChange):
                 self._change_engram(fact)
             case _ if isinstance(fact, GrantChange):

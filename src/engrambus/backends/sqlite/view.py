@@ -25,7 +25,7 @@ from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import EVERYTHING, Engram, StoredEngram, Traits, kind_key
 from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind
-from engrambus.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
+from engrambus.policy import DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 
 _NO_LIMIT = 1 << 62
@@ -67,6 +67,13 @@ class SqliteView(SqliteCortex):
     def policy(self) -> Policy:
         policy: Policy = self._cached(("policy",), self._read_policy)
         return policy
+
+    def applied_policies(self, *, limit: int) -> list[AppliedPolicy]:
+        rows: Any = self._connection.execute(self._sql["applied_policies"], (limit,))
+        return [
+            AppliedPolicy(policy=read_policy(msgspec.json.decode(policy)), at_us=at_us, by=by)
+            for policy, at_us, by in rows
+        ]
 
     def run(self, run_id: str) -> Run | None:
         run: Run | None = self._cached(("run", run_id), lambda: _if_row(run_from_row, self._row("run", run_id)))

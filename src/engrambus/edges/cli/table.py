@@ -540,6 +540,13 @@ COMMANDS: dict[str, Entry] = {
         "collect_garbage",
         "gc",
     ),
+    "policy show": Entry(
+        "maintenance",
+        "Show every setting of the policy in force, where it was set, and how each limit applies.",
+        "engrambus policy show --role programmer",
+        "show_policy",
+        "policy.show",
+    ),
     "policy apply": Entry(
         "maintenance",
         "Apply the project's policy file, .catalog/policy.yaml: its limits and permissions.",

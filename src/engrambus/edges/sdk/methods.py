@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
-    from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
+    from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
@@ -53,6 +53,18 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
+
+    def show_policy(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+    ) -> PolicyShown:
+        """Show every setting of the policy in force, where it was set, and how each limit applies.
+
+        Args:
+            role: Show how the limits apply to this role only
+        """
+        return cast("PolicyShown", self._do("show_policy", {"role": role}))
 
     def verify(
         self,

@@ -49,10 +49,13 @@ SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run =
 ORDER BY position LIMIT 1;
 
 -- name: insert_policy
-INSERT INTO policies (policy) VALUES (?);
+INSERT INTO policies (policy, applied_at, applied_by) VALUES (?, ?, ?);
 
 -- name: policy
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
+
+-- name: applied_policies
+SELECT policy, applied_at, applied_by FROM policies ORDER BY position DESC LIMIT ?;
 
 -- name: insert_engram
 INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, twin,

@@ -39,7 +39,9 @@ CREATE INDEX agents_client ON agents (run, client_id) WHERE client_id IS NOT NUL
 
 CREATE TABLE policies (             -- the last one applied is in force
     position   INTEGER PRIMARY KEY,
-    policy     TEXT    NOT NULL
+    policy     TEXT    NOT NULL,
+    applied_at INTEGER NOT NULL,
+    applied_by TEXT    NOT NULL
 ) STRICT;
 
 CREATE TABLE engrams (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import msgspec
 
 from engrambus.edges.cli.screen import counted, dim, json_line, pairs, safe, table
 from engrambus.gateway.tallies import Tally
+from engrambus.policy import as_yaml
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import Counts
-    from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
+    from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.stats import Figures, StatsAnswer
 
@@ -112,6 +114,45 @@ def policy(answer: PolicyAnswer) -> Iterator[str]:
         yield from pairs((name, json_line(msgspec.json.encode(value))) for name, value in sorted(answer.policy.items()))
     else:
         yield dim("It changes nothing in the defaults.")
+
+
+def policy_in_force(answer: PolicyShown) -> Iterator[str]:
+    """Show every setting, then the limits by role."""
+    rows = [[row.key, _origin(row.set_at, row.set_by), as_yaml(row.value)] for row in answer.settings]
+    yield from table(["KEY", "SET", "VALUE"], rows)
+    yield ""
+    yield from table(
+        ["LIMIT", "MODE", "AMOUNT", "COUNTS"],
+        [[row.limit, _modes(row.modes), row.amount, row.counts] for row in answer.limits],
+    )
+    yield ""
+    since = (
+        f"applied {answer.applied_at} by {safe(answer.applied_by or '')}" if answer.applied_at else "the default one"
+    )
+    yield f"The policy in force is {since}."
+    match answer.file:
+        case "edited":
+            edited = ".catalog/policy.yaml was edited and is not applied; run `engrambus policy apply`."
+            yield click.style(edited, fg="yellow")
+        case "invalid":
+            yield click.style(f".catalog/policy.yaml cannot be applied: {safe(answer.problem or '')}", fg="yellow")
+        case "absent":
+            yield dim("There is no .catalog/policy.yaml; the policy applied last stays in force.")
+        case "applied":
+            yield dim(".catalog/policy.yaml says the same.")
+
+
+def _origin(set_at: str | None, set_by: str | None) -> str:
+    """Return when and by whom a setting was made: `2026-11-16T10:12:31Z admin`."""
+    return f"{set_at[:19]}Z {(set_by or '').rpartition('/')[2]}" if set_at else "default"
+
+
+def _modes(modes: dict[str, str]) -> str:
+    """Return the mode of a limit: `enforce`, or with the roles that differ from most."""
+    counts = Counter(modes.values())
+    usual = counts.most_common(1)[0][0]
+    others = [f"{role} {mode}" for role, mode in modes.items() if mode != usual]
+    return ", ".join([usual, *others])
 
 
 def verification(answer: VerifyAnswer) -> Iterator[str]:
