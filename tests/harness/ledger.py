@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-IDLE = timedelta(minutes=10)
-FULL_TURN = {"repo": 3, "artifact": 2, "sam": 2, "tokens": 1200, "run_turns": 20}
+IDLE, SESSION_IDLE = timedelta(minutes=10), timedelta(seconds=60)
+FULL_TURN = {"repo": 3, "artifact": 2, "sam": 2, "tokens": 1200, "run_turns": 20, "team_turns": 200}
 COUNTS = {"repo": "repo", "diff": "repo", "artifact": "artifact", "test": "artifact", "url": "artifact", "sam": "sam"}
 BUDGET_FIELDS = {
     "repo": "max_repo_spans",
@@ -39,6 +39,7 @@ class Ledger:
         self.revoked: set[str] = set()
         self.policy = FULL_TURN
         self.parents: dict[AgentKey, str | None] = {}
+        self.session_turns: dict[AgentKey, int] = {}
         self.lowered: dict[AgentKey, dict[str, int]] = {}
         self.turns: dict[AgentKey, int] = {}
         self.acted: dict[AgentKey, datetime] = {}
@@ -46,6 +47,7 @@ class Ledger:
             lambda: dict.fromkeys(BUDGET_FIELDS, 0)
         )
         self.in_run: defaultdict[AgentKey, int] = defaultdict(int)
+        self.by_team: defaultdict[str, int] = defaultdict(int)
 
     def read(self, journal: bytes) -> None:
         """Read a journal to its end; fail at the first line that overspends anything."""
@@ -62,6 +64,7 @@ class Ledger:
                 self.policy = FULL_TURN | fact["policy"].get("deref", {})
             case "agent.added":
                 self.parents[fact["run"], fact["name"]] = fact.get("parent")
+                self.session_turns[fact["run"], fact["name"]] = fact.get("session_turns", 1)
             case "broadcast.sent":
                 if fact.get("budgets"):
                     self.lowered.update({(fact["run"], child): fact["budgets"] for child in fact["to"]})
@@ -77,6 +80,9 @@ class Ledger:
                 self.turns[agent] = fact["turn"] + 1
             case "deref.proved":
                 self._prove(fact, time, spends)
+            case "turn.charged":
+                self._enter((fact["run"], fact["agent"]), fact["turn"], time)
+                self._charge(fact)
 
     def _spend(self, fact: dict[str, Any]) -> None:
         tokens, uses = self.spent[fact["block_id"]]
@@ -91,7 +97,8 @@ class Ledger:
         present = self.turns.setdefault(agent, 1)
         if turn != present:
             assert turn == present + 1, (agent, turn, present)
-            assert time - self.acted[agent] > IDLE, (agent, turn, time)
+            idle = SESSION_IDLE if self.session_turns.get(agent, 1) > 1 else IDLE
+            assert time - self.acted[agent] > idle, (agent, turn, time)
         self.turns[agent], self.acted[agent] = turn, time
 
     def _prove(self, fact: dict[str, Any], time: datetime, spends: list[dict[str, Any]]) -> None:
@@ -102,18 +109,25 @@ class Ledger:
         assert all(spend["tokens"] == fact["tokens"] for spend in spends), fact
         if agent not in self.parents:
             return  # the admin has no budget
-        limits = self.limits(agent)
+        self.by_team[fact["run"]] += fact["tokens"]
+        assert self.by_team[fact["run"]] <= self.policy["tokens"] * self.policy["team_turns"], fact
+        self._charge(fact)
+
+    def _charge(self, fact: dict[str, Any]) -> None:
+        """Charge a read to an agent's ceiling, and to its turn unless a grant pays."""
+        agent = fact["run"], fact["agent"]
         self.in_run[agent] += fact["tokens"]
-        assert self.in_run[agent] <= limits["tokens"] * limits["run_turns"], fact
-        if not granted:
-            used = self.used[*agent, fact["turn"]]
+        assert self.in_run[agent] <= self.policy["tokens"] * self.policy["run_turns"], fact
+        if not fact.get("granted", False):
+            used, limits = self.used[*agent, fact["turn"]], self.limits(agent)
             for name, amount in ((COUNTS[fact["type"]], 1), ("tokens", fact["tokens"])):
                 used[name] += amount
                 assert used[name] <= limits[name], (fact, used, limits)
 
     def limits(self, agent: AgentKey) -> dict[str, int]:
         """Return what an agent may read in a turn now: the policy's limits, lowered by each ancestor."""
-        limits = dict(self.policy)
+        times = self.session_turns.get(agent, 1)
+        limits = {name: limit * times for name, limit in self.policy.items()}
         for name in self._lineage(agent):
             for count, field in BUDGET_FIELDS.items():
                 limits[count] = min(limits[count], self.lowered.get((agent[0], name), {}).get(field, limits[count]))

@@ -191,8 +191,8 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(
 ) -> None:
     child = hook(client).handle("SubagentStart")
     assert hook(client)("PreToolUse") == {}
-    bus.apply_policy({"deref": {"tokens": 1200, "team_turns": 0}})
     bus.speak_as(child).deref_pointer(f"repo:src/parser.py#L1-L9@{repository.sha}")
+    bus.apply_policy({"deref": {"tokens": 1200, "team_turns": 0}})
     result = hook(client)("PreToolUse")["hookSpecificOutput"]
     assert (result["hookEventName"], result["permissionDecision"]) == ("PreToolUse", "deny")
     assert "budget is used up" in result["permissionDecisionReason"]

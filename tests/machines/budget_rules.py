@@ -17,6 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multi
 from engrambus.core import SECOND_US, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import DerefAnswer, Pointer
+from engrambus.gateway import Credential
 from engrambus.policy.grants import attenuate
 from engrambus.policy.grants.tokens import read_token
 from engrambus.testing.client import GatewayClient, expect_refusal
@@ -28,17 +29,19 @@ from tests.harness.ledger import BlockLimits, Ledger
 
 PARENTS = {"lead": None, "mia": "lead", "paul": "mia", "pia": "mia"}
 ROLES = {"lead": "architect", "mia": "manager", "paul": "programmer", "pia": "programmer"}
-POLICY = {"deref": {"repo": 2, "tokens": 220, "run_turns": 5}}
+SESSION_TURNS = {"lead": 1, "mia": 1, "paul": 1, "pia": 2}
+POLICY = {"deref": {"repo": 2, "tokens": 220, "run_turns": 5, "team_turns": 10}}
 REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30), repo_ref("docs/c.md"))
 TARGETS = {
     f"repo:src/a.py@{SHA}": REFS[:1],
     f"repo:src/*@{SHA}": REFS[:2],
     f"repo:*@{SHA}": REFS,
 }
-IDLE = 600 * SECOND_US
+IDLE, SESSION_IDLE = 600 * SECOND_US, 60 * SECOND_US
 TOO_LONG = "It went on and on and said very little of any use. " * 80
 CEILING = POLICY["deref"]["tokens"] * POLICY["deref"]["run_turns"]
 """What one agent may read in the whole run; a parent lowers turns, not this."""
+TEAM_CEILING = POLICY["deref"]["tokens"] * POLICY["deref"]["team_turns"]
 
 agents = st.sampled_from(tuple(PARENTS))
 targets = st.sampled_from(tuple(TARGETS))
@@ -49,15 +52,16 @@ uses = st.sampled_from((1, 1, 2, 5))
 class Turn:
     """The turn of an agent in the model."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle: int) -> None:
         self.number, self.last_at, self.repo, self.tokens, self.in_run = 1, None, 0, 0, 0
+        self.idle = idle
 
     last_at: int | None
 
     def as_of(self, now: int) -> Turn:
         """Return the turn as of now: the next one after an idle pause."""
         moved = copy(self)
-        if moved.last_at is not None and now - moved.last_at > IDLE:
+        if moved.last_at is not None and now - moved.last_at > self.idle:
             moved.close(now)
         return moved
 
@@ -99,6 +103,16 @@ def least_cost(ref: str) -> int:
     return estimate_tokens(msgspec.json.encode(bare))
 
 
+def payers_of(agent: str, speaker: str) -> list[str]:
+    """Return who pays: the agent, and a speaker that is another agent and may speak for it."""
+    return [agent, speaker] if speaker in lineage(agent)[1:] else [agent]
+
+
+def is_freed(payer: str, reader: str, grant: Token) -> bool:
+    """True if the grant pays instead of a payer's turn: a speaker's only if it was not granted by itself or below."""
+    return payer == reader or payer not in lineage(grant.parent)
+
+
 class BudgetRules(RuleBasedStateMachine):
     """One back end checked against the model. A subclass chooses it with `make_harness`."""
 
@@ -111,7 +125,8 @@ class BudgetRules(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.harness = type(self).make_harness(self.clock)
         self.client = GatewayClient(self.harness)
-        self.turns = {name: Turn() for name in PARENTS}
+        self.turns = {name: Turn(SESSION_IDLE if times > 1 else IDLE) for name, times in SESSION_TURNS.items()}
+        self.by_team = 0
         self.budgets: dict[str, dict[str, int]] = {}
         self.grants: list[Token] = []
         self.narrowed: dict[str, BlockLimits] = {}
@@ -122,7 +137,9 @@ class BudgetRules(RuleBasedStateMachine):
         self.client.call("apply_policy", policy=POLICY)
         self.credentials = {}
         for name, parent in PARENTS.items():
-            self.credentials[name] = self.client.add_agent(name, ROLES[name], **({"parent": parent} if parent else {}))
+            of_parent = {"parent": parent} if parent else {}
+            turns = SESSION_TURNS[name]
+            self.credentials[name] = self.client.add_agent(name, ROLES[name], session_turns=turns, **of_parent)
 
     def teardown(self) -> None:
         """Check that no prefix of the journal overspends, and that index and figures equal the journal."""
@@ -141,44 +158,48 @@ class BudgetRules(RuleBasedStateMachine):
         """A limit of the policy as the parents lowered it."""
         return min(
             [
-                POLICY["deref"][name],
+                POLICY["deref"][name] * SESSION_TURNS[agent],
                 *(self.budgets.get(name_in_line, {}).get(budget, 10**9) for name_in_line in lineage(agent)),
             ]
         )
 
-    @rule(agent=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)))
-    def deref(self, agent: str, ref: str, max_tokens: int) -> None:
-        """Read something without a token."""
-        turn, least = self.turns[agent].as_of(self.now), least_cost(ref)
+    def has_room(self, agent: str, least: int, *, granted: bool = False) -> bool:
+        """True if the agent can pay for the smallest answer: by its ceiling and, unless granted, by its turn."""
+        turn = self.turns[agent].as_of(self.now)
+        if min(CEILING - turn.in_run, TEAM_CEILING - self.by_team) < least:
+            return False
         per_turn = self.limit(agent, "tokens", "max_deref_tokens")
-        in_run = CEILING - turn.in_run
-        by_turn = (
-            turn.repo < self.limit(agent, "repo", "max_repo_spans") and min(per_turn - turn.tokens, in_run) >= least
-        )
-        paying = [
-            grant for grant in self.grants if grant.blocks[0].pays(agent, ref, self.now, least) and in_run >= least
-        ]
+        return granted or (turn.repo < self.limit(agent, "repo", "max_repo_spans") and per_turn - turn.tokens >= least)
+
+    @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)))
+    def deref(self, agent: str, speaker: str, ref: str, max_tokens: int) -> None:
+        """Read something without a token, as oneself or by a speaker that is an ancestor."""
+        least, payers = least_cost(ref), payers_of(agent, speaker)
+        by_turn = all(self.has_room(payer, least) for payer in payers)
+        paying = [grant for grant in self.grants if self.grant_pays(grant, payers, ref, least)]
         if not by_turn and not paying:
             with expect_refusal("DEREF_DENIED"):
-                self.client.deref(self.credentials[agent], ref, max_tokens=max_tokens)
+                self.client.deref(self._credential(payers), ref, max_tokens=max_tokens)
             return
-        cost = self._read(agent, turn, ref, max_tokens)
-        if by_turn:
-            turn.repo, turn.tokens = turn.repo + 1, turn.tokens + cost
-            assert turn.tokens <= per_turn
-        else:
-            self._debit(paying[0].blocks, cost)  # the oldest that can
+        grant = None if by_turn else paying[0]  # the oldest that can
+        self._read(payers, ref, max_tokens, grant)
+        for payer in payers:
+            assert self.turns[payer].tokens <= self.limit(payer, "tokens", "max_deref_tokens")
 
-    @rule(agent=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)), token=tokens)
-    def deref_with(self, agent: str, ref: str, max_tokens: int, token: Token) -> None:
+    def grant_pays(self, grant: Token, payers: list[str], ref: str, least: int) -> bool:
+        """True if the grant and all payers allow this read at its least possible cost."""
+        fits = all(block.pays(payers[0], ref, self.now, least) for block in grant.blocks)
+        return fits and all(self.has_room(payer, least, granted=is_freed(payer, payers[0], grant)) for payer in payers)
+
+    @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)), token=tokens)
+    def deref_with(self, agent: str, speaker: str, ref: str, max_tokens: int, token: Token) -> None:
         """Read something with a token, the agent's own or another's."""
-        turn, least = self.turns[agent].as_of(self.now), least_cost(ref)
-        in_run = CEILING - turn.in_run
-        if in_run >= least and all(block.pays(agent, ref, self.now, least) for block in token.blocks):
-            self._debit(token.blocks, self._read(agent, turn, ref, max_tokens, budget_token=token.text))
+        payers = payers_of(agent, speaker)
+        if self.grant_pays(token, payers, ref, least_cost(ref)):
+            self._read(payers, ref, max_tokens, token, budget_token=token.text)
             return
         try:
-            self.client.deref(self.credentials[agent], ref, max_tokens=max_tokens, budget_token=token.text)
+            self.client.deref(self._credential(payers), ref, max_tokens=max_tokens, budget_token=token.text)
         except (GrantRefusal, DerefDenied):
             return
         raise AssertionError("the token was taken")
@@ -187,25 +208,31 @@ class BudgetRules(RuleBasedStateMachine):
     def use_up(self, token: Token, times: int) -> None:
         """Read with a token until it is refused, and once more."""
         for _ in range(times):
-            self.deref_with(token.blocks[-1].child, token.blocks[0].refs[0], 90, token)
+            child = token.blocks[-1].child
+            self.deref_with(child, child, token.blocks[0].refs[0], 90, token)
 
     @rule(agent=agents, times=st.integers(3, 5))
     def read_on(self, agent: str, times: int) -> None:
         """Read past the limits of a turn."""
         for _ in range(times):
-            self.deref(agent, REFS[0], 90)
+            self.deref(agent, agent, REFS[0], 90)
 
-    def _read(self, agent: str, turn: Turn, ref: str, max_tokens: int, **fields: Any) -> int:
-        cost = estimate_tokens(
-            msgspec.json.encode(self.client.deref(self.credentials[agent], ref, max_tokens=max_tokens, **fields))
-        )
+    def _credential(self, payers: list[str]) -> Credential:
+        """The credential of the agent itself, or of the speaker with the agent's name."""
+        return msgspec.structs.replace(self.credentials[payers[-1]], speak_as=payers[0])
+
+    def _read(self, payers: list[str], ref: str, max_tokens: int, grant: Token | None, **fields: Any) -> None:
+        """Read and charge the cost to every payer, once to the team, and to the blocks of the grant."""
+        answer = self.client.deref(self._credential(payers), ref, max_tokens=max_tokens, **fields)
+        cost = estimate_tokens(msgspec.json.encode(answer))
         assert cost <= max_tokens
-        self.turns[agent] = turn
-        turn.in_run, turn.last_at = turn.in_run + cost, self.now
-        return cost
-
-    def _debit(self, blocks: tuple[Block, ...], cost: int) -> None:
-        for block in blocks:
+        self.by_team += cost
+        for payer in payers:
+            turn = self.turns[payer] = self.turns[payer].as_of(self.now)
+            turn.in_run, turn.last_at = turn.in_run + cost, self.now
+            if grant is None or not is_freed(payer, payers[0], grant):
+                turn.repo, turn.tokens = turn.repo + 1, turn.tokens + cost
+        for block in grant.blocks if grant is not None else ():
             block.uses, block.cap = block.uses - 1, block.cap - cost
             assert block.cap >= 0
 

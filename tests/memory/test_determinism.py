@@ -21,15 +21,7 @@ DETERMINISTIC_MODULES = {
 DETERMINISTIC_NAMES = {
     "datetime": {"UTC", "datetime", "timedelta"},
     "engrambus.core": {"BYTES_PER_TOKEN", "SECOND_US", "canonical", "check_depth", "estimate_tokens", "read_json"},
-    "engrambus.policy": {
-        "ADMIN",
-        "Caller",
-        "ContentDrawn",
-        "DerefBudget",
-        "TurnReads",
-        "check_tokens",
-        "present_turn",
-    },
+    "engrambus.policy": {"ContentDrawn", "Payers", "TurnCharged", "draw_content"},
     "engrambus.lazy_imports": {"lazy_exports"},  # loads modules of this same package
     "engrambus.errors": None,
 }

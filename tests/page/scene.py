@@ -26,9 +26,9 @@ from engrambus.gateway.events import filter_for
 from engrambus.knowledge.engrams import posted_keys, prepare, put_all
 from engrambus.knowledge.messages import check_budget, measure
 from engrambus.operations import OPERATIONS
-from engrambus.policy import check_tokens, present_turn, shared_scopes
+from engrambus.policy import present_turn, shared_scopes
+from engrambus.policy.accounts import check_may_read, check_tokens
 from engrambus.policy.grants import check_deref, check_spend, verify_token
-from engrambus.policy.turns import check_may_deref
 from engrambus.settings import Settings
 from engrambus.testing import StoreConformance
 from tests.projects import Repository, commit_files, git, make_gateway
@@ -182,7 +182,7 @@ def _put_engrams(scene: Scene, clock: DelayedClock, engrams: int) -> None:
         clock.advance(pace_seconds * rng.uniform(0.5, 1.5))
         refs = [scene.ref(source)]
         if "Two places" in claim:
-            refs.append(scene.ref(check_may_deref))
+            refs.append(scene.ref(check_may_read))
         _put(scene, author, kind, claim, refs)
         _do_other_work(scene, number, rng)
 

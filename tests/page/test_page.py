@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from engrambus.gateway.declare import operation
-from engrambus.policy import check_tokens
+from engrambus.policy.accounts import check_tokens
 from tests.http.running_server import RunningServer
 from tests.page.conftest import Visit
 from tests.page.scene import GOAL, Scene, path_of
@@ -145,11 +145,11 @@ def test_an_engram_opens_its_lines_and_back_returns_to_it(visit: Visit) -> None:
     page.click("text=Two places count a deref")
     expect_in_drawer(page, "confidence")
     page.locator("#drawer .pointers .chip").nth(1).click()
-    expect_in_drawer(page, "def check_may_deref")
+    expect_in_drawer(page, "def check_may_read")
     page.click("text=← Back to the engram")
     expect_in_drawer(page, "Two places count a deref")
     page.go_back()
-    expect_in_drawer(page, "def check_may_deref")
+    expect_in_drawer(page, "def check_may_read")
 
 
 def test_new_engrams_appear_without_reloading(visit: Visit, scene: Scene) -> None:

@@ -32,6 +32,7 @@ from engrambus.policy import (
     PolicyApplied,
     RunClosed,
     RunOpened,
+    TurnCharged,
     TurnClosed,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
@@ -67,6 +68,7 @@ Fact = (
     | SnapshotTaken
     | ContributionSubmitted
     | ContributionMoved
+    | TurnCharged
     | TurnClosed
     | MessageAccepted
     | MessageRejected

@@ -14,7 +14,7 @@ import msgspec
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams import EngramPut, is_contradiction
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
-from engrambus.policy import ContentDrawn, DerefProved, DerefRequested, Turn, TurnClosed, present_turn
+from engrambus.policy import ContentDrawn, DerefProved, DerefRequested, Turn, TurnCharged, TurnClosed
 from engrambus.policy.grants import GrantIssued
 
 BUCKET_US = {"PT1M": 60 * SECOND_US, "PT1H": 3600 * SECOND_US, "P1D": 86_400 * SECOND_US}
@@ -101,11 +101,11 @@ class TallyReads(Protocol):
         ...
 
 
-TurnOf = Callable[[str, str], Turn | None]
+TurnOf = Callable[[str, str], Turn]
 
 
-def count_of(fact: object, now_us: int, turn_of: TurnOf) -> Count | None:
-    """Return what a fact adds; `turn_of` returns the last turn of an agent of a run before the fact."""
+def count_of(fact: object, turn_of: TurnOf) -> Count | None:
+    """Return what a fact adds; `turn_of` returns the turn of an agent of a run before the fact."""
     match fact:
         case EngramPut():
             tally = Tally(
@@ -127,7 +127,7 @@ def count_of(fact: object, now_us: int, turn_of: TurnOf) -> Count | None:
                 resends=int(fact.resends is not None),
                 pointed_tokens=fact.pointed_tokens,
             )
-            turn = present_turn(turn_of(fact.run, fact.agent), now_us).number
+            turn = turn_of(fact.run, fact.agent).number
             return Count(run=fact.run, agent=fact.agent, tally=tally, turn=turn)
         case MessageRejected():
             tally = Tally(rejections=1)
@@ -136,7 +136,7 @@ def count_of(fact: object, now_us: int, turn_of: TurnOf) -> Count | None:
             return Count(run=fact.run, agent=fact.agent, tally=tally, turn=fact.turn)
         case ContentDrawn():
             return Count(run=fact.run, agent=fact.agent, tally=Tally(deref_tokens=fact.tokens), turn=fact.turn)
-        case TurnClosed():
+        case TurnClosed() | TurnCharged():
             return Count(run=fact.run, agent=fact.agent, tally=Tally(), turn=fact.turn)
         case DerefRequested():
             tally = Tally(requests=1)

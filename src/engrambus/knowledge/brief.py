@@ -13,7 +13,7 @@ import msgspec
 
 from engrambus.errors import FieldValue
 from engrambus.knowledge.engrams import Engram, EngramReads, EngramView
-from engrambus.policy import ROLES, Caller, DerefBudget, Turn, lineage_of, present_turn, tokens_left, visible_spaces
+from engrambus.policy import ROLES, Account, Caller, Payers, lineage_of, visible_spaces
 from engrambus.policy.grants import BlockSpending, GrantReads
 
 MAX_LINES = 30
@@ -88,7 +88,7 @@ class BriefView(EngramView, GrantReads, BriefReads, Protocol):
 
 
 def read_brief(
-    view: BriefView, role: str, *, caller: Caller, budget: DerefBudget, since: int | None = None
+    view: BriefView, role: str, *, caller: Caller, payers: Payers, since: int | None = None
 ) -> tuple[list[BriefMade], Brief]:
     """Return a role's brief as of now; a new version is recorded if its lines changed.
 
@@ -104,10 +104,9 @@ def read_brief(
     if last is None or last.lines != lines:
         version += 1
         facts.append(BriefMade(run=run, role=role, version=version, lines=lines))
-    turn = present_turn(view.turn(run, caller.name), view.as_of)
     shown_lines = (
         *(lines if since is None else brief_diff(find_version(view, run, role, since, "since").lines, lines)),
-        _budget_line(turn, budget),
+        *map(_budget_line, payers.accounts[:1]),  # the caller's own; a person has none
         *_grant_lines(view, caller),
     )
     return facts, Brief(version=version, made_us=view.as_of, lines=shown_lines)
@@ -177,11 +176,12 @@ def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CLAIM_CHARS else text[: MAX_CLAIM_CHARS - 1].rstrip() + "…"
 
 
-def _budget_line(turn: Turn, budget: DerefBudget) -> str:
-    remaining = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam")}
+def _budget_line(account: Account) -> str:
+    names = ("repo", "artifact", "sam", "put_tokens")
+    remaining = {name: max(0, getattr(account.budget, name) - getattr(account.turn, name)) for name in names}
     return (
         f"Left this turn: {remaining['repo']} repo, {remaining['artifact']} artifact and {remaining['sam']} sam "
-        f"dereferences, {tokens_left(turn, budget)} tokens."
+        f"dereferences, {account.tokens_left()} tokens; {remaining['put_tokens']} tokens to put."
     )
 
 

@@ -12,7 +12,7 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.brief import BriefMade, brief_diff, compose_brief, find_version, last_role_briefed, read_brief
-from engrambus.knowledge.messages import deref_budget
+from engrambus.knowledge.messages import read_payers
 from engrambus.policy import Role
 
 MAX_VERSIONS = 50
@@ -62,7 +62,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             view,
             role,
             caller=context.caller,
-            budget=deref_budget(view, context.policy, context.caller),
+            payers=read_payers(view, context.policy, context.caller, context.limits),
             since=request.since,
         )
         answer = BriefAnswer(version=current.version, role=role, lines=list(current.lines))

@@ -52,7 +52,7 @@ from engrambus.knowledge.cortex import (
     submit,
 )
 from engrambus.knowledge.engrams import Engram, VisibleStore
-from engrambus.knowledge.messages import deref_budget
+from engrambus.knowledge.messages import read_payers
 from engrambus.policy import check_may_promote, shared_scopes, visible_spaces
 
 HOW_TO_SWITCH_ON = "An admin switches it on in .catalog/policy.yaml and runs `engrambus policy apply`."
@@ -225,7 +225,7 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
                 window_us=window_us,
                 engrams=_visible_engrams(context, view, scope),
                 caller=context.caller,
-                budget=deref_budget(view, context.policy, context.caller),
+                payers=read_payers(view, context.policy, context.caller, context.limits),
             )
 
         # The answer holds content, so the journal does not remember it under the idempotency key.

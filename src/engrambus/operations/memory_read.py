@@ -11,7 +11,7 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.memory import ContextPackage, MemoryInput, count_dropped, read_memory, record_read
-from engrambus.knowledge.messages import deref_budget
+from engrambus.knowledge.messages import read_payers
 
 
 class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
         package = count_dropped(package)
 
     def decide(view: View) -> tuple[list[Any], ContextPackage]:
-        budget = deref_budget(view, context.policy, context.caller)
-        return record_read(view, package, request.store_paths, caller=context.caller, budget=budget), package
+        payers = read_payers(view, context.policy, context.caller, context.limits)
+        return record_read(package, request.store_paths, payers), package
 
     return context.commit(decide, ContextPackage, in_run=False, remember=False)

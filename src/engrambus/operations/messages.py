@@ -23,7 +23,7 @@ from engrambus.knowledge.messages import (
     MessageUsage,
     inline_budget,
 )
-from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants
+from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants, turn_of
 from engrambus.policy.secrets import check_no_secrets
 
 MAX_MAIL = 100
@@ -275,7 +275,11 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
         raise _reject(context, _parse(context, request.text, "child"), budget, usage, refusal, counter)
 
     def decide(view: View) -> tuple[list[TurnClosed], AnswerTaken]:
-        facts, turn = end_turn(view, context.caller.run.run_id, context.caller.name, "subagent_stop")
+        run_id, name = context.caller.run.run_id, context.caller.name
+        if context.caller.spoken_by is None:
+            # decision 45: prose that an agent hands in itself is no boundary, or "ok" would refill its turn
+            return [], AnswerTaken(tokens=usage.inline_tokens, turn=turn_of(view, run_id, name).number)
+        facts, turn = end_turn(view, run_id, name, "subagent_stop")
         return facts, AnswerTaken(tokens=usage.inline_tokens, turn=turn)
 
     return context.commit(decide, AnswerTaken)

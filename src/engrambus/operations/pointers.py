@@ -24,7 +24,7 @@ from engrambus.evidence.pointers import (
 )
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.knowledge.messages import deref_budget
+from engrambus.knowledge.messages import read_payers
 from engrambus.policy.grants import check_deref, deref
 
 DEFAULT_MAX_TOKENS = 400
@@ -78,7 +78,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
             view,
             full,
             caller=context.caller,
-            budget=deref_budget(view, context.policy, context.caller),
+            payers=read_payers(view, context.policy, context.caller, context.limits),
             max_tokens=request.max_tokens,
             tail=request.tail,
             grant_key=context.grant_key,
@@ -131,7 +131,7 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
         context.view,
         pointer,
         caller=context.caller,
-        budget=deref_budget(context.view, context.policy, context.caller),
+        payers=read_payers(context.view, context.policy, context.caller, context.limits),
         grant_key=context.grant_key,
         budget_token=request.budget_token,
     )

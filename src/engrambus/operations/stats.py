@@ -14,8 +14,8 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
 from engrambus.gateway.ports import Counts
 from engrambus.gateway.tallies import BUCKET_US, GrantsLeft, Tally, total
-from engrambus.knowledge.messages import deref_budget, inline_budget
-from engrambus.policy import ADMIN, Agent, present_turn, visible_spaces
+from engrambus.knowledge.messages import inline_budget, turn_budget
+from engrambus.policy import ADMIN, Agent, turn_of, visible_spaces
 
 MAX_BUCKETS = 168
 """A week of hours."""
@@ -52,7 +52,7 @@ class Figures(Tally, frozen=True, kw_only=True):
 
 
 class TurnUsed(Struct, frozen=True, kw_only=True):
-    """An agent's dereferences in its present turn and in the run."""
+    """An agent's dereferences in its present turn and in the run, and the engrams it put in the turn."""
 
     number: int
     repo: int
@@ -60,6 +60,7 @@ class TurnUsed(Struct, frozen=True, kw_only=True):
     sam: int
     tokens: int
     run_tokens: int
+    put_tokens: int
 
 
 class AgentLimits(Struct, frozen=True, kw_only=True):
@@ -70,6 +71,9 @@ class AgentLimits(Struct, frozen=True, kw_only=True):
     sam: int
     tokens: int
     run_tokens: int
+    put_tokens: int
+    session_turns: int
+    """Turns' worth of budget in each of its turns."""
     inline_tokens: int
     engrams: int
 
@@ -185,7 +189,7 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
     rows = []
     for agent in agents:
         name = agent.name
-        turn = present_turn(view.turn(run_id, name), view.as_of)
+        turn = turn_of(view, run_id, name)
         used = {field: getattr(turn, field) for field in TurnUsed.__struct_fields__}
         rows.append(
             AgentFigures(
@@ -202,14 +206,16 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
 
 def _agent_limits(context: Context, agent: Agent) -> AgentLimits:
     caller = msgspec.structs.replace(context.caller, name=agent.name, role=agent.role)
-    deref = deref_budget(context.view, context.policy, caller)
+    budget = turn_budget(context.view, context.policy, agent)
     inline = inline_budget(context.view, context.policy, caller)
     return AgentLimits(
-        repo=deref.repo,
-        artifact=deref.artifact,
-        sam=deref.sam,
-        tokens=deref.tokens,
-        run_tokens=deref.run_tokens,
+        repo=budget.repo,
+        artifact=budget.artifact,
+        sam=budget.sam,
+        tokens=budget.tokens,
+        run_tokens=budget.run_tokens,
+        put_tokens=budget.put_tokens,
+        session_turns=agent.session_turns,
         inline_tokens=inline.max_inline_tokens,
         engrams=inline.max_engrams,
     )

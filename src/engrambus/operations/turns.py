@@ -19,7 +19,7 @@ Boundary = Literal["prompt", "stop", "subagent_stop"]
 class CloseTurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent whose turn ended."""
 
-    name: Annotated[str, Meta(description="The agent: you, or one of your descendants")]
+    name: Annotated[str, Meta(description="The agent: one of your descendants")]
     why: Annotated[Boundary, Meta(description="What ended the turn, as the coding agent reported it")] = "stop"
 
 
@@ -46,9 +46,10 @@ class TurnAnswer(Struct, frozen=True, kw_only=True):
     agent_fields=("name",),
 )
 def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
-    """Close an agent's turn; a turn in which nothing was read stays open.
+    """Close an agent's turn; a turn in which nothing was read or put stays open.
 
-    What an agent may read is counted by turn. The hooks of coding agents close a turn with each prompt.
+    What an agent may read and put is counted by turn. The hooks of coding agents close a turn with each prompt; an
+    agent's own turn closes when it reports.
     """
 
     def decide(view: View) -> tuple[list[TurnClosed], TurnAnswer]:
@@ -66,9 +67,9 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
     run_id: str
     agents: int
     used: int
-    """Tokens of content that all agents of the run have read so far."""
+    """Tokens of content that all agents of the run have read so far; a person's reads are not counted."""
     limit: int
-    """Tokens that they may read together before the run accepts no new agents."""
+    """Tokens that they may read together; then no agent of the run reads more, and none can be added."""
     left: int
     inline: InlineBudget
     """Limits of the caller's messages."""
@@ -87,9 +88,9 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
     absent_from={"mcp": "hooks ask for it; the brief tells an agent its own"},
 )
 def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
-    """Show what the run's agents have read together, and what is left before no agent can be added."""
+    """Show what the run's agents have read together, and what they may still read."""
     run_id, view = context.caller.run.run_id, context.view
-    used, limit = policy.team_tokens_used(view, run_id), context.policy.deref.team_tokens
+    used, limit = view.team_tokens(run_id), context.policy.turn_budget().team_tokens
     return TeamBudget(
         run_id=run_id,
         agents=len(view.agents(run_id)),

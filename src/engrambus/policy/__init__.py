@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.policy.budgets import DerefBudget, InlineBudget
+    from engrambus.policy.accounts import Account, Payers, check_may_read, draw_content, payers_of
+    from engrambus.policy.budgets import InlineBudget, TurnBudget
     from engrambus.policy.facts import (
         AgentAdded,
         ContentDrawn,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         PolicyApplied,
         RunClosed,
         RunOpened,
+        TurnCharged,
         TurnClosed,
     )
     from engrambus.policy.identity import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         check_descends,
         find_agent,
         lineage_of,
+        lineage_of_agent,
         parent_of,
         root_of,
     )
@@ -53,29 +56,29 @@ if TYPE_CHECKING:
     from engrambus.policy.turns import (
         Turn,
         TurnReads,
+        after_charge,
         after_close,
         after_deref,
         after_draw,
-        check_tokens,
         close_turn,
         end_turn,
         present_turn,
-        team_tokens_used,
-        tokens_left,
+        turn_of,
     )
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "budgets": "DerefBudget InlineBudget",
+        "accounts": "Account Payers check_may_read draw_content payers_of",
+        "budgets": "InlineBudget TurnBudget",
         "facts": (
             "AgentAdded ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed RunOpened "
-            "TurnClosed "
+            "TurnCharged TurnClosed "
         ),
         "identity": (
             "ADMIN ROLES Agent Caller IdentityReads LeadRole Role Run check_descends find_agent lineage_of "
-            "parent_of root_of "
+            "lineage_of_agent parent_of root_of "
         ),
         "limits": "LimitChecks LimitName",
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
@@ -88,19 +91,20 @@ if not TYPE_CHECKING:
         ),
         "tokens": "TokenClaims TokenKey",
         "turns": (
-            "Turn TurnReads after_close after_deref after_draw check_tokens close_turn end_turn present_turn "
-            "team_tokens_used tokens_left "
+            "Turn TurnReads after_charge after_close after_deref after_draw close_turn end_turn present_turn "
+            "turn_of "
         ),
     })
 
 __all__ = [
     "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
-    "SHARED_SCOPES", "Agent", "AgentAdded", "AppliedPolicy", "Caller", "ContentDrawn", "DerefAnswered", "DerefBudget",
+    "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "Caller", "ContentDrawn", "DerefAnswered",
     "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
-    "LimitSetting", "Policy", "PolicyApplied", "Project", "Role", "Run", "RunClosed", "RunOpened", "Scope",
-    "TokenClaims", "TokenKey", "Turn", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_close", "after_deref",
-    "after_draw", "apply_policy", "as_yaml", "check_descends", "check_may_promote", "check_may_write", "check_tokens",
-    "close_turn", "create_project", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
-    "find_agent", "find_project", "lineage_of", "open_run", "parent_of", "present_turn", "read_policy", "root_of",
-    "shared_scopes", "space_of", "team_tokens_used", "tokens_left", "visible_spaces", "wider_space",
+    "LimitSetting", "Payers", "Policy", "PolicyApplied", "Project", "Role", "Run", "RunClosed", "RunOpened", "Scope",
+    "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
+    "after_charge", "after_close", "after_deref", "after_draw", "apply_policy", "as_yaml", "check_descends",
+    "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project", "draw_content", "end_run",
+    "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent", "find_project", "lineage_of",
+    "lineage_of_agent", "open_run", "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes",
+    "space_of", "turn_of", "visible_spaces", "wider_space",
 ]

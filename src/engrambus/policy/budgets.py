@@ -1,4 +1,4 @@
-"""Budgets: how much a message may contain, and how much an agent may dereference in a turn and in a run."""
+"""Budgets: how much a message may contain, and how much an agent may read and put in a turn and in a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES_IN_MESSAGES = {
     "sam": "max_sam_items",
     "tokens": "max_deref_tokens",
 }
-"""Field of `DerefBudget` → name of the same limit in the BUDGETS section of a parent's message."""
+"""Field of `TurnBudget` → name of the same limit in the BUDGETS section of a parent's message."""
 
 
 class InlineBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,35 +43,43 @@ class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sam: Annotated[int, Meta(description="Dereferences of sam pointers in a turn")] = 2
     tokens: Annotated[int, Meta(description="Tokens that an agent may read in a turn")] = 1200
     run_turns: Annotated[int, Meta(description="Turns whose tokens one agent may read in a run")] = 20
-    team_turns: Annotated[
-        int, Meta(description="Turns whose tokens all agents of a run may read before it accepts no new agents")
-    ] = 200
+    team_turns: Annotated[int, Meta(description="Turns whose tokens all agents of a run may read together")] = 200
 
-    @property
-    def team_tokens(self) -> int:
-        """Tokens that all agents of a run may read before the run accepts no new agents."""
-        return self.tokens * self.team_turns
 
-    @property
-    def run_tokens(self) -> int:
-        """Tokens that one agent may read in a run."""
-        return self.tokens * self.run_turns
+class TurnBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one agent: for a turn, and the ceilings of its run."""
 
-    def lowered_by(self, limits: object) -> DerefBudget:
-        """Return this budget lowered by the limits of a parent's message; the ceiling of the run stays."""
+    repo: int
+    artifact: int
+    sam: int
+    tokens: int
+    """Tokens that it may read in a turn."""
+    put_tokens: int
+    """Tokens of engrams that it may put in a turn."""
+    run_tokens: int
+    """Tokens that it may read in the run."""
+    team_tokens: int
+    """Tokens that all agents of the run may read together."""
+
+    def lowered_by(self, limits: object) -> TurnBudget:
+        """Return this budget lowered by the limits of a parent's message; the ceilings of the run stay."""
         lower = {
             name: min(getattr(self, name), limit)
             for name, name_in_message in _NAMES_IN_MESSAGES.items()
             if (limit := getattr(limits, name_in_message, None)) is not None
         }
-        unchanged = {name: getattr(self, name) for name in DerefBudget.__struct_fields__}
-        return _LoweredDerefBudget(**unchanged | lower, ceiling_tokens=self.run_tokens)
+        return msgspec.structs.replace(self, **lower)
 
 
-class _LoweredDerefBudget(DerefBudget, frozen=True, kw_only=True):
-    # A parent lowers what a turn allows; `tokens * run_turns` would then lower the project's ceiling for the run too.
-    ceiling_tokens: int
-
-    @property
-    def run_tokens(self) -> int:
-        return self.ceiling_tokens
+def turn_budget_of(deref: DerefBudget, put_tokens: int, session_turns: int = 1) -> TurnBudget:
+    """Return the limits of an agent whose turns are worth `session_turns` of the project's."""
+    # decision 45: the ceilings count turns of the project, so a larger turn reaches them sooner
+    return TurnBudget(
+        repo=deref.repo * session_turns,
+        artifact=deref.artifact * session_turns,
+        sam=deref.sam * session_turns,
+        tokens=deref.tokens * session_turns,
+        put_tokens=put_tokens * session_turns,
+        run_tokens=deref.tokens * deref.run_turns,
+        team_tokens=deref.tokens * deref.team_turns,
+    )

@@ -69,6 +69,24 @@ class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn
     tokens: int
 
 
+class TurnCharged(msgspec.Struct, frozen=True, kw_only=True, tag="turn.charged", tag_field="fact", omit_defaults=True):
+    """An agent's turn also paid for what it read or put under the name of a descendant."""
+
+    run: str
+    agent: str
+    turn: int
+    speaks_for: str
+    """The descendant that the read or the put belongs to."""
+    type: str | None = None
+    """The type of the pointer that was dereferenced."""
+    tokens: int = 0
+    """Tokens that were read."""
+    put_tokens: int = 0
+    """Tokens of the engrams that were put."""
+    granted: bool = False
+    """True if a grant paid instead of the turn; the ceiling of the run counts it."""
+
+
 class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", tag_field="fact"):
     """An agent's turn ended and the next one opened."""
 

@@ -141,9 +141,14 @@ def parent_of(reads: IdentityReads, caller: Caller) -> str:
 
 def lineage_of(reads: IdentityReads, caller: Caller) -> tuple[str, ...]:
     """Return the names of the caller and its ancestors, the caller first."""
+    return lineage_of_agent(reads, caller.run.run_id, caller.name)
+
+
+def lineage_of_agent(reads: IdentityReads, run_id: str, name: str) -> tuple[str, ...]:
+    """Return the names of an agent and its ancestors, the agent first."""
     # Bounded, so that a cycle of parents in a damaged journal ends.
-    names = [caller.name]
-    agent = reads.agent(caller.run.run_id, caller.name)
+    names = [name]
+    agent = reads.agent(run_id, name)
     while agent is not None and agent.parent is not None and len(names) < MAX_GENERATIONS:
         names.append(agent.parent)
         agent = reads.agent(agent.run, agent.parent)

@@ -64,11 +64,20 @@ class LimitChecks:
     A rule that finds a limit exceeded hands its refusal to `exceeded`: it is raised, recorded as a warning or dropped.
     """
 
-    def __init__(self, modes: LimitModes, role: str) -> None:
+    def __init__(self, modes: LimitModes, role: str, warnings: list[EngramBusError] | None = None) -> None:
         self._modes = modes
         self._role = role
-        self.warnings: list[EngramBusError] = []
+        self.warnings: list[EngramBusError] = [] if warnings is None else warnings
         """Refusals that the policy turned into warnings, in order; the caller gets them beside its answer."""
+
+    def for_role(self, role: str) -> LimitChecks:
+        """Return the limits as they apply to another role that pays for the same call; warnings are collected here."""
+        return LimitChecks(self._modes, role, self.warnings)
+
+    @property
+    def enforces_all(self) -> bool:
+        """True if the policy relaxes no limit for any role."""
+        return not self._modes
 
     def mode(self, limit: LimitName) -> LimitMode:
         """Return how a limit applies to the caller."""

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from engrambus.core import parse_duration
 from engrambus.errors import EngramBusError, PolicyInvalid
-from engrambus.policy.budgets import DerefBudget, InlineBudget
+from engrambus.policy.budgets import DerefBudget, InlineBudget, TurnBudget, turn_budget_of
 from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
 from engrambus.policy.identity import ROLES, Caller, LeadRole
@@ -18,6 +18,8 @@ from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
 
 SCOPES = ("run", "project", "org", "global")
 _DEFAULT_SCOPES = ("run", "project")
+LINEAGE_RATE_FACTOR = 4
+"""Agents' worth of engrams a minute that a lineage has by default."""
 _DEFAULT_FLOORS = {"run": 0.0, "project": 0.5, "org": 0.7, "global": 0.8}
 
 
@@ -60,7 +62,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = {}
     urls: UrlPolicy = UrlPolicy()
     inline: InlineBudget = InlineBudget()
-    engrams_per_minute: Annotated[int, Meta(description="Engrams that one agent may put in a minute")] = 60
+    engrams_per_minute: Annotated[int, Meta(description="Engrams that one agent may put in any 60 seconds")] = 60
+    lineage_engrams_per_minute: Annotated[
+        int | None,
+        Meta(description="The same for an agent and all its descendants; 4 times engrams_per_minute by default"),
+    ] = None
     put_tokens_per_turn: Annotated[int, Meta(description="Tokens of the engrams that an agent may put in a turn")] = (
         2400
     )
@@ -79,6 +85,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def checks(self, role: str) -> LimitChecks:
         """Return the limits as they apply to one call of a role."""
         return LimitChecks(self.limits, role)
+
+    def turn_budget(self, session_turns: int = 1) -> TurnBudget:
+        """Return the limits of an agent whose turns are worth this number of turns."""
+        return turn_budget_of(self.deref, self.put_tokens_per_turn, session_turns)
+
+    @property
+    def lineage_rate(self) -> int:
+        """Engrams that a lineage may put in any 60 seconds."""
+        if self.lineage_engrams_per_minute is None:
+            return LINEAGE_RATE_FACTOR * self.engrams_per_minute
+        return self.lineage_engrams_per_minute
 
     def floor(self, scope: str) -> float:
         """Return the confidence that an engram needs to be promoted into a scope."""
@@ -168,10 +185,14 @@ def _check_amounts(policy: Policy) -> None:
     for scope, floor in policy.promotion_floor.items():
         if not 0.0 <= floor <= 1.0:
             raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
+    for name, rate in (
+        ("engrams_per_minute", policy.engrams_per_minute),
+        ("lineage_engrams_per_minute", policy.lineage_rate),
+    ):
+        if rate < 1:
+            raise PolicyInvalid(f"{name} must be at least 1.", field=name, limit=1)
     if policy.put_tokens_per_turn < 0:
         raise PolicyInvalid("A budget cannot be negative.", field="put_tokens_per_turn", limit=0)
-    if policy.engrams_per_minute < 1:
-        raise PolicyInvalid("engrams_per_minute must be at least 1.", field="engrams_per_minute", limit=1)
     for name in ("deref", "inline"):
         budget = getattr(policy, name)
         for field in budget.__struct_fields__:

@@ -1,8 +1,8 @@
-"""Turns: how much an agent may dereference before it has to report.
+"""Turns: how much an agent may read and put before it has to report.
 
-A turn belongs to one agent in one run. It closes on an accepted message, on a boundary that a hook reports, or after
-ten idle minutes; the next one opens at once with a fresh budget. A ceiling for the whole run limits how often closing a
-turn gives a new budget.
+A turn belongs to one agent in one run. It closes on an accepted message, on a boundary that a hook or a parent
+reports, or when the agent was idle for too long; the next one opens at once with a fresh budget. Ceilings for the whole
+run limit how often closing a turn gives a new budget (`accounts.py`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Protocol
 import msgspec
 
 from engrambus.core import SECOND_US
-from engrambus.errors import DerefDenied
-from engrambus.policy.budgets import DerefBudget
-from engrambus.policy.facts import ContentDrawn, DerefProved, TurnClosed
-from engrambus.policy.identity import ADMIN, Caller, IdentityView, check_descends
+from engrambus.errors import RoleForbidden
+from engrambus.policy.facts import ContentDrawn, DerefProved, TurnCharged, TurnClosed
+from engrambus.policy.identity import Agent, Caller, IdentityView, check_descends
 
 IDLE_US = 600 * SECOND_US
 """Time without activity after which a turn is over."""
+SESSION_IDLE_US = 60 * SECOND_US
+"""The same for an agent that stands for a client's whole session, where no hook reports a boundary (decision 45)."""
 
 COUNTED_AS = {
     "repo": "repo",
@@ -30,29 +31,29 @@ COUNTED_AS = {
 }
 """Pointer type → the count of the turn that its dereferences use up."""
 
-_HINT = (
-    "Report what you have and go on in the next turn, or ask to read more with `less.request_deref` and a reason; "
-    "your parent, or a person with `engrambus grant approve`, decides."
-)
-
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's use of its budgets, in one turn and in the run."""
 
     number: int = 1
     last_us: int = 0
-    """Time of the agent's last activity."""
+    """Time of the last activity that was charged to the agent, or of the end of the previous turn."""
     repo: int = 0
     artifact: int = 0
     sam: int = 0
     tokens: int = 0
+    """Tokens read in this turn."""
     run_tokens: int = 0
-    """Tokens dereferenced in the run so far."""
+    """Tokens read in the run so far."""
+    put_tokens: int = 0
+    """Tokens of the engrams put in this turn."""
+    spoken_tokens: int = 0
+    """Tokens of `run_tokens` that were read under the names of descendants; the team's total has them as theirs."""
 
     @property
     def is_unused(self) -> bool:
-        """True if nothing was read in this turn."""
-        return not (self.repo or self.artifact or self.sam or self.tokens)
+        """True if nothing was read or put in this turn."""
+        return not (self.repo or self.artifact or self.sam or self.tokens or self.put_tokens)
 
 
 class TurnReads(Protocol):
@@ -60,6 +61,10 @@ class TurnReads(Protocol):
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
         """Return the last turn with any activity of the agent."""
+        ...
+
+    def team_tokens(self, run_id: str) -> int:
+        """Return the tokens that all agents of a run have read so far; the admin's reads are not among them."""
         ...
 
     def was_read(self, run_id: str, digest: str) -> bool:
@@ -72,95 +77,68 @@ class TurnView(IdentityView, TurnReads, Protocol):
 
 
 def close_turn(view: TurnView, *, caller: Caller, name: str, why: str) -> tuple[list[TurnClosed], int]:
-    """Close the turn of the caller or of its descendant `name`, as a client reports it."""
+    """Close the turn of one of the caller's descendants, as a client reports it."""
     agent = check_descends(view, caller, name, "name")
+    if agent.name == caller.name and caller.spoken_by is None:
+        raise RoleForbidden(
+            "An agent does not close its own turn.",
+            field="name",
+            hint="A turn closes when you report with `less.message`; a parent or a hook closes it otherwise.",
+        )
     return end_turn(view, agent.run, agent.name, why)
 
 
 def end_turn(view: TurnView, run_id: str, agent: str, why: str) -> tuple[list[TurnClosed], int]:
     """Close an agent's turn; return the number of the turn that is open then.
 
-    A turn in which nothing was read stays open: closing it would only use up a number.
+    A turn in which nothing was read or put stays open: closing it would only use up a number.
     """
-    turn = present_turn(view.turn(run_id, agent), view.as_of)
+    turn = turn_of(view, run_id, agent)
     if turn.is_unused:
         return [], turn.number
     return [TurnClosed(run=run_id, agent=agent, turn=turn.number, why=why)], turn.number + 1
 
 
-def team_tokens_used(view: TurnView, run_id: str) -> int:
-    """Return the tokens that all agents of a run, the admin included, have dereferenced so far."""
-    # The admin is not limited, but what it reads counts for the team.
-    names = (ADMIN, *(agent.name for agent in view.agents(run_id)))
-    turns = (view.turn(run_id, name) for name in names)
-    return sum(turn.run_tokens for turn in turns if turn is not None)
+def turn_of(view: TurnView, run_id: str, name: str) -> Turn:
+    """Return the turn that an agent, or the admin, is in now."""
+    return present_turn(view.turn(run_id, name), view.agent(run_id, name), view.as_of)
 
 
-def present_turn(last: Turn | None, now_us: int) -> Turn:
+def present_turn(last: Turn | None, agent: Agent | None, now_us: int) -> Turn:
     """Return the turn an agent is in: its last one, or the next one if it was idle for too long."""
     if last is None:
         return Turn(last_us=now_us)
-    return _next_turn(last.number, last, now_us) if now_us - last.last_us > IDLE_US else last
+    return _next_turn(last.number, last, now_us) if now_us - last.last_us > idle_limit_us(agent) else last
 
 
-def tokens_left(turn: Turn, budget: DerefBudget) -> int:
-    """Return how many tokens may still be read, by the turn's budget and the run's ceiling."""
-    return max(0, min(budget.tokens - turn.tokens, budget.run_tokens - turn.run_tokens))
-
-
-def check_may_deref(turn: Turn, budget: DerefBudget, pointer_type: str) -> None:
-    """Refuse any further dereference of this type if the turn's number of them or its tokens are used up."""
-    count = COUNTED_AS[pointer_type]
-    used, limit = getattr(turn, count), getattr(budget, count)
-    if used >= limit:
-        raise DerefDenied(
-            f"This turn's {limit} {count} dereferences are used.",
-            field=f"turn.{count}",
-            limit=limit,
-            used=used,
-            hint=_HINT,
-        )
-    check_tokens(turn, budget, 1)
-
-
-def check_tokens(turn: Turn, budget: DerefBudget, tokens: int, *, granted: bool = False) -> None:
-    """Refuse content that costs more tokens than the turn or the run has left.
-
-    With `granted`, a grant pays instead of the turn, and only the ceiling of the run applies.
-    """
-    for field, used, limit in (
-        ("turn.tokens", turn.tokens, budget.tokens),
-        ("run.tokens", turn.run_tokens, budget.run_tokens),
-    ):
-        if used + tokens > limit and not (granted and field == "turn.tokens"):
-            period = "turn" if field == "turn.tokens" else "run"
-            raise DerefDenied(
-                f"This {period}'s {limit} tokens of dereferenced content are used or would be exceeded.",
-                field=field,
-                limit=limit,
-                used=used,
-                hint=_HINT,
-            )
+def idle_limit_us(agent: Agent | None) -> int:
+    """Return how long an agent may be idle before its turn is over."""
+    return SESSION_IDLE_US if agent is not None and agent.session_turns > 1 else IDLE_US
 
 
 def after_deref(last: Turn | None, proved: DerefProved, now_us: int) -> Turn:
     """Return the agent's turn after a dereference."""
-    run_tokens = last.run_tokens if last else 0
-    if last is None or last.number != proved.turn:
-        last = Turn(number=proved.turn)
-    count = COUNTED_AS[proved.type]
-    # A grant pays instead of the turn; the ceiling of the run counts both.
-    changed = {} if proved.granted else {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
-    return msgspec.structs.replace(last, last_us=now_us, run_tokens=run_tokens + proved.tokens, **changed)
+    return _after_read(last, proved.turn, proved.tokens, now_us, type=proved.type, granted=proved.granted)
 
 
 def after_draw(last: Turn | None, drawn: ContentDrawn, now_us: int) -> Turn:
     """Return the agent's turn after it was given content without following a pointer."""
-    run_tokens = last.run_tokens if last else 0
-    if last is None or last.number != drawn.turn:
-        last = Turn(number=drawn.turn)
+    return _after_read(last, drawn.turn, drawn.tokens, now_us)
+
+
+def after_put(last: Turn | None, number: int, put_tokens: int, now_us: int) -> Turn:
+    """Return the agent's turn after it put engrams."""
+    turn = _enter(last, number)
+    return msgspec.structs.replace(turn, last_us=now_us, put_tokens=turn.put_tokens + put_tokens)
+
+
+def after_charge(last: Turn | None, charged: TurnCharged, now_us: int) -> Turn:
+    """Return the speaker's turn after it read or put something under the name of a descendant."""
+    turn = _after_read(last, charged.turn, charged.tokens, now_us, type=charged.type, granted=charged.granted)
     return msgspec.structs.replace(
-        last, last_us=now_us, run_tokens=run_tokens + drawn.tokens, tokens=last.tokens + drawn.tokens
+        turn,
+        put_tokens=turn.put_tokens + charged.put_tokens,
+        spoken_tokens=turn.spoken_tokens + charged.tokens,
     )
 
 
@@ -170,5 +148,27 @@ def after_close(last: Turn | None, closed: TurnClosed, now_us: int) -> Turn:
     return _next_turn(closed.turn, last, now_us)
 
 
+def _after_read(
+    last: Turn | None, number: int, tokens: int, now_us: int, *, type: str | None = None, granted: bool = False
+) -> Turn:
+    turn = _enter(last, number)
+    changed: dict[str, int] = {}
+    if not granted:  # a grant pays instead of the turn; the ceiling of the run counts both
+        changed["tokens"] = turn.tokens + tokens
+        if type is not None:
+            count = COUNTED_AS[type]
+            changed[count] = getattr(turn, count) + 1
+    return msgspec.structs.replace(turn, last_us=now_us, run_tokens=turn.run_tokens + tokens, **changed)
+
+
+def _enter(last: Turn | None, number: int) -> Turn:
+    """Return the turn of this number: the last one, or a new one that keeps the totals of the run."""
+    if last is None:
+        return Turn(number=number)
+    return last if last.number == number else _next_turn(number - 1, last, last.last_us)
+
+
 def _next_turn(number: int, last: Turn | None, now_us: int) -> Turn:
-    return Turn(number=number + 1, last_us=now_us, run_tokens=last.run_tokens if last else 0)
+    if last is None:
+        return Turn(number=number + 1, last_us=now_us)
+    return Turn(number=number + 1, last_us=now_us, run_tokens=last.run_tokens, spoken_tokens=last.spoken_tokens)

@@ -58,10 +58,13 @@ from engrambus.policy import (
     RunClosed,
     RunOpened,
     Turn,
+    TurnCharged,
     TurnClosed,
+    after_charge,
     after_close,
     after_deref,
     after_draw,
+    present_turn,
     read_policy,
     space_of,
     wider_space,
@@ -106,7 +109,7 @@ class KnowledgeState:
             position = len(self.mail) + 1  # one numbering for all inboxes, as in the index
             mail = Mail(position=position, kind=kind, item=item, sender=sender, sent_us=at_us, text=text)
             self.mail.append((run, recipient, mail))
-        count = count_of(fact, at_us, lambda run, agent: self.turns.get((run, agent)))
+        count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
             self._count(count, at_us)
         match fact:
@@ -144,6 +147,8 @@ class KnowledgeState:
                 self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
                 self.cortex.apply(fact, at_us)
+            case TurnCharged():
+                self.turns[fact.run, fact.agent] = after_charge(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case MessageRejected():
@@ -161,6 +166,9 @@ class KnowledgeState:
             case RequestAnswered():
                 answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
                 self.answers[fact.caller, fact.key] = (at_us, answer)
+
+    def _present_turn(self, run: str, agent: str, at_us: int) -> Turn:
+        return present_turn(self.turns.get((run, agent)), self.agents.get((run, agent)), at_us)
 
     def _change_engram(self, fact: EngramChange) -> None:
         match fact:
@@ -299,6 +307,10 @@ class MemoryView(MemoryCortex):
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
         return self._state.turns.get((run_id, agent))
+
+    def team_tokens(self, run_id: str) -> int:
+        turns = (turn for (run, agent), turn in self._state.turns.items() if run == run_id and agent != ADMIN)
+        return sum(turn.run_tokens - turn.spoken_tokens for turn in turns)
 
     def was_read(self, run_id: str, digest: str) -> bool:
         return (run_id, digest) in self._state.read

@@ -34,6 +34,7 @@ from engrambus.knowledge.messages import BroadcastSent, ChildBudgets, MessageAcc
 from engrambus.policy import (
     OUTBOX,
     PROJECT_SPACE,
+    Agent,
     AgentAdded,
     ContentDrawn,
     DerefAnswered,
@@ -44,16 +45,19 @@ from engrambus.policy import (
     RunClosed,
     RunOpened,
     Turn,
+    TurnCharged,
     TurnClosed,
+    after_charge,
     after_close,
     after_deref,
     after_draw,
+    present_turn,
     space_of,
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 15
+LAYOUT = 16
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -103,7 +107,7 @@ class KnowledgeProjection:
 
     def apply(self, fact: Fact, at_us: int) -> None:
         """Apply one fact. Puts are gathered and written by `flush`, figures by `finish`."""
-        count = count_of(fact, at_us, self._turn)
+        count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
             self._tallies.add(count, at_us)
         if isinstance(fact, EngramPut):  # puts come in bulk, so their rows are gathered
@@ -140,6 +144,8 @@ class KnowledgeProjection:
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
                 apply_cortex(self.connection, self._sql, fact, at_us)
+            case TurnCharged():
+                self._set_turn(fact.run, fact.agent, after_charge(self._turn(fact.run, fact.agent), fact, at_us))
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at_us))
             case MessageRejected():
@@ -291,6 +297,10 @@ class KnowledgeProjection:
         row: Any = self.connection.execute(self._sql["turn"], (run, agent)).fetchone()
         return turn_from_row(row) if row else None
 
+    def _present_turn(self, run: str, agent: str, at_us: int) -> Turn:
+        row: Any = self.connection.execute(self._sql["agent"], (run, agent)).fetchone()
+        return present_turn(self._turn(run, agent), agent_from_row(row) if row else None, at_us)
+
     def _set_turn(self, run: str, agent: str, turn: Turn) -> None:
         self._execute("set_turn", run, agent, *msgspec.structs.astuple(turn))
 
@@ -313,7 +323,7 @@ def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:
 
 def turn_from_row(row: Any) -> Turn:
     """Return the turn that a row of the query `turn` holds."""
-    number, last_us, repo, artifact, sam, tokens, run_tokens = row
+    number, last_us, repo, artifact, sam, tokens, run_tokens, put_tokens, spoken_tokens = row
     return Turn(
         number=number,
         last_us=last_us,
@@ -322,4 +332,12 @@ def turn_from_row(row: Any) -> Turn:
         sam=sam,
         tokens=tokens,
         run_tokens=run_tokens,
+        put_tokens=put_tokens,
+        spoken_tokens=spoken_tokens,
     )
+
+
+def agent_from_row(row: Any) -> Agent:
+    """Return the agent that a row of the query `agent` holds."""
+    run, name, role, parent, client_id, session_turns = row
+    return Agent(run=run, name=name, role=role, parent=parent, client_id=client_id, session_turns=session_turns)

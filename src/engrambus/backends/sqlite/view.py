@@ -15,6 +15,7 @@ from engrambus.backends.sqlite.cortex import SqliteCortex
 from engrambus.backends.sqlite.projection import (
     NEWEST_FIRST,
     KnowledgeIndexState,
+    agent_from_row,
     decode_engram,
     run_from_row,
     turn_from_row,
@@ -25,7 +26,7 @@ from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import EVERYTHING, Engram, StoredEngram, Traits, kind_key
 from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind
-from engrambus.policy import DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
+from engrambus.policy import ADMIN, DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 
 _NO_LIMIT = 1 << 62
@@ -94,7 +95,7 @@ class SqliteView(SqliteCortex):
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         agent: Agent | None = self._cached(
-            ("agent", run_id, name), lambda: _if_row(_agent_from_row, self._row("agent", run_id, name))
+            ("agent", run_id, name), lambda: _if_row(agent_from_row, self._row("agent", run_id, name))
         )
         return agent
 
@@ -108,13 +109,17 @@ class SqliteView(SqliteCortex):
         return self._agents("newest_agents", limit)
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
-        return _if_row(_agent_from_row, self._row("agent_of_client", run_id, client_id))
+        return _if_row(agent_from_row, self._row("agent_of_client", run_id, client_id))
 
     def _agents(self, query: str, *values: str | int) -> list[Agent]:
-        return [_agent_from_row(row) for row in self._connection.execute(self._sql[query], values)]
+        return [agent_from_row(row) for row in self._connection.execute(self._sql[query], values)]
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
         return _if_row(turn_from_row, self._row("turn", run_id, agent))
+
+    def team_tokens(self, run_id: str) -> int:
+        row = self._row("team_tokens", run_id, ADMIN)
+        return row[0] if row else 0
 
     def was_read(self, run_id: str, digest: str) -> bool:
         return self._row("was_read", run_id, digest) is not None
@@ -388,11 +393,6 @@ def _brief_from_row(row: Any) -> Brief:
 
 def _tally(counts: Sequence[int]) -> Tally:
     return Tally(**dict(zip(FIELDS, counts, strict=True)))
-
-
-def _agent_from_row(row: Any) -> Agent:
-    run, name, role, parent, client_id, session_turns = row
-    return Agent(run=run, name=name, role=role, parent=parent, client_id=client_id, session_turns=session_turns)
 
 
 def _if_row(make: Callable[[Any], T], row: Any) -> T | None:

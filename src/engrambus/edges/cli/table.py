@@ -362,14 +362,14 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent budget": Entry(
         "team",
-        "Show what the run's agents have read together, and what is left before no agent can be added.",
+        "Show what the run's agents have read together, and what they may still read.",
         "engrambus agent budget",
         "team_budget",
         "team.budget",
     ),
     "agent turn": Entry(
         "team",
-        "Close an agent's turn; a turn in which nothing was read stays open.",
+        "Close an agent's turn; a turn in which nothing was read or put stays open.",
         "engrambus agent turn coder-1 --why prompt",
         "close_turn",
         "turn.close",

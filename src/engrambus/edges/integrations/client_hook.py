@@ -223,7 +223,8 @@ def _on_spawn(session: _Session, event: HookEvent) -> dict[str, Any]:
         return {}
     return _deny(
         f"The team's budget is used up: its {budget.agents} agents have read {budget.used} of {budget.limit} tokens of "
-        "content in this run. The existing agents can go on; `deref: {team_turns: N}` in the policy allows more.",
+        "content in this run, and none of them can read more. `engrambus run new GOAL` opens another run; "
+        "`deref: {team_turns: N}` in the policy allows more.",
     )
 
 

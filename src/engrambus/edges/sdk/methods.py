@@ -1141,10 +1141,10 @@ class Methods(ABC):
         why: Literal["prompt", "stop", "subagent_stop"] = "stop",
         idempotency_key: str | None = None,
     ) -> TurnAnswer:
-        """Close an agent's turn; a turn in which nothing was read stays open.
+        """Close an agent's turn; a turn in which nothing was read or put stays open.
 
         Args:
-            name: The agent: you, or one of your descendants
+            name: The agent: one of your descendants
             why: What ended the turn, as the coding agent reported it
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -1153,7 +1153,7 @@ class Methods(ABC):
     def team_budget(
         self,
     ) -> TeamBudget:
-        """Show what the run's agents have read together, and what is left before no agent can be added."""
+        """Show what the run's agents have read together, and what they may still read."""
         return cast("TeamBudget", self._do("team_budget", {}))
 
     def work_board(

@@ -22,12 +22,12 @@ from engrambus.policy import (
     ADMIN,
     Caller,
     ContentDrawn,
-    DerefBudget,
+    Payers,
     Scope,
+    TurnCharged,
     check_descends,
-    check_tokens,
-    present_turn,
-    tokens_left,
+    check_may_read,
+    draw_content,
 )
 from engrambus.policy.secrets import redact
 
@@ -126,19 +126,17 @@ def inherit_snapshot(
     window_us: int,
     engrams: Sequence[Engram],
     caller: Caller,
-    budget: DerefBudget,
-) -> tuple[list[SnapshotTaken | ContentDrawn], SharedContextSnapshot]:
+    payers: Payers,
+) -> tuple[list[SnapshotTaken | ContentDrawn | TurnCharged], SharedContextSnapshot]:
     """Take a snapshot for the caller or a descendant, paid for by the caller's turn."""
     heir, agent = caller.name, view.agent(caller.run.run_id, caller.name)
     if for_agent not in (None, caller.name):
         agent = check_descends(view, caller, for_agent or "", "for_agent")
         heir = agent.name
-    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-    max_bytes = limits.max_chars
     # decision 26: a sub-agent that inherits pays with its turn; the admin, who may hand it more, does not.
-    if caller.role != ADMIN:
-        check_tokens(turn, budget, 1)
-        max_bytes = min(max_bytes, tokens_left(turn, budget) * BYTES_PER_TOKEN)
+    for account in payers.accounts:
+        check_may_read(account)
+    max_bytes = min(limits.max_chars, payers.tokens_left() * BYTES_PER_TOKEN)
     items = snapshot_items(
         view.pins(limit=limits.max_items),
         view.important(scope.min_importance, categories=scope.lower_categories, limit=2 * limits.max_items),
@@ -158,7 +156,7 @@ def inherit_snapshot(
     size_bytes = snapshot_bytes(snapshot)
     if size_bytes > max_bytes:
         if max_bytes < limits.max_chars:  # the turn has too few tokens, not the request
-            check_tokens(turn, budget, -(-size_bytes // BYTES_PER_TOKEN))
+            draw_content(payers, -(-size_bytes // BYTES_PER_TOKEN))
         raise BudgetTooSmall(field="max_bytes", limit=max_bytes, used=size_bytes)
     snapshot_fact = SnapshotTaken(
         run=caller.run.run_id,
@@ -169,8 +167,7 @@ def inherit_snapshot(
         chars=size_bytes,
     )
     tokens = estimate_tokens(msgspec.json.encode(snapshot))
-    drawn_fact = ContentDrawn(run=caller.run.run_id, agent=caller.name, turn=turn.number, tokens=tokens)
-    return [snapshot_fact, drawn_fact], snapshot
+    return [snapshot_fact, *draw_content(payers, tokens)], snapshot
 
 
 def covered_engrams(stores: Iterable[VisibleStore], scope: SnapshotScope) -> list[Engram]:

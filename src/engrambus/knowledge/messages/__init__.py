@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
     from engrambus.knowledge.messages.layout import message_sections, print_message
-    from engrambus.knowledge.messages.limits import deref_budget, inline_budget
+    from engrambus.knowledge.messages.limits import inline_budget, read_payers, turn_budget
     from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
     from engrambus.knowledge.messages.pastes import CodeCounter
     from engrambus.knowledge.messages.ports import Mail, MessageReads
@@ -40,7 +40,7 @@ if not TYPE_CHECKING:
         "delivery": "PreparedReport accept_report pointed_tokens reject_message send_broadcast without_budget_tokens",
         "facts": "BroadcastSent MessageAccepted MessageRejected",
         "layout": "message_sections print_message",
-        "limits": "deref_budget inline_budget",
+        "limits": "inline_budget read_payers turn_budget",
         "parse": "ParsedMessage parse_message",
         "pastes": "CodeCounter",
         "ports": "Mail MessageReads",
@@ -52,8 +52,8 @@ if not TYPE_CHECKING:
 __all__ = [
     "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Mail", "Message",
     "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "ParentMessage",
-    "ParsedMessage", "PreparedReport", "accept_report", "check_budget", "check_prose_budget", "count_code",
-    "deref_budget", "find_code", "find_code_blocks", "inline_budget", "looks_like_report", "measure",
-    "message_sections", "parse_message", "pointed_tokens", "print_message", "reject_message", "resend_template",
-    "send_broadcast", "without_budget_tokens",
+    "ParsedMessage", "PreparedReport", "accept_report", "check_budget", "check_prose_budget", "count_code", "find_code",
+    "find_code_blocks", "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message",
+    "pointed_tokens", "print_message", "read_payers", "reject_message", "resend_template", "send_broadcast",
+    "turn_budget", "without_budget_tokens",
 ]

@@ -19,7 +19,7 @@ from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, M
 from engrambus.knowledge.messages.layout import print_message
 from engrambus.knowledge.messages.ports import MessageView
 from engrambus.knowledge.messages.values import ChildMessage, Message, MessageKind, ParentMessage
-from engrambus.policy import ADMIN, Caller, Policy, TurnClosed, parent_of, present_turn
+from engrambus.policy import ADMIN, Caller, Policy, TurnClosed, parent_of, turn_of
 from engrambus.policy.grants import VerifiedGrant, check_balance, debits, request_deref
 
 REQUESTED_TOKENS = 400
@@ -70,7 +70,7 @@ def accept_report(
         check_balance(view, report.grant, 0)
         facts += debits(report.grant, 0, caller.full_name)
     run_id = caller.run.run_id
-    turn = present_turn(view.turn(run_id, caller.name), view.as_of)
+    turn = turn_of(view, run_id, caller.name)
     accepted = MessageAccepted(
         message_id=new_ulid(view.as_of, randomness),
         run=run_id,

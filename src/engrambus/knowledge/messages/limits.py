@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from engrambus.policy import Caller, DerefBudget, IdentityReads, InlineBudget, Policy, lineage_of
+from engrambus.policy import (
+    Agent,
+    Caller,
+    IdentityReads,
+    InlineBudget,
+    LimitChecks,
+    Payers,
+    Policy,
+    TurnBudget,
+    TurnReads,
+    lineage_of_agent,
+    payers_of,
+)
 
 if TYPE_CHECKING:
     from engrambus.knowledge.messages.values import ChildBudgets
@@ -23,25 +35,45 @@ class BudgetView(BudgetReads, IdentityReads, Protocol):
     """The store as the budgets of a caller are read from it."""
 
 
+class ReadView(BudgetView, TurnReads, Protocol):
+    """The store as the payers of a read are found in it."""
+
+    @property
+    def as_of(self) -> int:
+        """The time of the commit in microseconds, by the project's clock."""
+        ...
+
+
 def inline_budget(view: BudgetView, policy: Policy, caller: Caller) -> InlineBudget:
     """Return the limits of the caller's messages."""
     budget = policy.inline
-    for limits in _limits_of_ancestors(view, caller):
+    for limits in _limits_of_ancestors(view, caller.run.run_id, caller.name):
         budget = budget.lowered_by(limits)
     return budget
 
 
-def deref_budget(view: BudgetView, policy: Policy, caller: Caller) -> DerefBudget:
-    """Return what the caller may dereference in a turn and in the run."""
-    budget = policy.deref
-    for limits in _limits_of_ancestors(view, caller):
+def turn_budget(view: BudgetView, policy: Policy, agent: Agent) -> TurnBudget:
+    """Return what an agent may read and put in a turn, and the ceilings of its run."""
+    budget = policy.turn_budget(agent.session_turns)
+    for limits in _limits_of_ancestors(view, agent.run, agent.name):
         budget = budget.lowered_by(limits)
     return budget
 
 
-def _limits_of_ancestors(view: BudgetView, caller: Caller) -> Iterator[ChildBudgets]:
-    # Also the caller's own entry, which its parent set; no ancestor can raise what another lowered.
-    for name in lineage_of(view, caller):
-        limits = view.budgets(caller.run.run_id, name)
+def read_payers(view: ReadView, policy: Policy, caller: Caller, limits: LimitChecks) -> Payers:
+    """Return who pays for what the caller reads."""
+    return payers_of(
+        view,
+        caller,
+        limits,
+        lambda agent: turn_budget(view, policy, agent),
+        team_tokens=view.team_tokens(caller.run.run_id),
+    )
+
+
+def _limits_of_ancestors(view: BudgetView, run_id: str, name: str) -> Iterator[ChildBudgets]:
+    # Also the agent's own entry, which its parent set; no ancestor can raise what another lowered.
+    for ancestor in lineage_of_agent(view, run_id, name):
+        limits = view.budgets(run_id, ancestor)
         if limits is not None:
             yield limits

@@ -10,15 +10,16 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetTooSmall, DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import DerefAnswer, Pointer, cut_to_fit
-from engrambus.policy.budgets import DerefBudget
-from engrambus.policy.facts import DerefProved
+from engrambus.policy.accounts import UNLIMITED_TOKENS, Account, Payers, check_may_read, check_tokens
+from engrambus.policy.facts import DerefProved, TurnCharged
 from engrambus.policy.grants.facts import BlockDebited
 from engrambus.policy.grants.keys import GrantKey
 from engrambus.policy.grants.ports import GrantReads, GrantView
 from engrambus.policy.grants.rules import check_balance, debits
 from engrambus.policy.grants.tokens import VerifiedGrant, check_allows, grant_from_journal, grant_use, verify_token
-from engrambus.policy.identity import ADMIN, Caller
-from engrambus.policy.turns import Turn, TurnReads, check_may_deref, check_tokens, present_turn, tokens_left
+from engrambus.policy.identity import ADMIN, Caller, lineage_of_agent
+from engrambus.policy.limits import LimitChecks
+from engrambus.policy.turns import TurnReads
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,7 +28,7 @@ class DerefView(GrantView, TurnReads, Protocol):
     """The store at one moment, as the rules about dereferences read it."""
 
 
-DerefFact: TypeAlias = DerefProved | BlockDebited
+DerefFact: TypeAlias = DerefProved | TurnCharged | BlockDebited
 
 
 class DerefCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ def deref(
     full: DerefAnswer,
     *,
     caller: Caller,
-    budget: DerefBudget,
+    payers: Payers,
     max_tokens: int,
     tail: bool,
     grant_key: GrantKey,
@@ -55,19 +56,26 @@ def deref(
 ) -> tuple[list[DerefFact], DerefAnswer]:
     """Cut the answer to what may be spent and charge it: to the given grant, to the turn, or to a grant on record."""
     use = grant_use(view, caller, full.pointer)
-    payment = _Payment(view, caller, budget)
+    payment = _Payment(view, payers)
     if budget_token is not None:
         return payment.pay(full, max_tokens, tail, verify_token(grant_key, budget_token, use))
+    within_limits = _Payment(view, _enforcing_all(payers))
     try:
-        return payment.pay(full, max_tokens, tail, None)
-    except DerefDenied:
-        # decision 6: a grant also holds without its token; a child that was granted something may simply read it
-        for issued in view.grants_for(caller.run.run_id, use.lineage):
-            with suppress(GrantRefusal, DerefDenied):
-                return payment.pay(
-                    full, max_tokens, tail, check_allows(grant_from_journal(issued, caller.project), use)
-                )
-        raise
+        return within_limits.pay(full, max_tokens, tail, None)
+    except DerefDenied as denied:
+        refusal = denied
+    # decision 6: a grant also holds without its token; a child that was granted something may simply read it
+    for issued in view.grants_for(caller.run.run_id, use.lineage):
+        try:
+            grant = check_allows(grant_from_journal(issued, caller.project), use)
+            return within_limits.pay(full, max_tokens, tail, grant)
+        except GrantRefusal:
+            continue
+        except DerefDenied as denied:  # the grant would pay; a ceiling of the run stops it
+            refusal = denied
+    if all(account.limits.enforces_all for account in payers.accounts):
+        raise refusal
+    return payment.pay(full, max_tokens, tail, None)
 
 
 def check_deref(
@@ -75,84 +83,112 @@ def check_deref(
     pointer: Pointer,
     *,
     caller: Caller,
-    budget: DerefBudget,
+    payers: Payers,
     grant_key: GrantKey,
     budget_token: str | None,
 ) -> DerefCheck:
     """Tell whether a dereference would be allowed now, without charging it."""
-    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-    remaining_tokens = tokens_left(turn, budget)
+    payment = _Payment(view, payers)
     grant: VerifiedGrant | None = None
     refusal: EngramBusError | None = None
     try:
         if budget_token is not None:
             grant = verify_token(grant_key, budget_token, grant_use(view, caller, pointer))
             check_balance(view, grant, 1)
-        elif caller.role != ADMIN:
+        else:
             try:
-                check_may_deref(turn, budget, pointer.type)
+                payment.check_may_pay(pointer.type, None)
             except DerefDenied:
                 grant = _grant_on_record(view, caller, pointer)
                 if grant is None:
                     raise
-        if grant is not None:
-            remaining_tokens = _grant_tokens_left(view, turn, budget, grant)
-            if caller.role != ADMIN:
-                check_tokens(turn, budget, 1, granted=True)
+        payment.check_may_pay(pointer.type, grant)
     except EngramBusError as problem:
         refusal = problem
-    return DerefCheck(turn=turn.number, tokens_left=remaining_tokens, granted=grant is not None, refusal=refusal)
+    return DerefCheck(
+        turn=payers.turn.number,
+        tokens_left=payment.tokens_left(grant, enforced_only=False),
+        granted=grant is not None,
+        refusal=refusal,
+    )
 
 
 class _Payment:
-    """A caller's means to pay for a dereference at the time of the view."""
+    """The payers' means to pay for a dereference at the time of the view."""
 
-    def __init__(self, view: DerefView, caller: Caller, budget: DerefBudget) -> None:
+    def __init__(self, view: DerefView, payers: Payers) -> None:
         self._view = view
-        self._caller = caller
-        self._budget = budget
-        self._turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+        self._payers = payers
 
     def pay(
         self, full: DerefAnswer, max_tokens: int, tail: bool, grant: VerifiedGrant | None
     ) -> tuple[list[DerefFact], DerefAnswer]:
         """Return the answer cut to what the grant, or else the turn, pays for, with its proof and debits."""
-        caller = self._caller
-        if grant is None and caller.role != ADMIN:
-            check_may_deref(self._turn, self._budget, full.pointer.type)
-        self._check(grant, 1)  # an empty budget is refused before the answer is cut to nothing
-        allowed_tokens = min(max_tokens, self._tokens_left(grant)) if caller.role != ADMIN else max_tokens
+        pointer_type = full.pointer.type
+        self.check_may_pay(pointer_type, grant)  # an empty budget is refused before the answer is cut to nothing
+        allowed_tokens = min(max_tokens, self.tokens_left(grant, enforced_only=True))
         try:
             answer = cut_to_fit(full, allowed_tokens, tail=tail)
         except BudgetTooSmall as problem:
             if allowed_tokens < max_tokens:  # the turn or the grant has too little left, not the request
-                self._check(grant, int(problem.used or 0))
+                self._check(grant, int(problem.used or 0), None)
             raise
         # decision 5: the whole answer is charged, because the reader pays for all of it
         cost = estimate_tokens(_encode(answer))
-        self._check(grant, cost)
+        self._check(grant, cost, pointer_type)
+        caller = self._payers.caller
         proof = DerefProved(
             run=caller.run.run_id,
             agent=caller.name,
-            turn=self._turn.number,
-            type=full.pointer.type,
+            turn=self._payers.turn.number,
+            type=pointer_type,
             ref=full.pointer.ref,
             digest=full.content_digest,
             tokens=cost,
             granted=grant is not None,
         )
-        return [proof, *(debits(grant, cost, caller.full_name) if grant is not None else ())], answer
+        speaker_granted = any(
+            account.speaks_for and self._is_granted(account, grant) for account in self._payers.accounts
+        )
+        charges = self._payers.charges(type=pointer_type, tokens=cost, granted=speaker_granted)
+        return [proof, *charges, *(debits(grant, cost, caller.full_name) if grant is not None else ())], answer
 
-    def _check(self, grant: VerifiedGrant | None, tokens: int) -> None:
+    def check_may_pay(self, pointer_type: str, grant: VerifiedGrant | None) -> None:
+        """Refuse a dereference that no answer is small enough for."""
+        if grant is not None:
+            check_balance(self._view, grant, 1)
+        for account in self._payers.accounts:
+            check_may_read(account, pointer_type=pointer_type, granted=self._is_granted(account, grant))
+
+    def tokens_left(self, grant: VerifiedGrant | None, *, enforced_only: bool) -> int:
+        """Return how many tokens the answer may cost."""
+        left = [
+            account.tokens_left(granted=self._is_granted(account, grant), enforced_only=enforced_only)
+            for account in self._payers.accounts
+        ]
+        return min([*left, _grant_tokens_left(self._view, grant) if grant is not None else UNLIMITED_TOKENS])
+
+    def _check(self, grant: VerifiedGrant | None, tokens: int, pointer_type: str | None) -> None:
         if grant is not None:
             check_balance(self._view, grant, tokens)
-        if self._caller.role != ADMIN:  # turns limit agents; a person at the machine reads without one
-            check_tokens(self._turn, self._budget, tokens, granted=grant is not None)
+        for account in self._payers.accounts:
+            granted = self._is_granted(account, grant)
+            check_tokens(account, tokens, pointer_type=pointer_type, granted=granted)
 
-    def _tokens_left(self, grant: VerifiedGrant | None) -> int:
-        if grant is None:
-            return tokens_left(self._turn, self._budget)
-        return _grant_tokens_left(self._view, self._turn, self._budget, grant)
+    def _is_granted(self, account: Account, grant: VerifiedGrant | None) -> bool:
+        """True if the grant pays instead of the account's turn."""
+        if grant is None or account.speaks_for is None:
+            return grant is not None
+        # decision 45: or else an agent could grant its child what it then reads itself under the child's name
+        issuer = grant.origin.parent
+        return issuer == ADMIN or account.agent not in lineage_of_agent(self._view, account.run, issuer)
+
+
+def _enforcing_all(payers: Payers) -> Payers:
+    """Return the same payers with every limit enforced: a grant is used before a limit that only warns is exceeded."""
+    strict = LimitChecks({}, payers.caller.role)
+    accounts = tuple(msgspec.structs.replace(account, limits=strict) for account in payers.accounts)
+    return msgspec.structs.replace(payers, accounts=accounts)
 
 
 def _grant_on_record(view: DerefView, caller: Caller, pointer: Pointer) -> VerifiedGrant | None:
@@ -166,12 +202,12 @@ def _grant_on_record(view: DerefView, caller: Caller, pointer: Pointer) -> Verif
     return None
 
 
-def _grant_tokens_left(view: GrantReads, turn: Turn, budget: DerefBudget, grant: VerifiedGrant) -> int:
-    """Return how many tokens a grant still pays for; the run's ceiling holds for it too."""
+def _grant_tokens_left(view: GrantReads, grant: VerifiedGrant) -> int:
+    """Return how many tokens a grant still pays for."""
     spent = view.spent([block.block_id for block in grant.blocks])
     caps = [
         block.cap_tokens - (spent[block.block_id].tokens if block.block_id in spent else 0)
         for block in grant.blocks
         if block.cap_tokens is not None
     ]
-    return max(0, min([*caps, budget.run_tokens - turn.run_tokens]))
+    return max(0, min(caps, default=UNLIMITED_TOKENS))

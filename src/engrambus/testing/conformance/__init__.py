@@ -21,6 +21,7 @@ from engrambus.testing.conformance.names import NameConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
+from engrambus.testing.conformance.turns import TurnConformance
 
 __all__ = [
     "AgentConformance",
@@ -38,6 +39,7 @@ __all__ = [
     "SecretConformance",
     "SessionConformance",
     "StoreConformance",
+    "TurnConformance",
 ]
 
 
@@ -48,6 +50,7 @@ class StoreConformance(
     MessageConformance,
     GrantConformance,
     SessionConformance,
+    TurnConformance,
     SecretConformance,
     BriefConformance,
     FeedConformance,

@@ -23,7 +23,10 @@ class BriefConformance:
         assert not any("Split the parser" in line for line in leads)
         assert any("[todo] Split the parser" in line for line in hands)
         assert leads[0] == "Goal: first run"
-        assert leads[-1].startswith("Left this turn: 3 repo")
+        assert not any(line.startswith("Left this turn") for line in leads)  # a person has no turn
+        ada = client.call("brief", client.add_agent("ada")).lines[-1]
+        assert ada.startswith("Left this turn: 3 repo")
+        assert ada.endswith("1200 tokens; 2400 tokens to put.")
 
     def test_a_brief_has_at_most_thirty_lines_and_the_requested_tokens(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)

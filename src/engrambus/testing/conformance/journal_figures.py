@@ -54,6 +54,9 @@ class JournalFigures:
                 self._count_turn(run, agent, time, fact["turn"])
                 self._turn[run, agent] = fact["turn"], time
                 self._add(run, agent, time, derefs=1, deref_tokens=fact["tokens"])
+            case "turn.charged":
+                self._count_turn(run, agent, time, fact["turn"])
+                self._turn[run, agent] = fact["turn"], time
             case "turn.closed":
                 self._count_turn(run, agent, time, fact["turn"])
                 self._turn[run, agent] = fact["turn"] + 1, time

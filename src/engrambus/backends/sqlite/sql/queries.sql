@@ -133,11 +133,16 @@ SELECT request, answer FROM remembered WHERE caller = ? AND key = ? AND at > ?;
 SELECT count(*) FROM agents;
 
 -- name: turn
-SELECT number, last_at, repo, artifact, sam, tokens, run_tokens FROM turns WHERE run = ? AND agent = ?;
+SELECT number, last_at, repo, artifact, sam, tokens, run_tokens, put_tokens, spoken_tokens
+FROM turns WHERE run = ? AND agent = ?;
+
+-- name: team_tokens
+SELECT coalesce(sum(run_tokens - spoken_tokens), 0) FROM turns WHERE run = ? AND agent != ?;
 
 -- name: set_turn
-INSERT OR REPLACE INTO turns (run, agent, number, last_at, repo, artifact, sam, tokens, run_tokens)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO turns (run, agent, number, last_at, repo, artifact, sam, tokens, run_tokens, put_tokens,
+    spoken_tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: record_read
 INSERT OR IGNORE INTO read_digests (run, digest) VALUES (?, ?);

@@ -107,7 +107,7 @@ CREATE TABLE puts (                 -- engrams put by each author in each minute
     PRIMARY KEY (author, minute)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE turns (                -- last turn of each agent, and what it has read in it
+CREATE TABLE turns (                -- last turn of each agent, and what it has read and put in it
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
     number     INTEGER NOT NULL,
@@ -116,7 +116,9 @@ CREATE TABLE turns (                -- last turn of each agent, and what it has 
     artifact   INTEGER NOT NULL,
     sam        INTEGER NOT NULL,
     tokens     INTEGER NOT NULL,
-    run_tokens INTEGER NOT NULL,
+    run_tokens INTEGER NOT NULL,    -- tokens read in the run
+    put_tokens INTEGER NOT NULL,
+    spoken_tokens INTEGER NOT NULL, -- tokens of run_tokens that were read under the names of descendants
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 

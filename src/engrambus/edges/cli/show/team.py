@@ -98,7 +98,7 @@ def message_check(answer: ValidateAnswer) -> Iterator[str]:
 
 def final_answer(answer: AnswerTaken) -> Iterator[str]:
     result = f"stored as message {safe(answer.message_id)}" if answer.message_id else "plain prose within the budget"
-    yield f"{answer.tokens} tokens, {result}; turn {answer.turn} begins."
+    yield f"{answer.tokens} tokens, {result}; turn {answer.turn} is open."
 
 
 def turn(answer: TurnAnswer) -> Iterator[str]:
