@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 
 from engrambus.edges.cli.root import engrambus
@@ -12,6 +14,7 @@ from engrambus.edges.http.sessions import SignInCodes, session_operations
 from engrambus.edges.mcp.tools import tool_operations, tools
 from engrambus.edges.sdk import Bus
 from engrambus.edges.sdk.methods import Methods
+from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Gateway, Operation
 from engrambus.gateway.declare import Edge
 from engrambus.operations import OPERATIONS
@@ -91,6 +94,88 @@ def test_an_operation_declares_its_help_its_roles_and_why_an_edge_lacks_it(opera
     assert (operation.command is None) == ("cli" in operation.absent_from)
     assert (operation.tool is None) == ("mcp" in operation.absent_from)
     assert all(operation.field_help.values()), "every field is explained"
+
+
+DATA_FIELDS = {
+    "at": "names lines of a file",
+    "agent_terms": "amounts and dates by name",
+    "authority": "stamped by the gateway",
+    "budget_token": "signed by the gateway",
+    "child_id": "names an agent",
+    "created_at": "a time",
+    "embedding_ref": "an address",
+    "engrams.at": "names lines of a file",
+    "engrams.embedding_ref": "an address",
+    "engrams.id": "an id",
+    "engrams.pointers": "an address",
+    "engrams.provenance": "stamped by the gateway",
+    "engrams.ttl": "a duration",
+    "evidence.value": "output of a command or a quotation; replaced by a pointer where it stands in the repository",
+    "expires_in": "a duration",
+    "flags": "switches by name",
+    "for_agent": "names an agent",
+    "id": "names what exists",
+    "inputs_used": "names snapshots",
+    "map_pos": "coordinates by name",
+    "now_utc": "a time",
+    "parent": "names an agent",
+    "parent_id": "names a tuple",
+    "pattern": "compared with tuples, not stored",
+    "payload": "arguments of programs are data",
+    "pointer": "an address",
+    "pointers": "an address",
+    "policy": "a document with a schema of its own",
+    "provenance": "stamped by the gateway",
+    "query": "a question, not stored",
+    "receipts": "names receipts",
+    "report": "a test report, kept as an artifact",
+    "run_id": "names a run",
+    "schema": "one of two names",
+    "scope": "a filter, not stored",
+    "scoring": "a filter, not stored",
+    "session": "an id with a pattern",
+    "src_ptr": "an address",
+    "state": "a filter, not stored",
+    "store_paths": "names files",
+    "to": "names agents",
+    "trust_filter": "a filter, not stored",
+    "ttl": "a duration",
+}
+"""Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
+OTHER_DATA_FIELDS = {
+    ("tuple_in", "lane"): "a filter, not stored",
+    ("close_turn", "name"): "names an agent",
+}
+"""The same for fields that hold prose in other operations."""
+
+
+def text_fields(hint: Any, field: str = "") -> Iterator[str]:
+    """Yield the paths of a type's fields that can hold any text; a pointer is one field."""
+    if get_origin(hint) is Annotated:
+        yield from text_fields(get_args(hint)[0], field)
+    elif hint in (str, Any, Pointer) or get_origin(hint) is dict:
+        yield field
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        for name, inner in get_type_hints(hint, include_extras=True).items():
+            yield from text_fields(inner, f"{field}.{name}" if field else name)
+    else:
+        for part in get_args(hint) if get_origin(hint) is not Literal else ():
+            yield from text_fields(part, field)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
+def test_every_text_field_that_is_written_is_checked_for_code_or_is_data(operation: Operation[Any, Any]) -> None:
+    fields = set(text_fields(operation.request))
+    assert fields.issuperset(operation.prose)
+    assert operation.writes or not operation.prose
+    if operation.writes:
+        data = {
+            field
+            for field in fields
+            if field in DATA_FIELDS or field.split(".")[0] in DATA_FIELDS or (operation.name, field) in OTHER_DATA_FIELDS
+        }
+        assert fields == data | set(operation.prose) | ({operation.text_field} if operation.text_field else set())
+        assert data.isdisjoint(operation.prose)
 
 
 def test_only_the_listed_commands_have_no_operation() -> None:

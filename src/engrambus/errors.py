@@ -677,22 +677,25 @@ class CatalogFile(CatalogRefusal):
 
 
 class BudgetExceeded(Refusal):
-    """The message is larger than its budget."""
+    """The text is larger than its budget."""
 
     status = 413
-    members = (*Refusal.members, "exceeded", "resend")
+    members = (*Refusal.members, "exceeded", "pointers", "resend")
 
     def __init__(
         self,
         detail: str | None = None,
         *,
         exceeded: Sequence[Mapping[str, Any]] | None = None,
+        pointers: Sequence[Mapping[str, Any]] | None = None,
         resend: str | None = None,
         **members: Any,
     ) -> None:
         super().__init__(detail, **members)
         self.exceeded = tuple(exceeded or ())
         """Every limit that was exceeded, with its name, limit and use."""
+        self.pointers = tuple(pointers or ())
+        """The pointer for each block of code: its field, the ref, and whether it can be read already."""
         self.resend = resend
         """A message within the limits, to be filled in and sent instead."""
 

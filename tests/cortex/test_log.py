@@ -49,6 +49,7 @@ def test_every_step_writes_its_line(team: Team) -> None:
 
 
 def test_user_text_does_not_get_into_the_log(team: Team) -> None:
+    team.client.call("apply_policy", policy={"limits": {"inline_code": "off"}})  # or the assignments would be refused
     sent = team.contribute(HOSTILE, thread_id="token=x", proposed_categories=["y=forged"])
     team.client.call("reject_contribution", team.lead, id=sent.contribution_id, reason=HOSTILE)
     second = team.contribute("The parser trusts its input.", evidence=[{"kind": "note", "value": HOSTILE}])

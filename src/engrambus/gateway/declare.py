@@ -6,7 +6,7 @@ decision 3: HTTP routes with their OpenAPI, MCP tools, commands and SDK methods 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_type_hints
@@ -120,6 +120,8 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """The field that takes a whole HTTP body as text, for operations that parse YAML or JSON themselves."""
     agent_fields: tuple[str, ...] = ()
     """Fields that name agents; the gateway resolves them to bare names, and moves an admin into the run of these."""
+    prose: tuple[str, ...] = ()
+    """Fields in which people and agents write words; the gateway refuses code in them. `engrams.claim` is nested."""
 
     @property
     def tool_name(self) -> str:
@@ -140,6 +142,23 @@ def _descriptions(hint: Any) -> Iterator[str]:
             yield annotation.description
     for part in get_args(hint):
         yield from _descriptions(part)
+
+
+def prose_texts(request: msgspec.Struct, fields: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield field and text of everything that the named fields of a request hold."""
+    for field in fields:
+        yield from _texts(request, field.split("."), "")
+
+
+def _texts(value: Any, names: list[str], location: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield location, value
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from _texts(item, names, f"{location}[{position}]")
+    elif names and isinstance(value, msgspec.Struct):
+        name = names[0]
+        yield from _texts(getattr(value, name), names[1:], f"{location}.{name}" if location else name)
 
 
 class Operations(Mapping[str, Operation[Any, Any]]):
@@ -193,6 +212,7 @@ def operation(
     redacts: bool = False,
     text_field: str | None = None,
     agent_fields: tuple[str, ...] = (),
+    prose: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are those of request and response, its docstring is the help."""
 
@@ -222,6 +242,7 @@ def operation(
             redacts=redacts,
             text_field=text_field,
             agent_fields=agent_fields,
+            prose=prose,
         )
         return run
 

@@ -14,11 +14,12 @@ from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import BadText, EngramBusError, FieldValue, IndexDamaged, Internal, RoleForbidden, TooDeep
 from engrambus.gateway.caller import Credential, identify, resolve_agents
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import Operation, Request, Response
+from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.events import EventLog
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.shared_stores import SharedStores
+from engrambus.knowledge import messages
 from engrambus.policy import ADMIN, Caller
 from engrambus.policy.secrets import check_no_secrets
 
@@ -188,6 +189,8 @@ class Gateway:
                 cortex=self._cortex,
                 tuple_space=self.tuple_space,
             )
+            if operation.prose:
+                self._check_prose(operation, request, context, view)
             if not operation.writes:
                 answer = operation.run(context, request)
                 self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
@@ -198,6 +201,17 @@ class Gateway:
             for warning in context.limits.warnings[:MAX_WARNINGS]:
                 on_warning(warning)
         return answer
+
+    def _check_prose(
+        self, operation: Operation[Any, Any], request: msgspec.Struct, context: Context, view: View
+    ) -> None:
+        """Refuse code in the fields that are for words, in every operation alike (decision 48)."""
+        messages.check_texts(
+            prose_texts(request, operation.prose),
+            messages.CodeCounter(self.project_files),
+            context.limits,
+            lambda: messages.inline_budget(view, context.policy, context.caller).max_inline_code_chars,
+        )
 
     def identify(self, credential: Credential) -> Caller:
         """Return the caller a credential stands for, if it is still valid."""

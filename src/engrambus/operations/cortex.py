@@ -108,6 +108,7 @@ class EpisodeAnswer(Struct, frozen=True, kw_only=True):
         option_names={"categories": "--category"},
     ),
     absent_from={"mcp": "agents contribute, and their parents decide"},
+    prose=("text", "kind", "slug", "categories"),
 )
 def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
     """Record something for the team to remember: a decision, a preference, the state of work."""
@@ -283,6 +284,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         option_names={"proposed_categories": "--category"},
     ),
     tool=Tool(hidden=("inputs_used", "thread_id"), explained=("evidence",)),
+    prose=("content", "thread_id", "proposed_categories"),
 )
 def contribute(context: Context, request: Contribute) -> Contribution:
     """Propose something you learned; your parent decides if the team keeps it.

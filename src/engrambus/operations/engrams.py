@@ -89,6 +89,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         listed=("kind",),
     ),
     span="create_memory",
+    prose=("claim", "tags", "hash_keys"),
 )
 def put_engram(context: Context, request: PutEngram) -> Engram:
     """Record an engram: one claim with pointers to its evidence.
@@ -111,6 +112,7 @@ class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True)
     route=Route("POST", "/engram/found"),
     absent_from={"mcp": "an orchestrator's hooks look things up", "cli": "an orchestrator's hooks look things up"},
     span="create_memory",
+    prose=("claim", "tags", "hash_keys"),
 )
 def put_found(context: Context, request: PutFound) -> Engram:
     """Record an engram about something looked up for an agent, and where it was found."""
@@ -160,6 +162,7 @@ class PutAnswer(Struct, frozen=True, kw_only=True):
     route=Route("POST", "/engrams", body_limit=4 * 1024 * 1024),
     absent_from={"mcp": "agents say one thing at a time", "cli": "engrambus put --file sends it in batches"},
     span="create_memory",
+    prose=("engrams.claim", "engrams.tags", "engrams.hash_keys"),
 )
 def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     """Record many engrams in one commit: all of them, or none."""

@@ -65,6 +65,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
     ),
     tool=Tool(hidden=("expires_in", "inline_code_chars", "intended_use", "uses")),
     agent_fields=("child_id",),
+    prose=("intended_use",),
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child agent read more than its turn allows.
@@ -159,6 +160,7 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
         override="team:grant_ask",
     ),
     tool=Tool(hidden=("intended_use",)),
+    prose=("reason", "intended_use"),
 )
 def request_deref(context: Context, request: RequestDeref) -> RequestAnswer:
     """Ask your parent to let you read more.

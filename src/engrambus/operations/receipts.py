@@ -172,6 +172,7 @@ class TestReportAnswer(Struct, frozen=True, kw_only=True):
         override="work:receipt_junit",
     ),
     absent_from={"http": "receipts are not written over the wire", "mcp": "receipts are not written over the wire"},
+    prose=("name",),
 )
 def record_tests(context: Context, request: RecordTests) -> TestReportAnswer:
     """Record a JUnit test report as a receipt, so that test: pointers can refer to it."""

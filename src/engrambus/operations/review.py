@@ -140,6 +140,7 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
         arguments=("id",),
     ),
     absent_from=NO_TOOL,
+    prose=("kind",),
 )
 def accept_contribution(context: Context, request: AcceptContribution) -> Contribution:
     """Accept a contribution into the team's memory.
@@ -203,6 +204,7 @@ class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
         arguments=("id",),
     ),
     absent_from=NO_TOOL,
+    prose=("reason",),
 )
 def reject_contribution(context: Context, request: RejectContribution) -> Contribution:
     """Reject a contribution, and record the reason."""

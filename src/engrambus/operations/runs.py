@@ -59,6 +59,7 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
         arguments=("goal",),
     ),
     absent_from=_NO_TOOL,
+    prose=("goal",),
 )
 def open_run(context: Context, request: OpenRun) -> RunAnswer:
     """Start a run, a piece of work with a goal, and make it the current one.
@@ -211,6 +212,7 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
     ),
     absent_from=_NO_TOOL,
     agent_fields=("parent",),
+    prose=("name",),
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
     """Add an agent to the run and print its token.

@@ -99,6 +99,7 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
         ),
         explained=("payload",),
     ),
+    prose=("lane",),
 )
 def tuple_dispatch(context: Context, request: TupleDispatch) -> DispatchAnswer:
     """Submit a task (a tuple) and return at once.
@@ -128,6 +129,7 @@ class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         override="work:out",
     ),
     absent_from=_INNER_LOOP,
+    prose=("lane",),
 )
 def tuple_out(context: Context, request: TupleOut) -> DispatchAnswer:
     """Put a tuple (a task) into its lane (a queue), for a worker to run."""

@@ -7,6 +7,7 @@ from engrambus.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
     from engrambus.knowledge.messages.code import CodeBlock, count_code, find_code, find_code_blocks
+    from engrambus.knowledge.messages.code_blocks import artifact_body, artifact_ref, check_texts
     from engrambus.knowledge.messages.delivery import (
         PreparedReport,
         accept_report,
@@ -37,6 +38,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "budget": "MessageUsage check_budget check_prose_budget measure",
         "code": "CodeBlock count_code find_code find_code_blocks",
+        "code_blocks": "artifact_body artifact_ref check_texts",
         "delivery": "PreparedReport accept_report pointed_tokens reject_message send_broadcast without_budget_tokens",
         "facts": "BroadcastSent MessageAccepted MessageRejected",
         "layout": "message_sections print_message",
@@ -52,8 +54,8 @@ if not TYPE_CHECKING:
 __all__ = [
     "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Mail", "Message",
     "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "ParentMessage",
-    "ParsedMessage", "PreparedReport", "accept_report", "check_budget", "check_prose_budget", "count_code", "find_code",
-    "find_code_blocks", "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message",
-    "pointed_tokens", "print_message", "read_payers", "reject_message", "resend_template", "send_broadcast",
-    "turn_budget", "without_budget_tokens",
+    "ParsedMessage", "PreparedReport", "accept_report", "artifact_body", "artifact_ref", "check_budget",
+    "check_prose_budget", "check_texts", "count_code", "find_code", "find_code_blocks", "inline_budget",
+    "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens", "print_message",
+    "read_payers", "reject_message", "resend_template", "send_broadcast", "turn_budget", "without_budget_tokens",
 ]
