@@ -102,6 +102,7 @@ DATA_FIELDS = {
     "authority": "stamped by the gateway",
     "budget_token": "signed by the gateway",
     "child_id": "names an agent",
+    "client_id": "an id of a client",
     "created_at": "a time",
     "embedding_ref": "an address",
     "engrams.at": "names lines of a file",
@@ -143,8 +144,10 @@ DATA_FIELDS = {
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
 OTHER_DATA_FIELDS = {
+    ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",
     ("close_turn", "name"): "names an agent",
+    ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""
 
@@ -172,7 +175,9 @@ def test_every_text_field_that_is_written_is_checked_for_code_or_is_data(operati
         data = {
             field
             for field in fields
-            if field in DATA_FIELDS or field.split(".")[0] in DATA_FIELDS or (operation.name, field) in OTHER_DATA_FIELDS
+            if field in DATA_FIELDS
+            or field.split(".")[0] in DATA_FIELDS
+            or (operation.name, field) in OTHER_DATA_FIELDS
         }
         assert fields == data | set(operation.prose) | ({operation.text_field} if operation.text_field else set())
         assert data.isdisjoint(operation.prose)

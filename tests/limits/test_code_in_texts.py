@@ -33,6 +33,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "add_agent": {"name": "kim", "role": "programmer"},
     "tuple_out": {"lane": "build"},
     "tuple_dispatch": {"lane": "build"},
+    "store_artifact": {"text": CODE},
     "record_tests": {"report": "<testsuite/>"},
 }
 """A request without code for each operation that takes words."""

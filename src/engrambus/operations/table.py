@@ -10,6 +10,7 @@ from engrambus.gateway.declare import Operations
 # fmt: off
 OPERATIONS = Operations(__package__, {
     "admin": "apply_policy show_policy verify",
+    "artifacts": "store_artifact",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
     "cortex": "keep_episode pin_episode inherit contribute",

@@ -23,6 +23,7 @@ SECTIONS = {
 """The titles of the sections of the help, in their order."""
 
 GROUPS = {
+    "artifact": "Store new text that claims and messages can point at.",
     "receipt": "Show, check and add receipts: records of executed steps.",
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
     "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",

@@ -127,6 +127,13 @@ COMMANDS: dict[str, Entry] = {
         "feed",
         "engram.feed",
     ),
+    "artifact add": Entry(
+        "knowledge",
+        "Store new code to point at.",
+        "engrambus artifact add proposal.py",
+        "store_artifact",
+        "less.store_artifact",
+    ),
     "confirm": Entry(
         "knowledge",
         "Confirm that an engram is still true; its lifetime starts again.",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
     from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
+    from engrambus.operations.artifacts import ArtifactAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
@@ -71,6 +72,22 @@ class Methods(ABC):
     ) -> VerifyAnswer:
         """Check every checksum, and compare the index with a rebuild from the journal."""
         return cast("VerifyAnswer", self._do("verify", {}))
+
+    def store_artifact(
+        self,
+        text: str,
+        *,
+        name: str = "block.txt",
+        idempotency_key: str | None = None,
+    ) -> ArtifactAnswer:
+        """Store new code to point at.
+
+        Args:
+            text: New code or other text, to point at
+            name: A file name for it
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ArtifactAnswer", self._do("store_artifact", {"text": text, "name": name}, idempotency_key))
 
     def brief(
         self,

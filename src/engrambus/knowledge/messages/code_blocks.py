@@ -80,7 +80,9 @@ def _refusal(found: Sequence[tuple[int, str, str]], used: int, limit: int, count
         used=used,
         hint=placing_hint([code for _, code in placed]),
         exceeded=[{"what": "inline_code_chars", "limit": limit, "used": used, "field": largest}],
-        pointers=[{"field": field, "ref": code.ref, "stored": code.body is None} for field, code in placed[:MAX_BLOCKS]],
+        pointers=[
+            {"field": field, "ref": code.ref, "stored": code.body is None} for field, code in placed[:MAX_BLOCKS]
+        ],
     )
 
 

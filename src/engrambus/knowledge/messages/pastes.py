@@ -71,7 +71,9 @@ class CodeCounter:
         if not spans:
             return []
         # What was found in the repository has no looks of code, so the detector has no blocks for it.
-        return find_code_blocks(text) or [CodeBlock(span.start, span.end, text[span.start : span.end]) for span in spans]
+        return find_code_blocks(text) or [
+            CodeBlock(span.start, span.end, text[span.start : span.end]) for span in spans
+        ]
 
     def find_pastes(self, text: str) -> list[Recognised]:
         """Return the parts of a text that are lines of the repository's checked-out commit, with their pointers."""

@@ -1,4 +1,4 @@
-"""Knowledge commands with code of their own: `put`, `anchor`, `deref`, `link` and `memory read`."""
+"""Knowledge commands with code of their own: `put`, `anchor`, `artifact add`, `deref`, `link` and `memory read`."""
 
 from __future__ import annotations
 
@@ -265,6 +265,15 @@ def memory_read(session: Session, operation: Operation[Any, Any], values: Values
             options["enable_tag_overlap"] = False
         request = _nested(options)
     session.call_and_print(operation, request)
+
+
+@override(argument_help={"text": ("FILE", "The text to store; - reads stdin")})
+def artifact_add(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Store a text that is given as a file."""
+    file = values["text"]
+    if "name" not in values and file != STDIN:
+        values["name"] = Path(file).name
+    session.call_and_print(operation, {**values, "text": read_text_file(file, "FILE")})
 
 
 def _nested(options: Values) -> Values:

@@ -12,6 +12,7 @@ from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
+    from engrambus.operations.artifacts import ArtifactAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.receipts import TestReportAnswer
 
@@ -74,6 +75,11 @@ def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
             yield dim("  " + "   ".join(facts))
         if problem.get("hint"):
             yield click.style(f"  {safe(command_words(str(problem['hint'])))}", fg="cyan")
+
+
+def stored_artifact(answer: ArtifactAnswer) -> Iterator[str]:
+    yield click.style(safe(answer.pointer), bold=True)
+    yield dim(f"{answer.tokens} tokens; point at it instead of writing it out")
 
 
 def test_report(answer: TestReportAnswer) -> Iterator[str]:
