@@ -68,7 +68,7 @@ def test_garbage_collection_keeps_it_while_an_engram_points_at_it(team: Team) ->
     for body in (team.repository.path / ".catalog" / "cas").rglob("[0-9a-f]*"):
         os.utime(body, (0, 0))  # as if it had neither been written nor read since
     answer = team.client.call("collect_garbage")
-    assert (answer.pinned, [(row.why, row.bodies) for row in answer.freed][0]) == (1, ("artifact", 1))
+    assert (answer.pinned, answer.freed[0].why, answer.freed[0].bodies) == (1, "artifact", 1)
     assert BLOCK in team.client.deref(LOCAL_ADMIN, pinned.pointer).excerpt
     with expect_refusal("BODY_NOT_FOUND"):
         team.client.deref(LOCAL_ADMIN, left.pointer)
