@@ -95,6 +95,13 @@ class Session:
             speak_as=self._speak_as,
         )
 
+    def require_admin(self, option: str) -> None:
+        """Refuse an option that only the person at the machine has: not with a token, a server or `--as`."""
+        if self.settings.token is not None or self.remote or self._speak_as is not None:
+            raise click.UsageError(
+                f"{option} is for the admin at the machine, without ENGRAMBUS_TOKEN, ENGRAMBUS_URL and --as."
+            )
+
     def transport(self, progress: str = INDEXING) -> Transport:
         """Open the server at ENGRAMBUS_URL, or the project's files; `progress` labels a bar if that takes long."""
         if self.settings.url is not None:

@@ -18,11 +18,9 @@ from engrambus.errors import (
     FieldType,
     FieldValue,
     Internal,
-    TokenExpired,
 )
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations import OPERATIONS
 from engrambus.operations.brief import BriefAnswer
 
 log = logging.getLogger(__name__)
@@ -106,41 +104,6 @@ class ToolCalls:
             if self._target is None:
                 self._target = self._open_target()
             return self._target
-
-
-class AgentCalls:
-    """A call target that acts as one agent, with a token of that agent's own."""
-
-    # decision 15: the opener's credential is used only to get the token. If calls used it, the argument `as` could name
-    # any of the opener's descendants instead of only the agent's.
-
-    def __init__(self, target: CallTarget, opener: Credential, name: str) -> None:
-        self._target = target
-        self._opener = opener
-        self._name = name
-        self._token: str | None = None
-
-    def call(
-        self,
-        operation: Operation[Any, Any],
-        request: Any,
-        credential: Credential,
-        on_warning: OnWarning | None = None,
-        /,
-    ) -> Any:
-        """Run an operation for the agent, or for its descendant that the credential names."""
-        agent = msgspec.structs.replace(credential, token=self._token or self._new_token())
-        try:
-            return self._target.call(operation, request, agent, on_warning)
-        except TokenExpired:
-            agent = msgspec.structs.replace(agent, token=self._new_token())
-            return self._target.call(operation, request, agent, on_warning)
-
-    def _new_token(self) -> str:
-        operation = OPERATIONS["agent_token"]
-        token: str = self._target.call(operation, operation.request(name=self._name), self._opener).token
-        self._token = token
-        return token
 
 
 def _for_model(answer: Any) -> dict[str, Any] | str:

@@ -29,7 +29,8 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from engrambus.edges.mcp.calls import AgentCalls, CallTarget, ToolCalls
+from engrambus.edges.mcp.agent_calls import AgentCalls, LeadTerms
+from engrambus.edges.mcp.calls import CallTarget, ToolCalls
 from engrambus.edges.mcp.tools import resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
@@ -140,17 +141,18 @@ def make_server(
     )
 
 
-def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential) -> None:
+def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential, lead: LeadTerms | None = None) -> None:
     """Serve one client until standard input ends. Without a project, every call is refused with how to create one.
 
-    If the credential names an agent to act as, the client acts as that agent.
+    The client acts as the agent that the credential names; else as its token's agent; else as a lead of its own if the
+    terms of one are passed, and as the admin if not.
     """
-    name = credential.speak_as
     opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
+    agent = credential.speak_as or (lead if credential.token is None else None)
 
     def open_as_agent() -> CallTarget:
         target = open_target()
-        return target if name is None else AgentCalls(target, opener, name)
+        return target if agent is None else AgentCalls(target, opener, agent)
 
     try:
         with suppress(KeyboardInterrupt):

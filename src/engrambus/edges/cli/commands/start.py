@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from engrambus.edges.sdk import Transport
     from engrambus.errors import EngramBusError
 
+LEAD_ROLES = ("architect", "director", "manager", "programmer")
+MAX_SESSION_TURNS = 16
 
 _NEXT = (
     ("engrambus up", "opens the project's page"),
@@ -61,13 +63,43 @@ def hook(session: Session, values: Values) -> None:
     click.get_current_context().exit(main())
 
 
-@local_command("mcp", section="start", example="engrambus mcp", rank=50)
+@local_command(
+    "mcp",
+    click.Option(
+        ["--admin", "admin"], is_flag=True, help="Serve the admin, who has no limits: for a person, not for an agent."
+    ),
+    click.Option(
+        ["--role"],
+        type=click.Choice(LEAD_ROLES),
+        help="Role of the lead; by default the policy's lead_role, which it may not exceed.",
+    ),
+    click.Option(
+        ["--session-turns"],
+        type=click.IntRange(1, MAX_SESSION_TURNS),
+        help="How many turns' worth the lead may read in one turn, for a client whose hooks cannot name sub-agents "
+        "[default: 1]",
+    ),
+    section="start",
+    example="engrambus mcp",
+    rank=50,
+)
 def mcp(session: Session, values: Values) -> None:
-    """Serve the project to one coding agent, as an MCP server over stdin and stdout."""
-    from engrambus.edges.mcp import serve_stdio
+    """Serve the project to one coding agent, as an MCP server over stdin and stdout.
+
+    Its calls belong to the agent of ENGRAMBUS_TOKEN; without a token to a lead, an agent with a name of two words and a
+    run of its own, added with the first call. Admin is only who writes --admin.
+    """
+    from engrambus.edges.mcp import LeadTerms, serve_stdio
     from engrambus.errors import EngramBusError
     from engrambus.gateway import Credential, Gateway
 
+    lead = None
+    if not values.pop("admin", False):
+        lead = LeadTerms(folder=session.folder.name, **values)
+    elif values:
+        raise click.UsageError("--role and --session-turns are for a lead; --admin serves the admin.")
+    else:
+        session.require_admin("--admin")
     if sys.stdin.isatty():
         session.note(
             dim("A coding agent starts this command and talks to it on stdin: engrambus install. Stop with Ctrl-C.")
@@ -86,7 +118,7 @@ def mcp(session: Session, values: Values) -> None:
         except EngramBusError as refusal:
             # Coding agents show the answer of a tool call, and hide why a server exited.
             credential, open_transport = Credential(), partial(_raise, refusal)
-        serve_stdio(open_transport, credential)
+        serve_stdio(open_transport, credential, lead)
 
 
 def _raise(refusal: EngramBusError) -> NoReturn:
