@@ -49,6 +49,9 @@ class PlainView:
         matches = (item for item in self.stored.values() if item.space in spaces and item.engram.id == engram_id)
         return next(matches, None)
 
+    def is_id_taken(self, space: str, engram_id: str) -> bool:
+        return self.find((space,), engram_id) is not None
+
     def twins(self, space: str, twin: str, *, limit: int) -> list[int]:
         matches = [item for item in self.stored.values() if item.space == space and twin_key(item.engram) == twin]
         return [item.ordinal for item in matches][:limit]

@@ -12,6 +12,7 @@ from engrambus.core import Randomness, print_time
 from engrambus.errors import IdempotencyConflict, RunEnded
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store, View
+from engrambus.gateway.role_view import restrict_view, visible_store
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge.engrams import VisibleStore
 from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes, visible_spaces
@@ -19,6 +20,7 @@ from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes, visible_space
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence
     from engrambus.gateway.project_files import ProjectFiles
+    from engrambus.knowledge.engrams import RoleFilter
     from engrambus.policy import LimitChecks, Policy, TokenKey
     from engrambus.policy.grants import GrantKey
 
@@ -55,6 +57,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     tuple_space: LazyTupleSpace
     limits: LimitChecks
     """The limits as they apply to the caller; rules report exceeded ones to it."""
+    role_filter: RoleFilter | None = None
+    """The rule of what the caller's role sees; None if it sees everything."""
 
     @property
     def view(self) -> View:
@@ -67,9 +71,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     @contextmanager
     def visible_stores(self, scope: str | None = None) -> Iterator[list[VisibleStore]]:
         """Yield what the caller may see, the project's own store first; only one scope's when it is named."""
-        with self.shared.visible_stores(shared_scopes(self.policy, scope)) as wider:
+        with self.shared.visible_stores(shared_scopes(self.policy, scope), self.role_filter) as wider:
             spaces = visible_spaces(self.caller, scope)
-            yield [VisibleStore(self.view, spaces), *wider] if spaces else wider
+            yield [visible_store(self.view, spaces), *wider] if spaces else wider
 
     def note(self, line: str) -> None:
         """Add a line to the log of the shared cortex."""
@@ -100,6 +104,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             # Checked under the write lock: the run may have ended since the call came in.
             if in_run:
                 check_run_goes_on(view, self.caller)
+            view = restrict_view(view, self.role_filter)
             key, request = self.idempotency_key, self.request_digest
             if key is None or request is None or not remember:
                 return decide(view)

@@ -15,9 +15,10 @@ from engrambus.errors import BadText, EngramBusError, FieldValue, IndexDamaged, 
 from engrambus.gateway.caller import Credential, identify, resolve_agents
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Operation, Request, Response, prose_texts
-from engrambus.gateway.events import EventLog
+from engrambus.gateway.events import EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Store, View
+from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge import messages
 from engrambus.policy import ADMIN, Caller
@@ -26,7 +27,8 @@ from engrambus.policy.secrets import check_no_secrets
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence
     from engrambus.gateway.project_files import ProjectFiles
-    from engrambus.policy import TokenKey
+    from engrambus.knowledge.engrams import RoleFilter
+    from engrambus.policy import RoleVisibility, TokenKey
     from engrambus.policy.grants import GrantKey
 
 OnWarning = Callable[[EngramBusError], None]
@@ -169,19 +171,24 @@ class Gateway:
                 caller, request = resolve_agents(view, caller, operation.agent_fields, request)
             chosen_run = caller.run.run_id if credential.run is not None else None
             policy = view.policy()
+            role_filter, evidence, project_files = None, self.evidence, self.project_files
+            rule = policy.visible_to(caller.role)
+            if rule is not None:
+                role_filter, evidence, project_files = self._restrict(rule)
             context = Context(
                 caller=caller,
                 policy=policy,
                 limits=policy.checks(caller.role),
                 as_of=view.as_of,
-                open_view=None if operation.writes else view,
+                open_view=None if operation.writes else restrict_view(view, role_filter),
+                role_filter=role_filter,
                 run_seen=chosen_run if caller.role == ADMIN else caller.run.run_id,
                 any_file=credential.any_file and credential.token is None,
                 idempotency_key=key,
                 request_digest=digest,
                 store=self.store,
-                evidence=self.evidence,
-                project_files=self.project_files,
+                evidence=evidence,
+                project_files=project_files,
                 key=self.key,
                 grant_key=self.grant_key,
                 randomness=self._randomness,
@@ -208,15 +215,30 @@ class Gateway:
         """Refuse code in the fields that are for words, in every operation alike (decision 48)."""
         messages.check_texts(
             prose_texts(request, operation.prose),
-            messages.CodeCounter(self.project_files),
+            messages.CodeCounter(context.project_files),
             context.limits,
             lambda: messages.inline_budget(view, context.policy, context.caller).max_inline_code_chars,
         )
+
+    def _restrict(self, rule: RoleVisibility) -> tuple[RoleFilter, Evidence, ProjectFiles]:
+        """Return the filter of a rule, and the evidence and the files without what it hides."""
+        # Only where the policy has a rule for the caller's role: nobody else pays for it.
+        from engrambus.gateway.role_evidence import RoleEvidence, make_role_filter
+
+        role_filter = make_role_filter(rule, self.project_files.repositories)
+        files = self.project_files.seen_by(rule.sees_path) if rule.paths else self.project_files
+        return role_filter, RoleEvidence(self.evidence, role_filter, self.store), files
 
     def identify(self, credential: Credential) -> Caller:
         """Return the caller a credential stands for, if it is still valid."""
         with self.store.read() as view:
             return self._identify(view, credential)
+
+    def event_filter(self, credential: Credential, types: frozenset[str] = frozenset()) -> EventFilter:
+        """Return the filter of the events that a credential's caller may see."""
+        with self.store.read() as view:
+            caller = self._identify(view, credential)
+            return filter_for(caller, types, view.policy().visible_to(caller.role))
 
     def _identify(self, view: View, credential: Credential) -> Caller:
         return identify(view, credential, project=self.store.project, key=self.key)

@@ -86,6 +86,10 @@ class ProjectFiles:
         self._lock = threading.Lock()
         self._staleness = StalenessChecker(repositories)
 
+    def seen_by(self, sees: Callable[[str], bool]) -> ProjectFiles:
+        """Return these files without the paths for which `sees` is false: no text is found in them."""
+        return _RoleFiles(self, sees)
+
     @property
     def anchors(self) -> Anchors:
         """The finder of pasted text; opened on first use."""
@@ -177,6 +181,25 @@ class ProjectFiles:
             return (self.root / check_path(path)).is_file()
         except (PointerRefusal, OSError):
             return False
+
+
+class _RoleFiles(ProjectFiles):
+    """The files of a project as a role with a rule of visibility sees them."""
+
+    def __init__(self, files: ProjectFiles, sees: Callable[[str], bool]) -> None:
+        # decision 50: everything is shared with the project's own files; only text is looked for in fewer of them
+        self.__dict__.update(files.__dict__)
+        self._files = files
+        self._sees = sees
+
+    @property
+    def anchors(self) -> Anchors:
+        """The finder of pasted text in visible files."""
+        return self._files.anchors.seen_by(self._sees)
+
+    def catalog(self) -> Catalog:
+        """Return the catalog of yools."""
+        return self._files.catalog()
 
 
 def _line_fragment(span: str, field: str) -> str:

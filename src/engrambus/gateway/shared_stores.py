@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from engrambus.gateway.ports import Store
-from engrambus.knowledge.engrams import VisibleStore, mark_delivered, receive
+from engrambus.gateway.role_view import restrict_view, visible_store
+from engrambus.knowledge.engrams import RoleFilter, VisibleStore, mark_delivered, receive
 from engrambus.policy import PROJECT_SPACE
 
 
@@ -33,10 +34,13 @@ class SharedStores:
             return self._open[scope]
 
     @contextmanager
-    def visible_stores(self, scopes: Sequence[str]) -> Iterator[list[VisibleStore]]:
-        """Open a read of the store of each scope."""
+    def visible_stores(
+        self, scopes: Sequence[str], role_filter: RoleFilter | None = None
+    ) -> Iterator[list[VisibleStore]]:
+        """Open a read of the store of each scope, without what a role may not see."""
         with ExitStack() as stack:
-            yield [VisibleStore(stack.enter_context(self.store(scope).read()), (PROJECT_SPACE,)) for scope in scopes]
+            views = [stack.enter_context(self.store(scope).read()) for scope in scopes]
+            yield [visible_store(restrict_view(view, role_filter), (PROJECT_SPACE,)) for view in views]
 
     def deliver(self, origin: Store) -> None:
         """Deliver every engram in a store's outbox to the store of its scope."""

@@ -88,12 +88,19 @@ class BriefView(EngramView, GrantReads, BriefReads, Protocol):
 
 
 def read_brief(
-    view: BriefView, role: str, *, caller: Caller, payers: Payers, since: int | None = None
+    view: BriefView,
+    role: str,
+    *,
+    caller: Caller,
+    payers: Payers,
+    since: int | None = None,
+    seen: EngramReads | None = None,
 ) -> tuple[list[BriefMade], Brief]:
     """Return a role's brief as of now; a new version is recorded if its lines changed.
 
     With `since`, the lines are the differences to that version. The caller's budgets and grants follow either way; they
-    are not part of a version, because they change with every read.
+    are not part of a version, because they change with every read. `view` shows what the role sees;
+    `seen` what the caller sees of that, if its own role has a rule (decision 50): it is shown no line beyond that.
     """
     run = caller.run.run_id
     lines = compose_brief(view, role, caller)
@@ -104,8 +111,12 @@ def read_brief(
     if last is None or last.lines != lines:
         version += 1
         facts.append(BriefMade(run=run, role=role, version=version, lines=lines))
+    shown = lines if seen is None else compose_brief(seen, role, caller)
+    if since is not None:
+        old = find_version(view, run, role, since, "since").lines
+        shown = tuple(brief_diff(visible_lines(old, shown, seen), shown))
     shown_lines = (
-        *(lines if since is None else brief_diff(find_version(view, run, role, since, "since").lines, lines)),
+        *shown,
         *map(_budget_line, payers.accounts[:1]),  # the caller's own; a person has none
         *_grant_lines(view, caller),
     )
@@ -121,6 +132,13 @@ def compose_brief(view: EngramReads, role: str, caller: Caller) -> tuple[str, ..
         for kind in section.kinds
     }
     return _compose(role, caller.run.goal, newest, view.engrams(view.pinned(spaces)))
+
+
+def visible_lines(lines: Sequence[str], present: Sequence[str], seen: EngramReads | None) -> tuple[str, ...]:
+    """Return the lines of an older version that the caller may see."""
+    # A line of text does not tell whose rule it was made under. For a caller with a rule (`seen`), only lines that its
+    # brief has now are certain to be visible.
+    return tuple(lines) if seen is None else tuple(line for line in lines if line in present)
 
 
 def find_version(view: BriefReads, run_id: str, role: str, version: int, field: str) -> Brief:

@@ -11,7 +11,16 @@ from engrambus.core import fits, print_time, take_within
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.ports import View
-from engrambus.knowledge.brief import BriefMade, brief_diff, compose_brief, find_version, last_role_briefed, read_brief
+from engrambus.gateway.role_view import restrict_view, unrestricted
+from engrambus.knowledge.brief import (
+    BriefMade,
+    brief_diff,
+    compose_brief,
+    find_version,
+    last_role_briefed,
+    read_brief,
+    visible_lines,
+)
 from engrambus.knowledge.messages import read_payers
 from engrambus.policy import Role
 
@@ -58,12 +67,14 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     role = request.role or context.caller.role
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
+        of_role, seen = _views(context, view, role)
         facts, current = read_brief(
-            view,
+            of_role,
             role,
             caller=context.caller,
             payers=read_payers(view, context.policy, context.caller, context.limits),
             since=request.since,
+            seen=seen,
         )
         answer = BriefAnswer(version=current.version, role=role, lines=list(current.lines))
         return facts, _within(answer, request.max_tokens)
@@ -120,14 +131,17 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
     view, run_id = context.view, context.caller.run.run_id
     role = request.role or last_role_briefed(view, run_id) or context.caller.role
     versions = view.brief_versions(run_id, role, limit=MAX_VERSIONS)
-    version, lines = request.version, compose_brief(view, role, context.caller)
+    of_role, seen = _views(context, view, role)
+    present = compose_brief(of_role if seen is None else seen, role, context.caller)
+    version, lines = request.version, present
     if version is not None:
-        lines = find_version(view, run_id, role, version, "version").lines
-    elif versions and versions[0].lines == lines:
+        lines = visible_lines(find_version(view, run_id, role, version, "version").lines, present, seen)
+    elif versions and versions[0].lines == compose_brief(of_role, role, context.caller):
         version = versions[0].version
     changed = None
     if request.since is not None:
-        changed = brief_diff(find_version(view, run_id, role, request.since, "since").lines, lines)
+        since = find_version(view, run_id, role, request.since, "since").lines
+        changed = brief_diff(visible_lines(since, present, seen), lines)
     return BriefsAnswer(
         role=role,
         version=version,
@@ -136,6 +150,17 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
         changed=changed,
         as_of=print_time(context.as_of),
     )
+
+
+def _views(context: Context, view: View, role: str) -> tuple[View, View | None]:
+    """Return the store as a role sees it, and as the caller sees that, if the caller's own role has a rule."""
+    rule = context.policy.visible_to(role)
+    of_role = unrestricted(view)
+    if rule is not None:
+        from engrambus.gateway.role_evidence import make_role_filter
+
+        of_role = restrict_view(of_role, make_role_filter(rule, context.project_files.repositories))
+    return of_role, restrict_view(of_role, context.role_filter) if context.role_filter is not None else None
 
 
 def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:

@@ -15,6 +15,7 @@ from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
+from engrambus.gateway.role_view import visible_store
 from engrambus.knowledge.cortex import (
     DEFAULT_MAX_BYTES,
     DEFAULT_MAX_ITEMS,
@@ -51,7 +52,7 @@ from engrambus.knowledge.cortex import (
     snapshot_bytes,
     submit,
 )
-from engrambus.knowledge.engrams import Engram, VisibleStore
+from engrambus.knowledge.engrams import Engram
 from engrambus.knowledge.messages import read_payers
 from engrambus.policy import check_may_promote, shared_scopes, visible_spaces
 
@@ -369,9 +370,9 @@ def _visible_engrams(context: Context, view: View, scope: SnapshotScope) -> list
         return []
     scopes = scope.visibility or DEFAULT_SCOPES
     spaces = tuple(space for name in scopes for space in visible_spaces(context.caller, name))
-    stores = [VisibleStore(view, spaces)] if spaces else []
+    stores = [visible_store(view, spaces)] if spaces else []
     wider_scopes = tuple(name for name in shared_scopes(context.policy) if name in scopes)
-    with context.shared.visible_stores(wider_scopes) as wider_stores:
+    with context.shared.visible_stores(wider_scopes, context.role_filter) as wider_stores:
         return covered_engrams([*stores, *wider_stores], scope)
 
 

@@ -93,7 +93,7 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
         # decision 10: without words only the nearest store is listed; there is no order across stores
         if not stores:
             return _query_answer(context, request, [], [])
-        reads, spaces = stores[0]
+        reads, spaces, _ = stores[0]
         ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
         return _query_answer(context, request, reads.engrams(ordinals[: request.k]), ordinals)
 
@@ -229,12 +229,12 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     as_of = print_time(context.as_of)
     with context.visible_stores(request.scope) as stores:
         if request.id is not None:
-            (reads, _), stored = _find(stores, request.id)
+            (reads, *_), stored = _find(stores, request.id)
             pinned = stored.ordinal in reads.pinned((stored.space,))
             return FeedAnswer(rows=[_feed_row(context, stored.engram, roles, pinned=pinned)], as_of=as_of)
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
-        reads, spaces = stores[0]
+        reads, spaces, _ = stores[0]
         pinned_ordinals = frozenset(reads.pinned(spaces))
         matches = _feed_filter(request, roles)
         # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
@@ -268,7 +268,7 @@ class _Roles:
 
 
 def _newest_first(store: VisibleStore, kind: str | None, older_than: int | None) -> Iterator[tuple[int, Engram]]:
-    reads, spaces = store
+    reads, spaces, _ = store
     while True:
         ordinals = reads.newest(spaces, kind=kind, limit=READ_SIZE, older_than=older_than)
         yield from zip(ordinals, reads.engrams(ordinals), strict=True)

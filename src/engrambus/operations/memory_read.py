@@ -10,7 +10,7 @@ from msgspec import Meta
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
-from engrambus.knowledge.memory import ContextPackage, MemoryInput, count_dropped, read_memory, record_read
+from engrambus.knowledge.memory import ContextPackage, MemoryInput, Stores, count_dropped, read_memory, record_read
 from engrambus.knowledge.messages import read_payers
 
 
@@ -43,7 +43,7 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     allowed_folders = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
     context.write_episodes()  # the team's own store may be among those to read
     with context.project_files.memory_stores(allowed_folders) as stores:
-        package = read_memory(request, stores)
+        package = read_memory(request, _visible_stores(context, stores))
     if request.dropped == "counts":
         package = count_dropped(package)
 
@@ -52,3 +52,12 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
         return record_read(package, request.store_paths, payers), package
 
     return context.commit(decide, ContextPackage, in_run=False, remember=False)
+
+
+def _visible_stores(context: Context, stores: Stores) -> Stores:
+    """Return the memory stores without what the caller's role may not see."""
+    if context.role_filter is None or not context.role_filter.rule.paths:
+        return stores
+    from engrambus.gateway.role_evidence import RoleMemoryStores
+
+    return RoleMemoryStores(stores, context.role_filter, context.project_files.root)

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         present_turn,
         turn_of,
     )
+    from engrambus.policy.visibility import RoleVisibility
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
@@ -94,17 +95,18 @@ if not TYPE_CHECKING:
             "Turn TurnReads after_charge after_close after_deref after_draw close_turn end_turn present_turn "
             "turn_of "
         ),
+        "visibility": "RoleVisibility",
     })
 
 __all__ = [
     "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
     "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "Caller", "ContentDrawn", "DerefAnswered",
     "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
-    "LimitSetting", "Payers", "Policy", "PolicyApplied", "Project", "Role", "Run", "RunClosed", "RunOpened", "Scope",
-    "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
-    "after_charge", "after_close", "after_deref", "after_draw", "apply_policy", "as_yaml", "check_descends",
-    "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project", "draw_content", "end_run",
-    "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent", "find_project", "lineage_of",
-    "lineage_of_agent", "open_run", "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes",
-    "space_of", "turn_of", "visible_spaces", "wider_space",
+    "LimitSetting", "Payers", "Policy", "PolicyApplied", "Project", "Role", "RoleVisibility", "Run", "RunClosed",
+    "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads",
+    "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "apply_policy", "as_yaml",
+    "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project",
+    "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
+    "find_project", "lineage_of", "lineage_of_agent", "open_run", "parent_of", "payers_of", "present_turn",
+    "read_policy", "root_of", "shared_scopes", "space_of", "turn_of", "visible_spaces", "wider_space",
 ]

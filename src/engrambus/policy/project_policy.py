@@ -15,6 +15,7 @@ from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
 from engrambus.policy.identity import ROLES, Caller, LeadRole
 from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
+from engrambus.policy.visibility import RoleVisibility, check_visibility
 
 SCOPES = ("run", "project", "org", "global")
 _DEFAULT_SCOPES = ("run", "project")
@@ -77,6 +78,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(description="Absolute paths of folders outside the project from which memory stores may be read"),
     ] = ()
     guardrails: Guardrails = Guardrails()
+    visibility: Annotated[
+        dict[str, RoleVisibility],
+        Meta(description="Role → kinds, scopes and paths that it sees; everything if it is not listed"),
+    ] = {}
     limits: Annotated[
         dict[str, LimitMode | dict[str, LimitMode]],
         Meta(description="Limit → enforce, warn or off, for every role or by role; enforce if it is not listed"),
@@ -96,6 +101,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.lineage_engrams_per_minute is None:
             return LINEAGE_RATE_FACTOR * self.engrams_per_minute
         return self.lineage_engrams_per_minute
+
+    def visible_to(self, role: str) -> RoleVisibility | None:
+        """Return the rule of what a role sees; None if it sees everything."""
+        return self.visibility.get(role)
 
     def floor(self, scope: str) -> float:
         """Return the confidence that an engram needs to be promoted into a scope."""
@@ -136,6 +145,7 @@ def read_policy(value: Any) -> Policy:
     _check_names("promotion_floor", tuple(policy.promotion_floor), SCOPES)
     for role, scopes in policy.write_scopes.items():
         _check_names(f"write_scopes.{role}", scopes, SCOPES)
+    check_visibility(policy.visibility, ROLES, SCOPES)
     _check_modes(policy)
     _check_amounts(policy)
     for folder in policy.memory_folders:

@@ -335,6 +335,9 @@ class MemoryView(MemoryCortex):
                 return self._state.stored[ordinal]
         return None
 
+    def is_id_taken(self, space: str, engram_id: str) -> bool:
+        return self.find((space,), engram_id) is not None
+
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         live = self._live((space,), {EVERYTHING})
         return [ordinal for ordinal in live if twin_key(self._state.stored[ordinal].engram) == twin][:limit]

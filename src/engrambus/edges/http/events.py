@@ -31,7 +31,6 @@ from engrambus.gateway.events import (
     FollowerPosition,
     ResumePoint,
     events_after,
-    filter_for,
     newest_events,
     parse_resume_point,
 )
@@ -81,9 +80,9 @@ class EventsEndpoint(StreamEndpoint):
             raise FieldUnknown(
                 "A stream has no limit.", field="limit", hint="For a page, send 'Accept: application/json'."
             )
-        caller = await self._streams.run_in_thread(partial(self._gateway.identify, credential))
+        event_filter = await self._streams.run_in_thread(partial(self._gateway.event_filter, credential, types))
         with self._streams.open(scope, receive, send) as stream:
-            reader = _Reader(self._rounds, stream, credential, filter_for(caller, types))
+            reader = _Reader(self._rounds, stream, credential, event_filter)
             self._rounds.add(reader)
             try:
                 await self._streams.run_in_thread(partial(reader.start, self._gateway, after))
@@ -95,7 +94,7 @@ class EventsEndpoint(StreamEndpoint):
         self, credential: Credential, types: frozenset[str], after: ResumePoint | None, limit: int
     ) -> StaticResponse:
         """Return a page of events and where it ends; its bytes, and so its ETag, change only with new events."""
-        log, matches = self._gateway.event_log, filter_for(self._gateway.identify(credential), types).matches
+        log, matches = self._gateway.event_log, self._gateway.event_filter(credential, types).matches
         page = newest_events(log, limit, matches) if after is None else events_after(log, after, limit, matches)
         body = {"id": str(page.end), "more": page.has_more, "events": [event.to_wire() for event in page.events]}
         return StaticResponse(msgspec.json.encode(body), "application/json", [(b"vary", b"accept, authorization")])
@@ -227,7 +226,7 @@ class _Rounds:
         valid = set()
         for credential, event_filter in filters.items():
             with suppress(EngramBusError):
-                if filter_for(self._gateway.identify(credential), event_filter.types) == event_filter:
+                if self._gateway.event_filter(credential, event_filter.types) == event_filter:
                     valid.add(credential)
         return valid
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 from itertools import chain
 from pathlib import Path
 
@@ -23,6 +24,13 @@ class Anchors:
         """Without a path, the cache is in memory."""
         self._repositories = repositories
         self._index = LineIndex(cache_path, progress)
+        self._sees: Callable[[str], bool] | None = None
+
+    def seen_by(self, sees: Callable[[str], bool]) -> Anchors:
+        """Return a finder over the same index that knows only the paths for which `sees` is true."""
+        restricted = copy(self)
+        restricted._sees = sees
+        return restricted
 
     def find(self, text: str, *, path: str | None = None, revision: str | None = None) -> Anchor:
         """Return the lines of a commit that hold a text, apart from white space and marks of quoting.
@@ -30,13 +38,13 @@ class Anchors:
         `path` is where the text is believed to come from: a path, the end of one, or a file name. `revision` is HEAD
         by default.
         """
-        commit = self._index.commit(self._repositories.select(), revision)
+        commit = self._index.commit(self._repositories.select(), revision, self._sees)
         return self._index.using(commit, lambda: Search(self._index, commit, path).run(text))
 
     def recognise(self, text: str, *, revision: str | None = None) -> list[Recognised]:
         """Return every part of a message that is text of a file, in order; without a commit, none."""
         try:
-            commit = self._index.commit(self._repositories.select(), revision)
+            commit = self._index.commit(self._repositories.select(), revision, self._sees)
             return self._index.using(commit, lambda: recognise(text, self._index, commit))
         except (NoRepository, RevisionNotFound):
             return []
@@ -46,7 +54,7 @@ class Anchors:
         # decision 14: most texts of a message are not pasted, and one look at the index tells which
         forms_by_text = {text: informative_forms(text) for text in texts}
         try:
-            commit = self._index.commit(self._repositories.select(), revision)
+            commit = self._index.commit(self._repositories.select(), revision, self._sees)
             indexed = self._index.using(
                 commit, lambda: self._index.indexed_lines(chain.from_iterable(forms_by_text.values()))
             )

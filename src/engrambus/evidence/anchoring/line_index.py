@@ -53,14 +53,33 @@ class CommitFiles(NamedTuple):
 class IndexedCommit:
     """A commit whose files are listed on first use: most searched texts are in none of them."""
 
-    def __init__(self, repository: GitRepository, commit: str, listings: LruCache[str, CommitFiles]) -> None:
+    def __init__(
+        self,
+        repository: GitRepository,
+        commit: str,
+        listings: LruCache[str, CommitFiles],
+        sees: Callable[[str], bool] | None = None,
+    ) -> None:
+        """With `sees`, files at paths for which it is false are left out."""
         self.id = commit
         self.repository = repository
         self._listings = listings
+        self._sees = sees
 
     @cached_property
     def files(self) -> CommitFiles:
         """Its files; refused if the repository has no such commit."""
+        files = self.all_files
+        if self._sees is None:
+            return files
+        blobs = {path: blob for path, blob in files.blobs.items() if self._sees(path)}
+        return CommitFiles(
+            blobs, {blob: [path for path in paths if path in blobs] for blob, paths in files.paths.items()}
+        )
+
+    @cached_property
+    def all_files(self) -> CommitFiles:
+        """All its files, whoever may see them; the index covers these."""
         files = self._listings.get(self.id)
         if files is None:
             files = CommitFiles(self.repository.files(self.id), {})
@@ -88,11 +107,13 @@ class LineIndex:
         self._complete: LruCache[str, bool] = LruCache(4096)
         self._texts: LruCache[str, FileText] = LruCache(300_000)
 
-    def commit(self, repository: GitRepository, revision: str | None) -> IndexedCommit:
+    def commit(
+        self, repository: GitRepository, revision: str | None, sees: Callable[[str], bool] | None = None
+    ) -> IndexedCommit:
         """Return the commit a revision names, HEAD by default; a full id is checked only when its files are listed."""
         revision = revision or "HEAD"
         commit = revision if is_hex(revision, 40, 64) else repository.expand(revision)
-        return IndexedCommit(repository, commit, self._listings)
+        return IndexedCommit(repository, commit, self._listings, sees)
 
     def using(self, commit: IndexedCommit, work: Callable[[], T]) -> T:
         """Return what `work` returns once the whole commit is indexed; it is repeated if the cache is lost."""
@@ -138,7 +159,7 @@ class LineIndex:
         if self._complete.get(commit.id):
             return
         if not self._cache.is_complete(commit.id):
-            self._read(commit, self._cache.missing(commit.files.paths))
+            self._read(commit, self._cache.missing(commit.all_files.paths))
             self._cache.mark_complete(commit.id)
         self._complete.put(commit.id, True)
 

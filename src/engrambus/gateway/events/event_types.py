@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from engrambus.core import print_time
-from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE, Event
+from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE, Event, EventSubject
 from engrambus.policy import ADMIN, Caller
 
 _ID = re.compile(r"[A-Za-z0-9_.:/-]{1,80}")
@@ -173,6 +173,7 @@ def fact_events(line: int, time_us: int, facts: Sequence[Mapping[str, Any]], *, 
                 agent=agent or None,
                 data=_members((name, _value_at(fact, path)) for name, path in row.data.items()),
                 audience=_audience(row, fact, run, agent),
+                subject=_subject(fact),
             )
         )
     return events
@@ -221,6 +222,28 @@ def _audience(row: FactMapping, fact: Mapping[str, Any], run: str, agent: str) -
     if "run" not in fact and agent == ADMIN:
         return ADMINS_ONLY  # an admin may act on any run, so its own run does not say which run this belongs to
     return run or ADMINS_ONLY
+
+
+_ENGRAM_FACTS = frozenset(
+    {"engram.confirmed", "engram.promoted", "engram.forgotten", "engram.pinned", "engram.unpinned"}
+)
+"""Facts that name an engram by its id alone."""
+
+
+def _subject(fact: Mapping[str, Any]) -> EventSubject | None:
+    match fact.get("fact"):
+        case "engram.put":
+            kind, scope = _value_at(fact, "engram.kind"), _value_at(fact, "engram.scope")
+            return EventSubject(kind=kind, scope=scope, refs=_refs(_value_at(fact, "engram.pointers")))
+        case "sam.kept":
+            return EventSubject(refs=_refs(_value_at(fact, "episode.pointers")), is_engram=False)
+        case name if name in _ENGRAM_FACTS:
+            return EventSubject()
+    return None
+
+
+def _refs(pointers: Any) -> tuple[str, ...]:
+    return tuple(str(_value_at(pointer, "ref")) for pointer in pointers or ())
 
 
 def _value_at(fact: Mapping[str, Any], path: str) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from engrambus.errors import FieldValue
-from engrambus.policy import ADMIN, PROJECT_SPACE, Caller, space_of
+from engrambus.evidence.pointers import Pointer
+from engrambus.policy import ADMIN, PROJECT_SPACE, Caller, RoleVisibility, space_of
 
 EVERYONE = PROJECT_SPACE
 """Audience of events that all callers of the project may see."""
@@ -16,6 +17,18 @@ ADMINS_ONLY = ""
 """Audience of events that only an admin may see."""
 
 _EVENT_ID = re.compile(r"(?P<line>[0-9]{1,15})(?:\.(?P<fact>[0-9]{1,9}))?")
+
+
+class EventSubject(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event is about, as far as a rule of visibility asks for it."""
+
+    kind: str | None = None
+    """Kind of the engram; None if the journal line names only its id."""
+    scope: str | None = None
+    refs: tuple[str, ...] = ()
+    """Refs of its pointers."""
+    is_engram: bool = True
+    """False for an episode, of which only the pointers count."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +47,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Ids, words from fixed lists, and counts."""
     audience: str
     """Callers that may see it: all of the project, those of one run by its id or its space, or admins only."""
+    subject: EventSubject | None = None
+    """The engram or episode it is about, for roles that do not see all of them."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the event as readers get it: without its audience and without empty fields."""
@@ -48,18 +63,39 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Audiences the reader belongs to; None for an admin, who sees all events."""
     types: frozenset[str]
     """Types of events the reader asked for; empty for all types."""
+    rule: RoleVisibility | None = None
+    """What the reader's role sees; None if it sees everything."""
 
     def matches(self, event: Event) -> bool:
         """True if the reader gets this event."""
-        return (not self.types or event.type in self.types) and (
-            self.audiences is None or event.audience in self.audiences
+        return (
+            (not self.types or event.type in self.types)
+            and (self.audiences is None or event.audience in self.audiences)
+            and (self.rule is None or event.subject is None or _sees_subject(self.rule, event.subject))
         )
 
 
-def filter_for(caller: Caller, types: frozenset[str] = frozenset()) -> EventFilter:
-    """Return the filter of a caller: an admin sees all events, others those of the project and of their run."""
+def filter_for(caller: Caller, types: frozenset[str] = frozenset(), rule: RoleVisibility | None = None) -> EventFilter:
+    """Return the filter of a caller: an admin sees all events, others those of the project and of their run.
+
+    `rule` is what the policy lets the caller's role see.
+    """
     audiences = frozenset({EVERYONE, caller.run.run_id, space_of("run", caller.run)})
-    return EventFilter(audiences=None if caller.role == ADMIN else audiences, types=types)
+    return EventFilter(audiences=None if caller.role == ADMIN else audiences, types=types, rule=rule)
+
+
+def _sees_subject(rule: RoleVisibility, subject: EventSubject) -> bool:
+    from engrambus.knowledge.engrams import RoleFilter
+
+    if subject.is_engram:
+        # decision 50: a line that names only an engram's id does not tell whether a role sees it
+        if subject.kind is None or subject.scope is None:
+            return False
+        if not rule.sees_kind(subject.kind) or not rule.sees_scope(subject.scope):
+            return False
+    # A document that is named without its folder would have to be looked up in its commit, so it counts as hidden.
+    role_filter = RoleFilter(rule, lambda address: (address.name,) if "/" in address.name else None)
+    return role_filter.sees_pointers(Pointer(type="", ref=ref) for ref in subject.refs)
 
 
 class ResumePoint(NamedTuple):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.cortex.episodes import EpisodeDraft, SamResolver, keep, pin
+    from engrambus.knowledge.cortex.episodes import EpisodeDraft, SamResolver, episode_at, keep, no_episode, pin
     from engrambus.knowledge.cortex.ports import CortexReads
     from engrambus.knowledge.cortex.review import (
         AcceptanceTerms,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "episodes": "EpisodeDraft SamResolver keep pin",
+        "episodes": "EpisodeDraft SamResolver episode_at keep no_episode pin",
         "ports": "CortexReads",
         "review": (
             "AcceptanceTerms accept engram_draft evidence_pointers find_contribution reject visible_contributions "
@@ -98,7 +98,7 @@ __all__ = [
     "AcceptanceTerms", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted", "CortexReads",
     "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind", "SamResolver", "SharedContextSnapshot",
     "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept", "apply_move", "check_draft", "check_kind",
-    "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "engram_draft",
-    "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "pin", "redact_draft", "reject",
-    "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",
+    "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "engram_draft", "episode_at",
+    "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "no_episode", "pin",
+    "redact_draft", "reject", "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",
 ]

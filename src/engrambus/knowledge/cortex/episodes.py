@@ -98,17 +98,27 @@ class SamResolver:
 
     def resolve(self, address: SamAddress) -> Content:
         """Return the text of the episode at the version or day that the address names."""
-        version, before_us = None, None
-        number = address.version.removeprefix("v")
-        if number.isascii() and number.isdigit():
-            version = int(number[:MAX_VERSION_DIGITS])
-        else:
-            before_us = _end_of_day_us(address.version)
         with self._read() as reads:
-            episode = reads.episode(address.kind, address.slug, version=version, before_us=before_us)
-        if episode is None:
-            raise EpisodeNotFound(f"There is no episode {address.kind}:{address.slug} at '{address.version}'.")
-        return Content.of(episode.text.encode())
+            return Content.of(episode_at(reads, address).text.encode())
+
+
+def episode_at(reads: CortexReads, address: SamAddress) -> Episode:
+    """Return the episode at the version or day that an address names, or refuse."""
+    version, before_us = None, None
+    number = address.version.removeprefix("v")
+    if number.isascii() and number.isdigit():
+        version = int(number[:MAX_VERSION_DIGITS])
+    else:
+        before_us = _end_of_day_us(address.version)
+    episode = reads.episode(address.kind, address.slug, version=version, before_us=before_us)
+    if episode is None:
+        raise no_episode(address)
+    return episode
+
+
+def no_episode(address: SamAddress, field: str | None = None) -> EpisodeNotFound:
+    """Return the refusal of an address that no episode has."""
+    return EpisodeNotFound(f"There is no episode {address.kind}:{address.slug} at '{address.version}'.", field=field)
 
 
 def _end_of_day_us(day: str) -> int:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         put_or_confirm,
     )
     from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
+    from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
     from engrambus.knowledge.engrams.sentences import count_sentences
@@ -80,6 +81,7 @@ if not TYPE_CHECKING:
         "ports": "EVERYTHING EngramReads EngramView StoredEngram Traits VisibleStore kind_key",
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
+        "role_filter": "RoleFilter",
         "rules": "stamp validate",
         "schemas": "schema_bytes schema_names",
         "sentences": "count_sentences",
@@ -90,8 +92,8 @@ __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "CheckedEngram", "ConfirmAnswer", "Engram",
     "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut",
     "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Kind", "PinAnswer",
-    "PreparedEngram", "Provenance", "PutFact", "Source", "StoredEngram", "Traits", "VisibleStore", "confirm",
-    "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "kind_key", "less_export",
+    "PreparedEngram", "Provenance", "PutFact", "RoleFilter", "Source", "StoredEngram", "Traits", "VisibleStore",
+    "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "kind_key", "less_export",
     "mark_delivered", "normalise_key", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
     "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
     "stamp", "twin_key", "validate",

@@ -122,7 +122,7 @@ def promote(
         raise ScopeForbidden(message, field="scope", limit=next_scope)
     _check_confidence(policy, scope, engram)
     # Ids are unique within a space only; the wider one may have another engram of this id.
-    if view.find([wider_space(scope)], engram.id) is not None:
+    if view.is_id_taken(wider_space(scope), engram.id):
         raise IdTaken(field="id", used=engram.id)
     fact = EngramPromoted(id=engram.id, space=stored.space, scope=scope, by=caller.full_name)
     return [fact], msgspec.structs.replace(engram, scope=scope)

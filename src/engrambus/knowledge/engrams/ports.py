@@ -67,6 +67,10 @@ class EngramReads(Protocol):
         """Return the live engram of that id from the first of these spaces that has it."""
         ...
 
+    def is_id_taken(self, space: str, engram_id: str) -> bool:
+        """True if a space has a live engram of that id, whether or not the caller may see it."""
+        ...
+
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         """Return the ordinals of the newest live engrams in a space with this twin key, newest first."""
         ...
@@ -102,3 +106,5 @@ class VisibleStore(NamedTuple):
 
     reads: EngramReads
     spaces: Sequence[str]
+    counted: EngramReads | None = None
+    """The same reads with the rows that a role rule hides, if there is one: weights are counted over all of them."""

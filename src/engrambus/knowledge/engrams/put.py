@@ -177,7 +177,7 @@ def _put_fact(
     _check_digests_were_read(view, checked, caller)
     if checked.id in batch.ids:
         raise IdTaken("Two engrams of the same commit have the same id.", field="id", used=checked.id)
-    if checked.id and view.find([space_of(checked.scope, caller.run)], checked.id) is not None:
+    if checked.id and view.is_id_taken(space_of(checked.scope, caller.run), checked.id):
         raise IdTaken(field="id", used=checked.id)
     provenance = Provenance(
         created_at=print_time(view.as_of),

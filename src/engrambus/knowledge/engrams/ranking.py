@@ -8,7 +8,7 @@ seconds, confidence, how many of its pointers lead to a file the question names,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.keys import name_keys
@@ -39,7 +39,7 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
         if not any(postings):
             missing.add(key)
             continue
-        key_weight = _weight(sum(map(len, postings)))
+        key_weight = _weight(sum(map(_posting_counter(key, kind), stores, postings)))
         for store_index, ordinals in enumerate(postings):
             for ordinal in ordinals:
                 name = ordinal * store_count + store_index
@@ -65,6 +65,18 @@ def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
 def pointer_names(engram: Engram) -> str:
     """Return the names an engram's pointers lead to, as keys separated by spaces."""
     return " ".join(name_keys(pointer.ref for pointer in engram.pointers))
+
+
+def _posting_counter(key: str, kind: str | None) -> Callable[[VisibleStore, Sequence[int]], int]:
+    """Return a function that counts the engrams a store has under a key, given those that are visible."""
+
+    # decision 50: a role rule hides rows and changes no weight, so the hidden ones are counted
+    def count(store: VisibleStore, visible: Sequence[int]) -> int:
+        if store.counted is None:
+            return len(visible)
+        return len(store.counted.postings(store.spaces, key, kind=kind, limit=DEPTH))
+
+    return count
 
 
 def _weight(posting_count: int) -> int:

@@ -1,0 +1,116 @@
+"""The store without what a role may not see.
+
+decision 50: the rule is applied here, around everything an operation reads, so that no operation can forget it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from engrambus.knowledge.engrams import VisibleStore
+
+if TYPE_CHECKING:
+    from engrambus.gateway.ports import View
+    from engrambus.knowledge.cortex import Episode
+    from engrambus.knowledge.engrams import RoleFilter, StoredEngram
+
+T = TypeVar("T")
+
+MAX_SEARCHED = 10_000
+"""Rows that one read looks at to find as many visible ones as it was asked for."""
+
+
+class RoleView:
+    """A view of the store without the engrams and episodes that a role may not see; all other reads are unchanged."""
+
+    def __init__(self, view: View, role_filter: RoleFilter) -> None:
+        self.unrestricted = view
+        self._filter = role_filter
+        self._seen: dict[int, bool] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unrestricted, name)
+
+    def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
+        """Return the visible ones of `EngramReads.postings`."""
+        read = self.unrestricted.postings
+        return _fill(limit, lambda size: read(spaces, key, kind=kind, limit=size), self._visible)
+
+    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
+        """Return the visible ones of `EngramReads.newest`."""
+        read = self.unrestricted.newest
+        return _fill(limit, lambda size: read(spaces, kind=kind, limit=size, older_than=older_than), self._visible)
+
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """Return the visible ones of `EngramReads.twins`: what is hidden is not confirmed by repeating it."""
+        read = self.unrestricted.twins
+        return _fill(limit, lambda size: read(space, twin, limit=size), self._visible)
+
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """Return the visible ones of `EngramReads.pinned`."""
+        return self._visible(self.unrestricted.pinned(spaces))
+
+    def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
+        """Return the engram if it is visible."""
+        for space in spaces:
+            stored = self.unrestricted.find((space,), engram_id)
+            if stored is not None and self._filter.sees(stored.engram):
+                return stored
+        return None
+
+    def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
+        """Return the counts of visible kinds."""
+        kinds = self.unrestricted.live_kinds(spaces)
+        return {kind: count for kind, count in kinds.items() if self._filter.rule.sees_kind(kind)}
+
+    def pins(self, *, limit: int) -> Sequence[Episode]:
+        """Return the visible ones of `CortexReads.pins`."""
+        return _fill(limit, lambda size: self.unrestricted.pins(limit=size), self._visible_episodes)
+
+    def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
+        """Return the visible ones of `CortexReads.important`."""
+        read = self.unrestricted.important
+        return _fill(
+            limit, lambda size: read(min_importance, categories=categories, limit=size), self._visible_episodes
+        )
+
+    def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
+        """Return the visible ones of `CortexReads.recent`."""
+        read = self.unrestricted.recent
+        return _fill(limit, lambda size: read(since_us, categories=categories, limit=size), self._visible_episodes)
+
+    def _visible(self, ordinals: Sequence[int]) -> list[int]:
+        unknown = [ordinal for ordinal in ordinals if ordinal not in self._seen]
+        for ordinal, engram in zip(unknown, self.unrestricted.engrams(unknown), strict=True):
+            self._seen[ordinal] = self._filter.sees(engram)
+        return [ordinal for ordinal in ordinals if self._seen[ordinal]]
+
+    def _visible_episodes(self, episodes: Sequence[Episode]) -> list[Episode]:
+        return [episode for episode in episodes if self._filter.sees_pointers(episode.pointers)]
+
+
+def _fill(limit: int, read: Callable[[int], Sequence[T]], keep: Callable[[Sequence[T]], list[T]]) -> list[T]:
+    """Read more rows until enough of them are visible, or there are no more."""
+    size = limit
+    while True:
+        rows = read(size)
+        visible = keep(rows)
+        if len(visible) >= limit or len(rows) < size or size >= MAX_SEARCHED:
+            return visible[:limit]
+        size = min(size * 4, MAX_SEARCHED)
+
+
+def restrict_view(view: View, role_filter: RoleFilter | None) -> View:
+    """Return a view as a role sees it; without a rule, the view itself."""
+    return view if role_filter is None else cast("View", RoleView(view, role_filter))
+
+
+def unrestricted(view: View) -> View:
+    """Return the view that a restricted one was made from."""
+    return view.unrestricted if isinstance(view, RoleView) else view
+
+
+def visible_store(view: View, spaces: Sequence[str]) -> VisibleStore:
+    """Return a view and the spaces to read in it."""
+    return VisibleStore(view, spaces, view.unrestricted if isinstance(view, RoleView) else None)
