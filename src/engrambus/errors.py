@@ -157,6 +157,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── YoolNotFound              YOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
+├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
+│   └── ScopeLowered              SCOPE_LOWERED
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
@@ -965,6 +967,17 @@ class RateLimited(EngramBusError):
     """Too many engrams were put in one minute."""
 
     status = 429
+
+
+class Notice(EngramBusError):
+    """The call succeeded, but not quite as it was asked for."""
+
+    code = "NOTICE"
+    status = 200
+
+
+class ScopeLowered(Notice):
+    """The engram was stored for fewer readers than its author asked for."""
 
 
 class Conflict(EngramBusError):

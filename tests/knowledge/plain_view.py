@@ -12,13 +12,14 @@ from engrambus.knowledge.engrams import (
     Engram,
     EngramView,
     PreparedEngram,
+    RecentPuts,
     StoredEngram,
     hash_keys,
     put_or_confirm,
     twin_key,
     validate,
 )
-from engrambus.policy import Agent, Caller, Run
+from engrambus.policy import Agent, Caller, LimitChecks, Run, Turn
 
 NOW_US = 1_767_864_600_000_000
 DAY_US = 86_400_000_000
@@ -31,16 +32,27 @@ AGENTS = {
 }
 
 
+ENFORCED = LimitChecks({}, "programmer")
+"""Every limit is enforced."""
+
+
 class PlainView:
     """A store that holds exactly the engrams it was given."""
 
-    def __init__(self, *stored: StoredEngram, read_digests: Sequence[str] = (), puts: int = 0) -> None:
+    def __init__(
+        self,
+        *stored: StoredEngram,
+        read_digests: Sequence[str] = (),
+        puts: Sequence[RecentPuts] = (),
+        turn: Turn | None = None,
+    ) -> None:
         self.as_of = NOW_US
         self.stored = {item.ordinal: item for item in stored}
         self.pins: list[int] = []
         self.roots: dict[int, set[str]] = {}
         self._read_digests = read_digests
         self._puts = puts
+        self._turn = turn
 
     def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
         return [self.stored[ordinal].engram for ordinal in ordinals]
@@ -65,8 +77,11 @@ class PlainView:
     def outbox(self) -> list[StoredEngram]:
         return [item for item in self.stored.values() if item.space == "o"]
 
-    def puts_in_minute(self, author: str, minute: int) -> int:
-        return self._puts
+    def recent_puts(self, root: str, since_us: int) -> list[RecentPuts]:
+        return [puts for puts in self._puts if puts.last_us > since_us]
+
+    def turn(self, run_id: str, agent: str) -> Turn | None:
+        return self._turn
 
     def was_read(self, run_id: str, digest: str) -> bool:
         return digest in self._read_digests
@@ -92,7 +107,7 @@ def prepared(claim: str = "The parser trusts its input.", **fields: Any) -> Prep
     draft = {"kind": "fact", "claim": claim, "pointers": [{"type": "repo", "ref": ref}], **fields}
     checked = validate(draft, max_ttl_us=365 * DAY_US)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in checked.pointers])
-    return PreparedEngram(checked=checked, pointers=checked.pointers, pointed_tokens=7, keys=keys)
+    return PreparedEngram(checked=checked, pointers=checked.pointers, pointed_tokens=7, keys=keys, tokens=10)
 
 
 def no_randomness(size: int) -> bytes:

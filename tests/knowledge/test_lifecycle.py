@@ -28,7 +28,7 @@ from engrambus.knowledge.engrams import (
     set_pinned,
 )
 from engrambus.policy import DEFAULT_POLICY, Policy
-from tests.knowledge.plain_view import DAY_US, NOW_US, PlainView, caller, stored_engram, view_of
+from tests.knowledge.plain_view import DAY_US, ENFORCED, NOW_US, PlainView, caller, stored_engram, view_of
 
 SPACES = ("r1", "p")
 OPEN = Policy(scopes=("run", "project", "org"))
@@ -66,7 +66,13 @@ class TestPromotion:
     def test_a_parent_promotes_an_engram_of_its_descendant(self) -> None:
         stored = stored_engram(by="ada", scope="run")
         facts, engram = promote(
-            view_of(stored), SPACES, stored.engram.id, "project", caller=caller("lead"), policy=DEFAULT_POLICY
+            view_of(stored),
+            SPACES,
+            stored.engram.id,
+            "project",
+            caller=caller("lead"),
+            policy=DEFAULT_POLICY,
+            limits=ENFORCED,
         )
         assert facts == [EngramPromoted(id=stored.engram.id, space="r1", scope="project", by=caller("lead").full_name)]
         assert engram.scope == "project"
@@ -75,18 +81,28 @@ class TestPromotion:
     def test_neither_its_author_nor_another_agent_may(self, name: str, refusal: type[EngramBusError]) -> None:
         stored = stored_engram(by="ada", scope="run")
         with pytest.raises(refusal):
-            promote(view_of(stored), SPACES, stored.engram.id, "project", caller=caller(name), policy=DEFAULT_POLICY)
+            promote(
+                view_of(stored),
+                SPACES,
+                stored.engram.id,
+                "project",
+                caller=caller(name),
+                policy=DEFAULT_POLICY,
+                limits=ENFORCED,
+            )
 
     def test_a_scope_is_widened_one_step_at_a_time(self) -> None:
         stored = stored_engram(scope="run")
         with pytest.raises(ScopeForbidden) as caught:
-            promote(view_of(stored), SPACES, stored.engram.id, "org", caller=caller("admin"), policy=OPEN)
+            promote(
+                view_of(stored), SPACES, stored.engram.id, "org", caller=caller("admin"), policy=OPEN, limits=ENFORCED
+            )
         assert caught.value.limit == "project"
 
     def test_promoting_to_its_own_scope_changes_nothing(self) -> None:
         stored = stored_engram()
         facts, engram = promote(
-            view_of(stored), SPACES, stored.engram.id, "project", caller=caller("admin"), policy=OPEN
+            view_of(stored), SPACES, stored.engram.id, "project", caller=caller("admin"), policy=OPEN, limits=ENFORCED
         )
         assert (facts, engram) == ([], stored.engram)
 
@@ -94,7 +110,15 @@ class TestPromotion:
         stored = stored_engram(scope="run", confidence=0.1)
         policy = Policy(promotion_floor={"project": 0.5})
         with pytest.raises(ScopeForbidden) as caught:
-            promote(view_of(stored), SPACES, stored.engram.id, "project", caller=caller("admin"), policy=policy)
+            promote(
+                view_of(stored),
+                SPACES,
+                stored.engram.id,
+                "project",
+                caller=caller("admin"),
+                policy=policy,
+                limits=ENFORCED,
+            )
         assert (caught.value.field, caught.value.limit, caught.value.used) == ("confidence", 0.5, 0.1)
 
     def test_an_id_that_the_wider_space_has_is_refused(self) -> None:
@@ -108,6 +132,7 @@ class TestPromotion:
                 "project",
                 caller=caller("admin"),
                 policy=DEFAULT_POLICY,
+                limits=ENFORCED,
             )
 
 

@@ -24,6 +24,7 @@ from engrambus.knowledge.engrams import (
 from engrambus.knowledge.memory import MemoryRead
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from engrambus.policy import (
+    ADMIN,
     AgentAdded,
     ContentDrawn,
     DerefAnswered,
@@ -79,6 +80,8 @@ Fact = (
 
 
 MINUTE_US = 60_000_000
+RATE_WINDOW_SECONDS = 60
+"""Seconds of puts that are kept for the rate limit."""
 IDEMPOTENCY_WINDOW_US = 86_400_000_000
 """How long an idempotency key is honoured: a day."""
 
@@ -130,3 +133,12 @@ def mail_of(fact: Fact) -> list[tuple[str, str, str, str, str, str]]:
             return [(fact.run, fact.child, "grant", fact.grant_id, fact.parent, text)]
         case _:
             return []
+
+
+def rate_keys(fact: EngramPut) -> tuple[str, str] | None:
+    """Return the full names of the lineage's root and the author whose rates a put counts for; None for the admin's."""
+    author = fact.engram.provenance.created_by
+    run, _, name = author.rpartition("/")
+    if name == ADMIN:
+        return None
+    return (f"{run}/{fact.root}" if fact.root else author), author

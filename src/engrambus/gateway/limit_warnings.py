@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from engrambus.errors import EngramBusError
+from engrambus.errors import EngramBusError, Notice
 
 WARNING_HEADER = "Engrambus-Warning"
 MAX_TEXT_CHARS = 300
@@ -22,14 +22,16 @@ _CODE = re.compile(r"[A-Z][A-Z_]*")
 
 def warning_problem(warning: EngramBusError) -> dict[str, Any]:
     """Return a warning as the problem object of its refusal, with `mode: warn`."""
-    return {**warning.problem(), "mode": "warn"}
+    return {**warning.problem(), "mode": "enforce" if isinstance(warning, Notice) else "warn"}
 
 
 def warning_line(warning: EngramBusError) -> str:
     """Return a warning as one line of text."""
     # A detail may quote what an agent wrote; a line break in it would begin a line of its own.
     detail = " ".join(warning.detail.split())
-    return f"{warning.code}: {detail} This limit only warns; it was not enforced."
+    # decision 45: a notice says what an enforced limit changed; any other warning is about one that is not enforced
+    outcome = "" if isinstance(warning, Notice) else " This limit only warns; it was not enforced."
+    return f"{warning.code}: {detail}{outcome}"
 
 
 def warning_header(warning: EngramBusError) -> str:

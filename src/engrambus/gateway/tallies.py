@@ -112,7 +112,7 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
                 engrams=1, contradictions=int(is_contradiction(fact.engram)), pointed_tokens=fact.pointed_tokens
             )
             author = fact.engram.provenance.created_by.rpartition("/")[2]
-            return Count(run=fact.run, agent=author, tally=tally, kind=fact.engram.kind)
+            return Count(run=fact.run, agent=author, tally=tally, turn=fact.turn or None, kind=fact.engram.kind)
         case MessageAccepted():
             tally = Tally(
                 messages=1,

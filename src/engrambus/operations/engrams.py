@@ -136,6 +136,7 @@ def _put(context: Context, request: PutEngram, source: Source | None = None) -> 
             prepared,
             caller=context.caller,
             policy=context.policy,
+            limits=context.limits,
             randomness=context.randomness,
             source=source,
         ),
@@ -176,7 +177,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     prepared = []
     commits: dict[str, str] = {}  # 500 engrams at HEAD ask git for HEAD once
     for position, draft in enumerate(request.engrams):
-        with prefix_field(f"engrams[{position}]"):
+        with prefix_field(f"engrams[{position}]", context.limits):
             prepared.append(_prepare(context, draft, commits))
 
     def decide(view: View) -> tuple[list[PutFact], PutAnswer]:
@@ -185,6 +186,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             prepared,
             caller=context.caller,
             policy=context.policy,
+            limits=context.limits,
             randomness=context.randomness,
             field="engrams",
         )
@@ -238,6 +240,7 @@ def prepare_engram(context: Context, checked: CheckedEngram) -> PreparedEngram:
         checked,
         caller=context.caller,
         policy=context.policy,
+        limits=context.limits,
         evidence=context.evidence,
         repositories=context.project_files.repositories,
     )
@@ -317,7 +320,13 @@ def promote_engram(context: Context, request: Promote) -> Engram:
     engram = _commit_where_found(
         context,
         lambda view, spaces: promote(
-            view, spaces, request.id, request.scope, caller=context.caller, policy=context.policy
+            view,
+            spaces,
+            request.id,
+            request.scope,
+            caller=context.caller,
+            policy=context.policy,
+            limits=context.limits,
         ),
         Engram,
     )

@@ -95,7 +95,12 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
         facts, accepted = messages.accept_report(
-            view, report, caller=context.caller, policy=context.policy, randomness=context.randomness
+            view,
+            report,
+            caller=context.caller,
+            policy=context.policy,
+            limits=context.limits,
+            randomness=context.randomness,
         )
         return facts, MessageAnswer(
             message_id=accepted.message.message_id,
@@ -386,12 +391,13 @@ def _prepare_engrams(context: Context, message: messages.ChildMessage) -> list[e
     )
     prepared = []
     for position, checked in enumerate(message.engrams):
-        with engrams.prefix_field(f"ENGRAMS[{position}]"):
+        with engrams.prefix_field(f"ENGRAMS[{position}]", context.limits):
             prepared.append(
                 engrams.prepare(
                     checked,
                     caller=context.caller,
                     policy=context.policy,
+                    limits=context.limits,
                     evidence=context.evidence,
                     repositories=context.project_files.repositories,
                 )

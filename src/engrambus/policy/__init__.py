@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.policy.accounts import Account, Payers, check_may_read, draw_content, payers_of
+    from engrambus.policy.accounts import Account, Payers, charge_put, check_may_read, draw_content, payers_of
     from engrambus.policy.budgets import InlineBudget, TurnBudget
     from engrambus.policy.facts import (
         AgentAdded,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Scope,
         check_may_promote,
         check_may_write,
+        narrower_scope,
         shared_scopes,
         space_of,
         visible_spaces,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         after_close,
         after_deref,
         after_draw,
+        after_put,
         close_turn,
         end_turn,
         present_turn,
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "accounts": "Account Payers check_may_read draw_content payers_of",
+        "accounts": "Account Payers charge_put check_may_read draw_content payers_of",
         "budgets": "InlineBudget TurnBudget",
         "facts": (
             "AgentAdded ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed RunOpened "
@@ -87,13 +89,13 @@ if not TYPE_CHECKING:
         "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
-            "OUTBOX PROJECT_SPACE SHARED_SCOPES Scope check_may_promote check_may_write shared_scopes space_of "
-            "visible_spaces wider_space "
+            "OUTBOX PROJECT_SPACE SHARED_SCOPES Scope check_may_promote check_may_write narrower_scope "
+            "shared_scopes space_of visible_spaces wider_space "
         ),
         "tokens": "TokenClaims TokenKey",
         "turns": (
-            "Turn TurnReads after_charge after_close after_deref after_draw close_turn end_turn present_turn "
-            "turn_of "
+            "Turn TurnReads after_charge after_close after_deref after_draw after_put close_turn end_turn "
+            "present_turn turn_of "
         ),
         "visibility": "RoleVisibility",
     })
@@ -104,9 +106,10 @@ __all__ = [
     "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
     "LimitSetting", "Payers", "Policy", "PolicyApplied", "Project", "Role", "RoleVisibility", "Run", "RunClosed",
     "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads",
-    "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "apply_policy", "as_yaml",
-    "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project",
-    "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
-    "find_project", "lineage_of", "lineage_of_agent", "open_run", "parent_of", "payers_of", "present_turn",
-    "read_policy", "root_of", "shared_scopes", "space_of", "turn_of", "visible_spaces", "wider_space",
+    "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy",
+    "as_yaml", "charge_put", "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn",
+    "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
+    "find_agent", "find_project", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run", "parent_of",
+    "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "turn_of", "visible_spaces",
+    "wider_space",
 ]

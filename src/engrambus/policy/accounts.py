@@ -169,20 +169,21 @@ def check_may_read(account: Account, *, pointer_type: str | None = None, granted
             raise refusal
 
 
-def check_put_tokens(payers: Payers, tokens: int) -> None:
-    """Report engrams that exceed the tokens an agent may put in a turn."""
+def charge_put(payers: Payers, tokens: int) -> list[TurnCharged]:
+    """Report engrams beyond the tokens that a turn has for them; return what a speaker is charged."""
     for account in payers.accounts:
         used, limit = account.turn.put_tokens, account.budget.put_tokens
         if used + tokens > limit:
             whose = "A turn" if account.speaks_for is None else f"The turn of '{account.agent}'"
             refusal = BudgetExceeded(
-                f"{whose} has {limit} tokens for engrams, and {used} of them are used; this needs {tokens}.",
+                f"{whose} has {limit} tokens for engrams, of which {used} are used; this needs {tokens}.",
                 field="turn.put_tokens",
                 limit=limit,
                 used=used + tokens,
                 hint=_put_hint(account, tokens),
             )
             account.limits.exceeded("put_tokens", refusal)
+    return payers.charges(put_tokens=tokens)
 
 
 def _put_hint(account: Account, tokens: int) -> str:

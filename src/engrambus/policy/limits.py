@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-from engrambus.errors import EngramBusError
+from engrambus.errors import EngramBusError, Notice
 
 LimitMode = Literal["enforce", "warn", "off"]
 LIMIT_MODES: tuple[str, ...] = get_args(LimitMode)
@@ -94,3 +94,7 @@ class LimitChecks:
             raise refusal
         if mode == "warn":
             self.warnings.append(refusal)
+
+    def applied(self, notice: Notice) -> None:
+        """Record what an enforced limit changed about the call instead of refusing it."""
+        self.warnings.append(notice)

@@ -7,7 +7,7 @@ to the shared stores.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from engrambus.errors import ScopeForbidden
 from engrambus.policy.identity import Caller, Run
@@ -15,6 +15,7 @@ from engrambus.policy.project_policy import Policy
 
 Scope = Literal["run", "project", "org", "global"]
 
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
 PROJECT_SPACE = "p"
 OUTBOX = "o"
 SHARED_SCOPES = ("org", "global")
@@ -42,6 +43,12 @@ def visible_spaces(caller: Caller, scope: str | None = None) -> tuple[str, ...]:
 def shared_scopes(policy: Policy, scope: str | None = None) -> tuple[str, ...]:
     """Return the enabled scopes beyond the project; with `scope`, only that one if it is enabled."""
     return tuple(shared for shared in SHARED_SCOPES if shared in policy.scopes and scope in (None, shared))
+
+
+def narrower_scope(policy: Policy, scope: Scope, confidence: float) -> Scope:
+    """Return the widest scope, up to the given one, whose promotion floor a confidence reaches; `run` has none."""
+    reachable = _SCOPES[: _SCOPES.index(scope) + 1]
+    return next((name for name in reversed(reachable) if confidence >= policy.floor(name)), "run")
 
 
 def check_may_promote(policy: Policy, scope: str, field: str = "scope") -> None:

@@ -7,9 +7,17 @@ from itertools import islice
 
 import msgspec
 
-from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US, MINUTE_US, EngramChange, Fact, GrantChange, mail_of
+from engrambus.backends.facts import (
+    IDEMPOTENCY_WINDOW_US,
+    RATE_WINDOW_SECONDS,
+    EngramChange,
+    Fact,
+    GrantChange,
+    mail_of,
+    rate_keys,
+)
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
-from engrambus.core import parse_time
+from engrambus.core import SECOND_US, parse_time
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
@@ -25,6 +33,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
+    RecentPuts,
     StoredEngram,
     Traits,
     kind_key,
@@ -64,6 +73,7 @@ from engrambus.policy import (
     after_close,
     after_deref,
     after_draw,
+    after_put,
     present_turn,
     read_policy,
     space_of,
@@ -82,7 +92,7 @@ class KnowledgeState:
         self.stored: dict[int, StoredEngram] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
-        self.puts: dict[tuple[str, int], int] = {}
+        self.puts: dict[str, dict[tuple[int, str], RecentPuts]] = {}
         self.votes: dict[int, set[str]] = {}
         self.pins: dict[int, None] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
@@ -134,8 +144,7 @@ class KnowledgeState:
                 self.policies.append(applied)
             case EngramPut():
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
-                minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
-                self.puts[minute] = self.puts.get(minute, 0) + 1
+                self._count_put(fact, at_us)
             case _ if isinstance(fact, EngramChange):
                 self._change_engram(fact)
             case _ if isinstance(fact, GrantChange):
@@ -169,6 +178,21 @@ class KnowledgeState:
 
     def _present_turn(self, run: str, agent: str, at_us: int) -> Turn:
         return present_turn(self.turns.get((run, agent)), self.agents.get((run, agent)), at_us)
+
+    def _count_put(self, fact: EngramPut, at_us: int) -> None:
+        """Count a put for the author's rate and turn; seconds that have left the window are dropped."""
+        keys, second = rate_keys(fact), at_us // SECOND_US
+        if keys is not None:
+            root, author = keys
+            lineage = {
+                key: row for key, row in self.puts.get(root, {}).items() if key[0] >= second - RATE_WINDOW_SECONDS
+            }
+            engrams = lineage[second, author].engrams if (second, author) in lineage else 0
+            lineage[second, author] = RecentPuts(at_us, author, engrams + 1)
+            self.puts[root] = lineage
+        if fact.turn:
+            agent = (fact.run, fact.engram.provenance.created_by.rpartition("/")[2])
+            self.turns[agent] = after_put(self.turns.get(agent), fact.turn, fact.put_tokens, at_us)
 
     def _change_engram(self, fact: EngramChange) -> None:
         match fact:
@@ -349,8 +373,8 @@ class MemoryView(MemoryCortex):
     def votes(self, ordinal: int, *, except_root: str) -> int:
         return len(self._state.votes.get(ordinal, set()) - {except_root})
 
-    def puts_in_minute(self, author: str, minute: int) -> int:
-        return self._state.puts.get((author, minute), 0)
+    def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
+        return sorted(row for row in self._state.puts.get(root, {}).values() if row.last_us > since_us)
 
     def outbox(self) -> list[StoredEngram]:
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]

@@ -33,7 +33,7 @@ COMPARED = {
     "agents": "SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position",
     "policies": "SELECT * FROM policies ORDER BY position",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
-    "puts": "SELECT * FROM puts ORDER BY author, minute",
+    "puts": "SELECT * FROM puts ORDER BY root, second, author",
     "mail": "SELECT * FROM mail ORDER BY position",
     "requests": "SELECT * FROM requests ORDER BY request_id",
     "grants": "SELECT * FROM grants ORDER BY grant_id",

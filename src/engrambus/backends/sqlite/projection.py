@@ -8,11 +8,18 @@ from typing import Any
 import apsw
 import msgspec
 
-from engrambus.backends.facts import MINUTE_US, EngramChange, Fact, GrantChange, mail_of
+from engrambus.backends.facts import (
+    RATE_WINDOW_SECONDS,
+    EngramChange,
+    Fact,
+    GrantChange,
+    mail_of,
+    rate_keys,
+)
 from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
-from engrambus.core import canonical, parse_time
+from engrambus.core import SECOND_US, canonical, parse_time
 from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
@@ -51,13 +58,14 @@ from engrambus.policy import (
     after_close,
     after_deref,
     after_draw,
+    after_put,
     present_turn,
     space_of,
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 16
+LAYOUT = 17
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -100,7 +108,8 @@ class KnowledgeProjection:
         self.state = state
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
-        self._puts: dict[tuple[str, int], int] = {}
+        self._puts: dict[tuple[str, int, str], tuple[int, int]] = {}
+        self._put_turns: dict[tuple[str, str], Turn] = {}
         self._live: dict[tuple[str, str], int] = {}
         self._tallies = TallyWriter(connection)
         self._runs: dict[str, Run] = {}
@@ -112,8 +121,7 @@ class KnowledgeProjection:
             self._tallies.add(count, at_us)
         if isinstance(fact, EngramPut):  # puts come in bulk, so their rows are gathered
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
-            minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
-            self._puts[minute] = self._puts.get(minute, 0) + 1
+            self._count_put(fact, at_us)
             return
         self.flush()
         for run, recipient, kind, item, sender, text in mail_of(fact):
@@ -213,11 +221,14 @@ class KnowledgeProjection:
                 self._sql["insert_posting"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
             )
             self.state.pending = 0
-        for (author, minute), count in self._puts.items():
-            self._execute("count_puts", author, minute, count)
+        for (root, second, author), (count, last_us) in self._puts.items():
+            self._execute("drop_old_puts", root, second - RATE_WINDOW_SECONDS)
+            self._execute("count_puts", root, second, author, count, last_us)
+        for (run, agent), turn in self._put_turns.items():
+            self._set_turn(run, agent, turn)
         for (space, kind), count in self._live.items():
             self._execute("count_live", space, kind, count)
-        self._engrams, self._tokens, self._puts, self._live = [], [], {}, {}
+        self._engrams, self._tokens, self._puts, self._put_turns, self._live = [], [], {}, {}, {}
 
     def sweep(self, now_us: int) -> int:
         """Delete some expired engrams; return how many."""
@@ -254,6 +265,17 @@ class KnowledgeProjection:
         )
         self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
         self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
+
+    def _count_put(self, fact: EngramPut, at_us: int) -> None:
+        """Gather a put for the author's rate and turn."""
+        keys = rate_keys(fact)
+        if keys is not None:
+            root, author = keys
+            key = (root, at_us // SECOND_US, author)
+            self._puts[key] = (self._puts[key][0] + 1 if key in self._puts else 1, at_us)
+        if fact.turn:
+            agent = (fact.run, fact.engram.provenance.created_by.rpartition("/")[2])
+            self._put_turns[agent] = after_put(self._turn(*agent), fact.turn, fact.put_tokens, at_us)
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)
@@ -294,6 +316,9 @@ class KnowledgeProjection:
             self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _turn(self, run: str, agent: str) -> Turn | None:
+        gathered = self._put_turns.get((run, agent))
+        if gathered is not None:
+            return gathered
         row: Any = self.connection.execute(self._sql["turn"], (run, agent)).fetchone()
         return turn_from_row(row) if row else None
 

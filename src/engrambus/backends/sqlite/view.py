@@ -21,10 +21,11 @@ from engrambus.backends.sqlite.projection import (
     turn_from_row,
 )
 from engrambus.backends.sqlite.queries import queries
+from engrambus.core import SECOND_US
 from engrambus.gateway.ports import Counts, EarlierAnswer
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
-from engrambus.knowledge.engrams import EVERYTHING, Engram, StoredEngram, Traits, kind_key
+from engrambus.knowledge.engrams import EVERYTHING, Engram, RecentPuts, StoredEngram, Traits, kind_key
 from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind
 from engrambus.policy import ADMIN, DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
@@ -161,9 +162,9 @@ class SqliteView(SqliteCortex):
         row = self._row("count_votes", ordinal, except_root)
         return row[0] if row else 0
 
-    def puts_in_minute(self, author: str, minute: int) -> int:
-        row = self._row("puts_in_minute", author, minute)
-        return row[0] if row else 0
+    def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
+        rows: Any = self._connection.execute(self._sql["recent_puts"], (root, since_us // SECOND_US, since_us))
+        return [RecentPuts(*row) for row in rows]
 
     def outbox(self) -> list[StoredEngram]:
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]

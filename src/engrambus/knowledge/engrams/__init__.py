@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         EVERYTHING,
         EngramReads,
         EngramView,
+        RecentPuts,
         StoredEngram,
         Traits,
         VisibleStore,
@@ -78,7 +79,7 @@ if not TYPE_CHECKING:
             "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram forget mark_delivered promote receive "
             "set_pinned "
         ),
-        "ports": "EVERYTHING EngramReads EngramView StoredEngram Traits VisibleStore kind_key",
+        "ports": "EVERYTHING EngramReads EngramView RecentPuts StoredEngram Traits VisibleStore kind_key",
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
         "role_filter": "RoleFilter",
@@ -92,9 +93,9 @@ __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "CheckedEngram", "ConfirmAnswer", "Engram",
     "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut",
     "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Kind", "PinAnswer",
-    "PreparedEngram", "Provenance", "PutFact", "RoleFilter", "Source", "StoredEngram", "Traits", "VisibleStore",
-    "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "kind_key", "less_export",
-    "mark_delivered", "normalise_key", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
-    "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
-    "stamp", "twin_key", "validate",
+    "PreparedEngram", "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "Traits",
+    "VisibleStore", "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "kind_key",
+    "less_export", "mark_delivered", "normalise_key", "pointer_names", "posted_keys", "prefix_field", "prepare",
+    "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes",
+    "schema_names", "set_pinned", "stamp", "twin_key", "validate",
 ]

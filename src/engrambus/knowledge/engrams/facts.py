@@ -21,6 +21,12 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """Keys it is also found by, beyond the 32 in `hash_keys`."""
     pointed_tokens: int = 0
     """Size of the content behind its pointers, as far as it could be read here; for statistics."""
+    root: str = ""
+    """The author's topmost ancestor, whose rate it counts for; empty if it is the author itself."""
+    turn: int = 0
+    """The author's turn that paid for it; 0 if none did."""
+    put_tokens: int = 0
+    """Tokens that were charged to that turn."""
 
 
 class EngramReceived(

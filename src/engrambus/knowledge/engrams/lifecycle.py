@@ -27,6 +27,7 @@ from engrambus.policy import (
     PROJECT_SPACE,
     Caller,
     IdentityReads,
+    LimitChecks,
     Policy,
     Scope,
     check_descends,
@@ -105,7 +106,14 @@ def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> Engr
 
 
 def promote(
-    view: EngramView, spaces: Sequence[str], engram_id: str, scope: Scope, *, caller: Caller, policy: Policy
+    view: EngramView,
+    spaces: Sequence[str],
+    engram_id: str,
+    scope: Scope,
+    *,
+    caller: Caller,
+    policy: Policy,
+    limits: LimitChecks,
 ) -> tuple[list[EngramPromoted], Engram]:
     """Widen an engram's scope by one step; only the admin or a parent of its author may."""
     stored = find_engram(view, spaces, engram_id)
@@ -120,7 +128,7 @@ def promote(
             f"From '{engram.scope}' the next scope is '{next_scope}'." if next_scope else "There is no wider scope."
         )
         raise ScopeForbidden(message, field="scope", limit=next_scope)
-    _check_confidence(policy, scope, engram)
+    _check_confidence(policy, limits, scope, engram)
     # Ids are unique within a space only; the wider one may have another engram of this id.
     if view.is_id_taken(wider_space(scope), engram.id):
         raise IdTaken(field="id", used=engram.id)
@@ -173,13 +181,15 @@ def _check_parent(view: IdentityReads, caller: Caller, author: str) -> None:
     check_descends(view, caller, name, "id")
 
 
-def _check_confidence(policy: Policy, scope: Scope, engram: Engram) -> None:
+def _check_confidence(policy: Policy, limits: LimitChecks, scope: Scope, engram: Engram) -> None:
     check_may_promote(policy, scope)
     floor = policy.floor(scope)
     if engram.confidence < floor:
-        raise ScopeForbidden(
+        refusal = ScopeForbidden(
             f"An engram needs a confidence of at least {floor} for the scope '{scope}'.",
             field="confidence",
             limit=floor,
             used=engram.confidence,
+            hint="Put the claim again with the `confidence` that you have now, or wait for more evidence.",
         )
+        limits.exceeded("promotion_floor", refusal)

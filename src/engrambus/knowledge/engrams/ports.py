@@ -31,6 +31,15 @@ class Traits(msgspec.Struct, frozen=True):
     """The base names its pointers lead to, as keys separated by spaces."""
 
 
+class RecentPuts(NamedTuple):
+    """The engrams that one author put in one second."""
+
+    last_us: int
+    """Time of the last of them."""
+    author: str
+    engrams: int
+
+
 class StoredEngram(msgspec.Struct, frozen=True, kw_only=True):
     """An engram with what the store knows about it."""
 
@@ -83,8 +92,12 @@ class EngramReads(Protocol):
         """Return how many roots of the agent hierarchy, not counting `except_root`, have confirmed an engram."""
         ...
 
-    def puts_in_minute(self, author: str, minute: int) -> int:
-        """Return how many engrams an author put in a minute; `minute` counts from 1970."""
+    def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
+        """Return the engrams that an agent and its descendants put after a moment, the oldest first.
+
+        They are counted by author and second: what an author put in the second of `since_us` is there if the last of
+        it came later. The admin's are not counted.
+        """
         ...
 
     def outbox(self) -> list[StoredEngram]:

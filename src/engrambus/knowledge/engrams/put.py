@@ -11,24 +11,34 @@ from typing import TypeAlias
 
 import msgspec
 
-from engrambus.core import SECOND_US, Randomness, new_ulid, print_time
-from engrambus.errors import EngramBusError, IdTaken, PhantomRead, RateLimited
+from engrambus.core import Randomness, estimate_tokens, new_ulid, print_time
+from engrambus.errors import EngramBusError, IdTaken, PhantomRead, ScopeForbidden, ScopeLowered
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut
 from engrambus.knowledge.engrams.keys import Keys, hash_keys
 from engrambus.knowledge.engrams.lifecycle import confirmation
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
+from engrambus.knowledge.engrams.rates import check_rate
 from engrambus.knowledge.engrams.rules import stamp
 from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
-from engrambus.policy import ADMIN, Caller, Policy, check_may_write, space_of
+from engrambus.policy import (
+    ADMIN,
+    Caller,
+    LimitChecks,
+    Policy,
+    TurnCharged,
+    charge_put,
+    check_may_write,
+    narrower_scope,
+    payers_of,
+    space_of,
+)
 
 MAX_COMPARED = 16
 """Existing engrams with the same twin key that a new claim is compared with."""
 
-MINUTE_US = 60 * SECOND_US
-
-PutFact: TypeAlias = EngramPut | EngramConfirmed
+PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged
 
 
 class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +50,21 @@ class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
     pointed_tokens: int
     """Size of the content behind the pointers."""
     keys: Keys
+    tokens: int = 0
+    """Size of what its author wrote: claim, tags and keys."""
 
 
 def prepare(
-    checked: CheckedEngram, *, caller: Caller, policy: Policy, evidence: Evidence, repositories: Repositories
+    checked: CheckedEngram,
+    *,
+    caller: Caller,
+    policy: Policy,
+    limits: LimitChecks,
+    evidence: Evidence,
+    repositories: Repositories,
 ) -> PreparedEngram:
-    """Do everything a put needs no lock for: check the scope, stamp the pointers, compute the keys."""
-    check_may_write(policy, caller, checked.scope)
+    """Do everything a put needs no lock for: settle the scope, stamp the pointers, compute the keys."""
+    checked = _settle_scope(checked, caller, policy, limits)
     pointers = tuple(
         evidence.stamp(pointer, address, f"pointers[{position}]")
         for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
@@ -55,7 +73,9 @@ def prepare(
         repositories.retain(address)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
     pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
-    return PreparedEngram(checked=checked, pointers=pointers, pointed_tokens=pointed_tokens, keys=keys)
+    # decision 45: the keys that are computed from the claim are not its author's
+    tokens = estimate_tokens("\n".join((checked.claim, *checked.tags, *checked.hash_keys)))
+    return PreparedEngram(checked=checked, pointers=pointers, pointed_tokens=pointed_tokens, keys=keys, tokens=tokens)
 
 
 def put_one(
@@ -64,13 +84,16 @@ def put_one(
     *,
     caller: Caller,
     policy: Policy,
+    limits: LimitChecks,
     randomness: Randomness,
     source: Source | None = None,
 ) -> tuple[list[PutFact], Engram]:
-    """Put one engram within the caller's rate limit."""
-    check_rate(view, caller, policy.engrams_per_minute, 1)
+    """Put one engram within the caller's rate and the tokens of its turn."""
+    root = check_rate(view, caller, policy, limits, 1)
     fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
-    return [fact] if fact is not None else [], engram
+    if not isinstance(fact, EngramPut):
+        return [fact] if fact is not None else [], engram
+    return _charge(view, [(fact, prepared.tokens)], caller, policy, limits, root), engram
 
 
 def put_all(
@@ -79,23 +102,53 @@ def put_all(
     *,
     caller: Caller,
     policy: Policy,
+    limits: LimitChecks,
     randomness: Randomness,
     field: str,
+    in_message: bool = False,
 ) -> tuple[list[PutFact], list[str]]:
     """Put several engrams in one commit, all or none; return the ids that now state the claims, in order.
 
-    A refusal names the engram as `field[position]`.
+    A refusal names the engram as `field[position]`. The tokens of engrams in a message are part of the message's.
     """
-    check_rate(view, caller, policy.engrams_per_minute, len(prepared))
+    root = check_rate(view, caller, policy, limits, len(prepared))
     facts: list[PutFact] = []
+    puts: list[tuple[EngramPut, int]] = []
     ids: list[str] = []
     batch = PutBatch()
     for position, item in enumerate(prepared):
         with prefix_field(f"{field}[{position}]"):
             fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
-        facts += [fact] if fact is not None else []
+        if isinstance(fact, EngramPut):
+            puts.append((fact, 0 if in_message else item.tokens))
+        elif fact is not None:
+            facts.append(fact)
         ids.append(engram.id)
-    return facts, ids
+    return _charge(view, puts, caller, policy, limits, root) + facts, ids
+
+
+def _charge(
+    view: EngramView,
+    puts: Sequence[tuple[EngramPut, int]],
+    caller: Caller,
+    policy: Policy,
+    limits: LimitChecks,
+    root: str,
+) -> list[PutFact]:
+    """Charge new engrams and their tokens to the turn of their author, and of an agent that speaks for it."""
+    tokens = sum(tokens for _, tokens in puts)
+    named_root = root if root != caller.name else ""
+    if caller.role == ADMIN or not tokens:
+        return (
+            [msgspec.structs.replace(fact, root=named_root) for fact, _ in puts]
+            if named_root
+            else [fact for fact, _ in puts]
+        )
+    payers = payers_of(view, caller, limits, lambda agent: policy.turn_budget(agent.session_turns))
+    charges = charge_put(payers, tokens)
+    turn = payers.turn.number
+    charged = [msgspec.structs.replace(fact, root=named_root, turn=turn, put_tokens=tokens) for fact, tokens in puts]
+    return [*charged, *charges]
 
 
 class PutBatch:
@@ -144,24 +197,42 @@ def put_or_confirm(
     return fact, engram
 
 
-def check_rate(view: EngramView, caller: Caller, limit: int, count: int) -> None:
-    """Refuse `count` puts beyond the caller's limit for this minute."""
-    if caller.role == ADMIN:  # bulk imports are the admin's
-        return
-    used = view.puts_in_minute(caller.full_name, view.as_of // MINUTE_US)
-    if used + count > limit:
-        wait_s = 60 - view.as_of // SECOND_US % 60
-        raise RateLimited(field="engrams_per_minute", limit=limit, used=used, hint=f"Try again in {wait_s} s.")
-
-
 @contextmanager
-def prefix_field(prefix: str) -> Iterator[None]:
-    """Put `prefix` before the field of a refusal, so that it names one engram of several."""
+def prefix_field(prefix: str, limits: LimitChecks | None = None) -> Iterator[None]:
+    """Put `prefix` before the field of a refusal or a warning, so that it names one engram of several."""
+    warnings = limits.warnings if limits is not None else []
+    first = len(warnings)
     try:
         yield
     except EngramBusError as refusal:
-        refusal.field = prefix + (f".{refusal.field}" if refusal.field else "")
+        _prefix(refusal, prefix)
         raise
+    for warning in warnings[first:]:
+        _prefix(warning, prefix)
+
+
+def _prefix(problem: EngramBusError, prefix: str) -> None:
+    problem.field = prefix + (f".{problem.field}" if problem.field else "")
+
+
+def _settle_scope(checked: CheckedEngram, caller: Caller, policy: Policy, limits: LimitChecks) -> CheckedEngram:
+    """Return the engram with the widest scope up to its own whose promotion floor its confidence reaches."""
+    check_may_write(policy, caller, checked.scope)
+    scope = narrower_scope(policy, checked.scope, checked.confidence)
+    if scope == checked.scope:
+        return checked
+    floor = policy.floor(checked.scope)
+    needed = f"A confidence of {checked.confidence} is below the {floor} that the scope '{checked.scope}' needs"
+    if not limits.is_enforced("promotion_floor"):
+        refusal = ScopeForbidden(f"{needed}.", field="confidence", limit=floor, used=checked.confidence)
+        limits.exceeded("promotion_floor", refusal)
+        return checked
+    check_may_write(policy, caller, scope)
+    # decision 45: kept where it can be confirmed and promoted, instead of being refused and lost
+    hint = "A parent promotes it with `engram.promote` once more is known; put it again with a higher `confidence`."
+    detail = f"{needed}, so it was stored at '{scope}'."
+    limits.applied(ScopeLowered(detail, field="confidence", limit=floor, used=checked.confidence, hint=hint))
+    return msgspec.structs.replace(checked, scope=scope)
 
 
 def _put_fact(

@@ -19,7 +19,7 @@ from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, M
 from engrambus.knowledge.messages.layout import print_message
 from engrambus.knowledge.messages.ports import MessageView
 from engrambus.knowledge.messages.values import ChildMessage, Message, MessageKind, ParentMessage
-from engrambus.policy import ADMIN, Caller, Policy, TurnClosed, parent_of, turn_of
+from engrambus.policy import ADMIN, Caller, LimitChecks, Policy, TurnClosed, parent_of, turn_of
 from engrambus.policy.grants import VerifiedGrant, check_balance, debits, request_deref
 
 REQUESTED_TOKENS = 400
@@ -46,11 +46,24 @@ class AcceptedReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def accept_report(
-    view: MessageView, report: PreparedReport, *, caller: Caller, policy: Policy, randomness: Randomness
+    view: MessageView,
+    report: PreparedReport,
+    *,
+    caller: Caller,
+    policy: Policy,
+    limits: LimitChecks,
+    randomness: Randomness,
 ) -> tuple[list[Any], AcceptedReport]:
     """Put a report's engrams, record its requests, deliver it to the caller's parent and close the caller's turn."""
     put_facts, engram_ids = put_all(
-        view, report.engrams, caller=caller, policy=policy, randomness=randomness, field="ENGRAMS"
+        view,
+        report.engrams,
+        caller=caller,
+        policy=policy,
+        limits=limits,
+        randomness=randomness,
+        field="ENGRAMS",
+        in_message=True,
     )
     requests = [
         request_deref(

@@ -18,6 +18,7 @@ from engrambus.testing.conformance.journal import JournalConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
 from engrambus.testing.conformance.messages import MessageConformance
 from engrambus.testing.conformance.names import NameConformance
+from engrambus.testing.conformance.puts import PutConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
@@ -35,6 +36,7 @@ __all__ = [
     "LifecycleConformance",
     "MessageConformance",
     "NameConformance",
+    "PutConformance",
     "RecallConformance",
     "SecretConformance",
     "SessionConformance",
@@ -51,6 +53,7 @@ class StoreConformance(
     GrantConformance,
     SessionConformance,
     TurnConformance,
+    PutConformance,
     SecretConformance,
     BriefConformance,
     FeedConformance,

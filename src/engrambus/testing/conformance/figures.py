@@ -91,17 +91,18 @@ class FigureConformance:
             team.client.put("The lease can be lost.", author, refs=[A])
         assert stats(team.client).team.engrams == 1
 
-    def test_a_turn_counts_when_something_is_read_or_sent_in_it(self, harness: Harness) -> None:  # EB-26
+    def test_a_turn_counts_when_something_is_read_put_or_sent_in_it(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         for _ in range(3):
             team.client.deref(team.paul, READ)
             harness.clock.advance(seconds=601)
-        team.client.put("Nothing was read or said.", team.pia)
+        team.client.put("The ledger is small.", team.pia)
+        team.client.query("ledger", team.lead)
         team.client.broadcast(team.mia, "One.")
         team.client.broadcast(team.mia, "Two.")
         answer = stats(team.client)
         assert row(answer, "paul").figures.turns == row(answer, "paul").turn.number - 1 == 3
-        assert row(answer, "pia").figures.turns == 0
+        assert (row(answer, "pia").figures.turns, row(answer, "lead").figures.turns) == (1, 0)
         assert row(answer, "mia").figures.turns == 1
 
     def test_grants_count_as_left_until_spent_revoked_or_expired(self, harness: Harness) -> None:  # EB-26

@@ -41,6 +41,9 @@ class JournalFigures:
                 pointed = fact.get("pointed_tokens", 0)
                 self._add(run, author, time, engrams=1, contradictions=int(disagrees), pointed_tokens=pointed)
                 self.kinds[run, author][engram["kind"]] += 1
+                if "turn" in fact:
+                    self._count_turn(run, author, time, fact["turn"])
+                    self._turn[run, author] = fact["turn"], time
             case "message.accepted" | "broadcast.sent" as kind:
                 self._add(run, agent, time, **{"messages" if kind == "message.accepted" else "broadcasts": 1})
                 self._add(run, agent, time, inline_tokens=fact["tokens"], resends=int("resends" in fact))

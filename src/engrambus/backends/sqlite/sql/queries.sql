@@ -172,11 +172,14 @@ SELECT ordinal, space FROM pins JOIN engrams USING (ordinal) WHERE expires_at > 
 SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
 
 -- name: count_puts
-INSERT INTO puts (author, minute, engrams) VALUES (?, ?, ?)
-ON CONFLICT (author, minute) DO UPDATE SET engrams = engrams + excluded.engrams;
+INSERT INTO puts (root, second, author, engrams, last_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (root, second, author) DO UPDATE SET engrams = engrams + excluded.engrams, last_at = excluded.last_at;
 
--- name: puts_in_minute
-SELECT engrams FROM puts WHERE author = ? AND minute = ?;
+-- name: drop_old_puts
+DELETE FROM puts WHERE root = ? AND second < ?;
+
+-- name: recent_puts
+SELECT last_at, author, engrams FROM puts WHERE root = ? AND second >= ? AND last_at > ? ORDER BY last_at, author;
 
 -- name: insert_brief
 INSERT INTO briefs (run, role, version, at, lines) VALUES (?, ?, ?, ?, ?);

@@ -100,11 +100,13 @@ CREATE TABLE pins (                 -- engrams that come first in every brief
     ordinal    INTEGER NOT NULL UNIQUE
 ) STRICT;
 
-CREATE TABLE puts (                 -- engrams put by each author in each minute, for the rate limit
+CREATE TABLE puts (                 -- engrams put in each of the last seconds, for the rate limit
+    root       TEXT    NOT NULL,    -- the author's topmost ancestor
+    second     INTEGER NOT NULL,    -- seconds since 1970
     author     TEXT    NOT NULL,
-    minute     INTEGER NOT NULL,
     engrams    INTEGER NOT NULL,
-    PRIMARY KEY (author, minute)
+    last_at    INTEGER NOT NULL,    -- time of the last of them
+    PRIMARY KEY (root, second, author)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE turns (                -- last turn of each agent, and what it has read and put in it
