@@ -52,13 +52,13 @@ def test_a_confirmation_never_shortens_a_lifetime() -> None:
 def test_an_unknown_engram_cannot_be_changed() -> None:
     for rule in (confirm, forget):
         with pytest.raises(EngramNotFound):
-            rule(view_of(), SPACES, "01JH000000000000000000000A", caller())
+            rule(view_of(), SPACES, "01JH000000000000000000000A", caller("admin"))
 
 
 def test_an_engram_is_forgotten_in_the_space_that_has_it() -> None:
     stored = stored_engram(scope="run")
-    facts, answer = forget(view_of(stored), SPACES, stored.engram.id, caller())
-    assert facts == [EngramForgotten(id=stored.engram.id, space="r1", by=caller().full_name)]
+    facts, answer = forget(view_of(stored), SPACES, stored.engram.id, caller("admin"))
+    assert facts == [EngramForgotten(id=stored.engram.id, space="r1", by=caller("admin").full_name)]
     assert answer.forgotten
 
 
