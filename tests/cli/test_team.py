@@ -179,6 +179,27 @@ def test_shared_options_may_precede_the_command(team: Shell) -> None:
     assert (alone.code, "--as goes with a command" in alone.err) == (2, True)
 
 
+def test_agents_of_other_runs_are_named_and_near_misses_corrected(shell: Shell) -> None:  # EB-31
+    shell.ok("agent", "add", "boss", "--role", "manager")
+    made = shell.ok("agent", "add", "--parent", "boss", "--session-turns", "2", "--json").json["agent_id"]
+    assert len(made.split("-")) == 2
+    shell.ok("run", "new", "Another goal")
+    assert shell.ok("agent", "add", "kid", "--parent", "boss").out.startswith("kid is a programmer")
+    assert {row["agent_id"] for row in shell.ok("agent", "list", "--as", "kid", "--json").json["agents"]} == {
+        "boss",
+        "kid",
+        made,
+    }
+    missed = shell.run("agent", "token", made[:-1])
+    assert missed.code == 1
+    assert f"Did you mean {made}?" in missed.err
+    shell.ok("agent", "add", "kid")
+    shell.ok("run", "new", "A third goal")
+    several = shell.run("query", "--as", "kid")
+    assert (several.code, "error AGENT_AMBIGUOUS" in several.err, several.err.count("/kid")) == (1, True, 2)
+    assert "agent add" in shell.ok("agent", "list").out
+
+
 def test_a_missing_message_file_is_named(team: Shell) -> None:
     result = team.run("message", "nothing.yaml", "--as", "ada")
     assert (result.code, "'FILE': There is no file 'nothing.yaml'" in result.err) == (2, True)

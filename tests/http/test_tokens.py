@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from engrambus.edges.sdk import Bus
+from engrambus.operations import OPERATIONS
 from engrambus.policy import TokenKey
 from tests.http.running_server import Answer, RunningServer
 
@@ -26,6 +29,36 @@ def test_without_a_token_only_public_paths_are_answered(bus: RunningServer) -> N
     assert _refused(bus, None).code == "TOKEN_MISSING"
     for target in ("/", "/healthz", "/openapi.json", "/schemas/engram.v0.1.json", "/static/page.js"):
         assert bus.call("GET", target, token=None).status == 200, target
+
+
+def test_without_a_token_no_operation_runs(bus: RunningServer) -> None:  # EB-31
+    routes = [operation.route for operation in OPERATIONS.values() if operation.route]
+    with bus.nothing_stored():
+        for route in routes:
+            body: dict[str, str] | None = {} if route.method == "POST" else None
+            for path in (route.path, f"{route.path}?as=admin"):
+                answer = bus.call(route.method, re.sub(r"\{\w+\}", ABSENT, path), body, token=None)
+                assert answer.status == 401, (route, answer.body)
+    assert len(routes) > 40
+
+
+def test_an_agent_is_named_by_its_full_name_in_a_path(bus: RunningServer) -> None:  # EB-31
+    bus.add("boss", "manager")
+    bus.add("kid", parent="boss")
+    first = bus.run
+    bus.call("POST", "/run", {"goal": "another"})
+    second = bus.sign()  # an admin's token is made for the current run
+    bus.call("POST", "/agent", {"name": "kid"}, token=second)
+    for name, run in ((f"{first}/kid", first), (f"{first}%2Fkid", first), ("kid", bus.run), ("boss", first)):
+        assert bus.call("POST", f"/agent/{name}/token", {}, token=second).json["run_id"] == run
+    assert bus.call("POST", "/agent/boss/turn", {}, token=second).json["agent_id"] == "boss"
+    with Bus.connect(f"http://127.0.0.1:{bus.port}", token=second) as remote:
+        assert remote.agent_token(f"{first}/kid").run_id == first
+    missed = bus.call("POST", "/agent/bos/token", {}, token=second)
+    assert (missed.status, missed.code, missed.json["hint"]) == (404, "AGENT_NOT_FOUND", "Did you mean boss?")
+    bus.call("POST", "/run", {"goal": "a third"})
+    ambiguous = bus.call("GET", "/agent?as=kid", token=bus.sign())
+    assert (ambiguous.status, ambiguous.code) == (422, "AGENT_AMBIGUOUS")
 
 
 @pytest.mark.parametrize("value", ["Basic YWRhOmFkYQ==", "bearer", "Bearer", "Token x", ""])

@@ -75,8 +75,8 @@ class View(
         """Return the policies that were applied last, newest first; the first is in force."""
         ...
 
-    def runs(self, *, limit: int) -> list[Run]:
-        """Return the newest runs, newest first."""
+    def runs(self, *, limit: int, of_sessions: bool = False) -> list[Run]:
+        """Return the newest runs that people opened, or those of client sessions; newest first."""
         ...
 
     def earlier_answer(self, caller: str, key: str) -> EarlierAnswer | None:

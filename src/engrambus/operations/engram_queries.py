@@ -175,7 +175,9 @@ class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     q: Annotated[str, Meta(max_length=200, description="Only engrams that contain all of these words")] = ""
     role: Annotated[Role | None, Meta(description="Only by agents of this role")] = None
-    agent: Annotated[str, Meta(max_length=64, description="Only by this agent")] | None = None
+    agent: (
+        Annotated[str, Meta(max_length=96, description="Only by this agent, of any run or by its full name")] | None
+    ) = None
     scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
     kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
     stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
@@ -285,7 +287,7 @@ def _feed_filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:
         if request.role is not None and roles.of(author) != request.role:
             return False
         name = author.rpartition("/")[2]
-        if request.agent is not None and name != request.agent:
+        if request.agent is not None and request.agent not in (name, author):
             return False
         if not words:
             return True

@@ -17,6 +17,7 @@ from engrambus.policy import (
     AgentAdded,
     LeadRole,
     Role,
+    Run,
     RunClosed,
     RunOpened,
     TokenClaims,
@@ -113,7 +114,7 @@ class ListRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
 
-class RunRow(Struct, frozen=True, kw_only=True):
+class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: str
     goal: str
     opened_at: str
@@ -122,6 +123,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
     """True if callers that name no run work in this one."""
     session: bool = False
     """True if it belongs to a coding agent's session; such a run is never the current one."""
+    lead: str | None = None
+    """The session's lead."""
 
 
 class RunsAnswer(Struct, frozen=True, kw_only=True):
@@ -143,8 +146,11 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
     absent_from=_NO_TOOL,
 )
 def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
-    """List the newest runs."""
-    current = context.view.current_run()
+    """List the newest runs, those of coding agents' sessions with their lead."""
+    view = context.view
+    current = view.current_run()
+    # Listed apart, so that many sessions do not push out the runs that people opened.
+    runs = [*view.runs(limit=MAX_RUNS), *view.runs(limit=MAX_RUNS, of_sessions=True)]
     return RunsAnswer(
         runs=[
             RunRow(
@@ -154,10 +160,16 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
                 ended=run.ended,
                 current=run == current,
                 session=run.session is not None,
+                lead=_lead_of(view, run),
             )
-            for run in context.view.runs(limit=MAX_RUNS)
+            for run in sorted(runs, key=lambda run: run.number, reverse=True)
         ]
     )
+
+
+def _lead_of(view: View, run: Run) -> str | None:
+    agents = view.agents(run.run_id) if run.session is not None else []
+    return agents[0].name if agents else None
 
 
 ClientId = Annotated[

@@ -202,12 +202,11 @@ def _not_found(reads: IdentityReads, caller: Caller, name: str, field: str) -> A
     else:
         agents = [agent for agent in agents if descends(reads, caller, agent.name)]
     similar = similar_names(name.rpartition("/")[2][:MAX_NAME_CHARS], (agent.name for agent in agents))
-    quoted = [f"`{similar_name}`" for similar_name in similar]
     where = "project" if caller.role == ADMIN else "run"
     return AgentNotFound(
         f"There is no agent '{name[:MAX_QUOTED_NAME]}' in this {where}.",
         field=field,
-        hint=f"Did you mean {' or '.join(quoted)}?" if quoted else "`agent.list` lists the agents of a run.",
+        hint=f"Did you mean {' or '.join(similar)}?" if similar else "`agent.list` lists the agents of a run.",
     )
 
 

@@ -311,8 +311,9 @@ class MemoryView(MemoryCortex):
     def run_of_session(self, session: str) -> Run | None:
         return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
 
-    def runs(self, *, limit: int) -> list[Run]:
-        return sorted(self._state.runs.values(), key=lambda run: run.number, reverse=True)[:limit]
+    def runs(self, *, limit: int, of_sessions: bool = False) -> list[Run]:
+        runs = [run for run in self._state.runs.values() if (run.session is not None) == of_sessions]
+        return sorted(runs, key=lambda run: run.number, reverse=True)[:limit]
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         return self._state.agents.get((run_id, name))

@@ -91,8 +91,9 @@ class SqliteView(SqliteCortex):
         )
         return run
 
-    def runs(self, *, limit: int) -> list[Run]:
-        return [run_from_row(row) for row in self._connection.execute(self._sql["runs"], (limit,))]
+    def runs(self, *, limit: int, of_sessions: bool = False) -> list[Run]:
+        query = self._sql["session_runs" if of_sessions else "runs"]
+        return [run_from_row(row) for row in self._connection.execute(query, (limit,))]
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         agent: Agent | None = self._cached(

@@ -341,7 +341,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "run list": Entry(
         "team",
-        "List the newest runs.",
+        "List the newest runs, those of coding agents' sessions with their lead.",
         "engrambus run list",
         "list_runs",
         "run.list",

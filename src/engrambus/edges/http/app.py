@@ -74,7 +74,11 @@ def _operation_endpoints(gateway: Gateway, codes: SignInCodes) -> Endpoints:
     for operation in operations:
         route = route_of(operation)
         endpoint = OperationEndpoint(gateway, operation, public=operation.name in public)
-        endpoints.setdefault(route.path, {})[route.method] = endpoint
+        path = route.path
+        for field in operation.agent_fields:
+            # A full name has a slash: /agent/<run>/<name>/token.
+            path = path.replace(f"{{{field}}}", f"{{{field}:path}}")
+        endpoints.setdefault(path, {})[route.method] = endpoint
     endpoints["/openapi.json"] = {"GET": StaticResponse(openapi(operations, public), "application/json")}
     for name in schema_names():
         endpoints[f"/schemas/{name}"] = {"GET": StaticResponse(schema_bytes(name), "application/schema+json")}

@@ -291,7 +291,7 @@ class Methods(ABC):
         Args:
             q: Only engrams that contain all of these words
             role: Only by agents of this role
-            agent: Only by this agent
+            agent: Only by this agent, of any run or by its full name
             scope: Only engrams of this scope
             kind: Only engrams of this kind
             stale: Only engrams whose evidence has changed since
@@ -897,7 +897,7 @@ class Methods(ABC):
     def list_runs(
         self,
     ) -> RunsAnswer:
-        """List the newest runs."""
+        """List the newest runs, those of coding agents' sessions with their lead."""
         return cast("RunsAnswer", self._do("list_runs", {}))
 
     def add_agent(

@@ -91,11 +91,11 @@ class NameConformance:
         client.open_run()
         client.add_agent("amber-fax")
         refusal = catch_refusal(lambda: client.put("Alpha", msgspec.structs.replace(mia, speak_as="amber-fux")))
-        assert (refusal.code, refusal.hint) == ("AGENT_NOT_FOUND", "Did you mean `amber-fox`?")
+        assert (refusal.code, refusal.hint) == ("AGENT_NOT_FOUND", "Did you mean amber-fox?")
         with expect_refusal("AGENT_NOT_FOUND", "as"):
             client.put("Alpha", msgspec.structs.replace(mia, speak_as="amber-fax"))
         refusal = catch_refusal(lambda: client.call("agent_token", name="amber-fux"))
-        assert all(f"`amber-{word}`" in (refusal.hint or "") for word in ("fax", "fix", "fox"))
+        assert all(f"amber-{word}" in (refusal.hint or "") for word in ("fax", "fix", "fox"))
         assert "mean" not in (catch_refusal(lambda: client.call("agent_token", name="zzz")).hint or "")
 
     def test_the_run_of_a_session_is_never_the_current_one(self, harness: Harness) -> None:
@@ -113,6 +113,8 @@ class NameConformance:
         rows = {row.run_id: row for row in client.call("list_runs").runs}
         assert [rows[run].current for run in (first, session, lead.run_id)] == [True, False, False]
         assert [rows[run].session for run in (first, session, lead.run_id)] == [False, True, True]
+        assert [rows[run].lead for run in (first, session, lead.run_id)] == [None, None, lead.agent_id]
+        assert list(rows) == [lead.run_id, session, first]
 
     def test_a_session_has_one_lead_however_often_it_is_asked_for(self, harness: Harness) -> None:
         client = GatewayClient(harness)

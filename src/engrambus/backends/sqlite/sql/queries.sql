@@ -24,7 +24,10 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session I
 ORDER BY ended, number DESC LIMIT 1;
 
 -- name: runs
-SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY number DESC LIMIT ?;
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session IS NULL ORDER BY number DESC LIMIT ?;
+
+-- name: session_runs
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session IS NOT NULL ORDER BY number DESC LIMIT ?;
 
 -- name: insert_agent
 INSERT INTO agents (run, name, role, parent, client_id, session_turns) VALUES (?, ?, ?, ?, ?, ?);

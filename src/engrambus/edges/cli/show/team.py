@@ -42,8 +42,8 @@ def run_list(answer: RunsAnswer) -> Iterator[str]:
     rows = []
     for run in answer.runs:
         state = "current" if run.current else "ended" if run.ended else "session" if run.session else "open"
-        rows.append([run.run_id, state, run.opened_at, run.goal])
-    yield from table(["RUN", "STATE", "OPENED", "GOAL"], rows)
+        rows.append([run.run_id, state, run.opened_at, run.lead or "-", run.goal])
+    yield from table(["RUN", "STATE", "OPENED", "LEAD", "GOAL"], rows)
 
 
 def grant(answer: GrantAnswer) -> Iterator[str]:
