@@ -64,7 +64,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── MessageSectionMissing MESSAGE_SECTION_MISSING
 │   │   ├── MessageSectionUnknown MESSAGE_SECTION_UNKNOWN
 │   │   ├── MessageRole           MESSAGE_ROLE
-│   │   └── MessageStatus         MESSAGE_STATUS
+│   │   ├── MessageStatus         MESSAGE_STATUS
+│   │   └── MessageUnfilled       MESSAGE_UNFILLED
 │   ├── TupleRefusal              a tuple, its terms or its steps break a rule
 │   │   ├── TupleSchema           TUPLE_SCHEMA
 │   │   ├── TupleIdMismatch       TUPLE_ID_MISMATCH
@@ -542,6 +543,10 @@ class MessageRole(MessageRefusal):
 
 class MessageStatus(MessageRefusal):
     """TASK_STATUS has an unknown value."""
+
+
+class MessageUnfilled(MessageRefusal):
+    """A text that was to be filled in still has only dots."""
 
 
 class TupleRefusal(Refusal):

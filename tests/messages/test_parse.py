@@ -410,3 +410,18 @@ def check_round_trip(text: str, kind: MessageKind) -> None:
         json.dumps(problem.problem()).encode()
         return
     assert parse(print_message(message), kind) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "field"),
+    [
+        ("child", f"{LEAST}ENGRAMS:\n{engram('...')}", "ENGRAMS[0].claim"),
+        ("child", f'{LEAST}DEREF_REQUESTS:\n- {{ pointer: "{REF}", reason: "..." }}\n', "DEREF_REQUESTS[0].reason"),
+        ("child", 'ROLE: tool\nTASK_STATUS: done\nOUTPUT: { summary: "Done.", next: "…" }\n', "OUTPUT.next"),
+        ("parent", 'ROLE: tool\nSHARED_BRIEF_MICRO:\n- "Goal: ship it."\n- "..."\n', "SHARED_BRIEF_MICRO[1]"),
+        ("parent", 'ROLE: tool\nINSTRUCTIONS: "..."\n', "INSTRUCTIONS[0]"),
+    ],
+)
+def test_a_text_of_dots_only_is_refused_in_every_field(kind: MessageKind, text: str, field: str) -> None:  # EB-10
+    problems = parse_message(text, kind, max_ttl_us=YEAR_US).problems
+    assert [(problem.code, problem.field) for problem in problems] == [("MESSAGE_UNFILLED", field)]

@@ -22,16 +22,18 @@ from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, REF
 from tests.messages.test_budget import count_backticks
 
 BUDGET = InlineBudget()
+FILLED = "abc"
+REJECTION = "01K7Z3V5QX0000000000000000"
 PASTED = Pointer(type="repo", ref=f"repo:src/ledger.py#L3-L40@{SHA}")
 
 
 def resend(
     text: str, kind: MessageKind = "child", budget: InlineBudget = BUDGET, pastes: tuple[Recognised, ...] = ()
 ) -> tuple[str, Message]:
-    """The template for a text, and the message it parses to when it is sent unchanged."""
+    """The template for a text, and the message it parses to when it is filled in."""
     parsed = parse_message(text, kind, max_ttl_us=YEAR_US, role="tool")
-    template = resend_template(parsed, budget, pastes, count_code=count_backticks)
-    resent = parse_message(template, kind, max_ttl_us=YEAR_US, role="tool")
+    template = resend_template(parsed, budget, pastes, rejection_id=REJECTION, count_code=count_backticks)
+    resent = parse_message(template.replace('"..."', f'"{FILLED}"'), kind, max_ttl_us=YEAR_US, role="tool")
     _, problems = check_budget(resent, budget, DEFAULT_POLICY.checks("tool"), count_backticks)
     assert problems == ()
     assert resent.message is not None
@@ -58,7 +60,7 @@ class TestChild:
         assert message.engrams == original.engrams
         assert message.pointer_pack == original.pointer_pack
         assert message.deref_requests == original.deref_requests
-        assert (message.output.summary, message.output.next) == ("...", original.output.next)
+        assert (message.output.summary, message.output.next) == (FILLED, original.output.next)
         assert "# Write the result in one or two sentences" in template
 
     def test_pasted_text_becomes_pointers(self) -> None:
@@ -93,8 +95,19 @@ class TestChild:
     def test_a_text_that_is_not_a_message_gets_an_empty_form(self, text: str) -> None:
         template, message = child(text, pastes=(Recognised(0, len(text), PASTED),))
         assert message.pointer_pack == (PASTED,)
-        assert message.output.summary == "..."
+        assert message.output.summary == FILLED
         assert "# in_progress, blocked, done, failed\nTASK_STATUS: in_progress\n" in template
+
+    def test_the_template_names_the_rejection(self) -> None:  # EB-10
+        template, message = child(PUBLISHED_CHILD.replace("Top risks", "x " * 2000))
+        assert template.endswith(f'RESENDS: "{REJECTION}"\n')
+        assert message.resends == REJECTION
+
+    @pytest.mark.parametrize("dots", ["...", "…", ". . .", " ... "])
+    def test_a_template_that_was_not_filled_in_is_refused(self, dots: str) -> None:  # EB-10
+        template, _ = child(PUBLISHED_CHILD.replace("Top risks", "x " * 2000))
+        problems = parse_message(template.replace("...", dots), "child", max_ttl_us=YEAR_US, role="tool").problems
+        assert [(problem.code, problem.field) for problem in problems] == [("MESSAGE_UNFILLED", "OUTPUT.summary")]
 
 
 class TestParent:
@@ -112,10 +125,10 @@ class TestParent:
 
     def test_instructions_with_code_become_a_placeholder(self) -> None:
         template, message = parent("ROLE: tool\nINSTRUCTIONS: 5")
-        assert message.instructions == ("...",)
+        assert message.instructions == (FILLED,)
         assert "# Write what is to be done, one line for each instruction.\nINSTRUCTIONS:" in template
         _, message = parent("ROLE: tool\nINSTRUCTIONS: ['`code`']")
-        assert message.instructions == ("...",)
+        assert message.instructions == (FILLED,)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=120) | st.just("Say `code`.")
@@ -129,7 +142,7 @@ texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=120) | 
     st.lists(st.builds(Recognised, st.integers(0, 500), st.integers(0, 500), st.just(PASTED)), max_size=4),
     st.booleans(),
 )
-def test_every_template_can_be_sent_as_it_is(
+def test_every_template_is_accepted_when_it_is_filled_in(
     claims: list[str], summary: str, tokens: int, engrams: int, pastes: list[Recognised], as_parent: bool
 ) -> None:
     budget = InlineBudget(max_inline_tokens=tokens, max_engrams=engrams, max_brief_lines=engrams)

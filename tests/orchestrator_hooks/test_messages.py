@@ -122,10 +122,10 @@ def test_a_broadcast_is_rejected_and_refused_like_an_answer(team: Team) -> None:
     rejected = team.hooks.on_parent_broadcast("lead", long)
     assert isinstance(rejected, Rejected)
     assert rejected.exceeded[0]["what"] == "inline_tokens"
-    assert isinstance(team.hooks.on_parent_broadcast("lead", rejected.resend), Sent)
+    assert isinstance(team.hooks.on_parent_broadcast("lead", rejected.resend.replace("...", "Go.")), Sent)
     text = 'ROLE: architect\nINSTRUCTIONS: ["Go."]\n'
     for parent, to, code in (
-        ("lead", ["stranger"], "FIELD_VALUE"),
+        ("lead", ["stranger"], "NOT_YOUR_DESCENDANT"),
         ("ada", [], "ROLE_FORBIDDEN"),
         ("nobody", [], "AGENT_NOT_FOUND"),
     ):

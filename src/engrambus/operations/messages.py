@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, structs
 
-from engrambus.core import estimate_tokens, parse_duration, print_time, take_within
+from engrambus.core import estimate_tokens, new_ulid, parse_duration, print_time, take_within
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
@@ -219,6 +219,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
         parsed = _parse(context, request.text, request.kind)
         counter = messages.CodeCounter(context.project_files, parsed.message)
         usage, problems = messages.check_budget(parsed, budget, limits, counter.count)
+        problems += _resend_problems(context, parsed)
     except SecretFound as problem:
         usage, problems = messages.measure(request.text), (problem,)
     return ValidateAnswer(
@@ -228,6 +229,15 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
         problems=[problem.problem() for problem in problems],
         warnings=[warning_problem(warning) for warning in limits.warnings],
     )
+
+
+def _resend_problems(context: Context, parsed: messages.ParsedMessage) -> tuple[EngramBusError, ...]:
+    try:
+        named = parsed.message.resends if parsed.message is not None else None
+        messages.find_resent(context.view, context.caller, parsed.kind, named, ())
+    except FieldValue as problem:
+        return (problem,)
+    return ()
 
 
 class TakeAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -367,7 +377,7 @@ def _parse(context: Context, text: str, kind: MessageKind) -> messages.ParsedMes
     parsed = messages.parse_message(text, kind, max_ttl_us=parse_duration(context.policy.max_ttl), role=role)
     sections: dict[str, Any] = {}
     if parsed.message is not None:
-        sections = messages.message_sections(messages.without_budget_tokens(parsed.message))
+        sections = messages.message_sections(messages.as_stored(parsed.message))
     # The sections come first: their escapes are undone, and a secret in them is reported with its field.
     check_no_secrets({**sections, "text": text})
     return parsed
@@ -416,8 +426,10 @@ def _reject(
     """Return the error to raise; one for the budget is recorded, and carries a message to send instead."""
     if not isinstance(problem, BudgetExceeded):
         return problem
+    rejection_id = new_ulid(context.as_of, context.randomness)
+    pastes = counter.find_pastes(parsed.text)
     problem.resend = messages.resend_template(
-        parsed, budget, counter.find_pastes(parsed.text), count_code=counter.count
+        parsed, budget, pastes, rejection_id=rejection_id, count_code=counter.count
     )
     check_no_secrets(problem.resend)
 
@@ -425,10 +437,12 @@ def _reject(
         rejected = messages.reject_message(
             view,
             problem,
+            rejection_id=rejection_id,
             caller=context.caller,
             kind=parsed.kind,
             usage=usage,
-            randomness=context.randomness,
+            resends=parsed.parts.get("resends"),
+            work=messages.work_of_parts(parsed.parts, [paste.pointer for paste in pastes]),
         )
         return [rejected], rejected
 

@@ -48,6 +48,7 @@ from engrambus.knowledge.messages import (
     MessageAccepted,
     MessageKind,
     MessageRejected,
+    OpenRejection,
 )
 from engrambus.policy import (
     ADMIN,
@@ -102,7 +103,7 @@ class KnowledgeState:
         self.grants: dict[str, GrantIssued] = {}
         self.spent: dict[str, BlockSpending] = {}
         self.revoked: set[str] = set()
-        self.rejections: dict[tuple[str, str, str], str] = {}
+        self.rejections: dict[tuple[str, str, str], dict[str, OpenRejection]] = {}
         self.budgets: dict[tuple[str, str], ChildBudgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.answers: dict[tuple[str, str], tuple[int, EarlierAnswer]] = {}
@@ -161,11 +162,12 @@ class KnowledgeState:
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case MessageRejected():
-                self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
+                rejections = self._without_resent(fact, fact.kind)
+                rejections[fact.rejection_id] = OpenRejection(rejection_id=fact.rejection_id, work=fact.work)
             case MessageAccepted():
-                self.rejections.pop((fact.run, fact.agent, "child"), None)
+                self._without_resent(fact, "child")
             case BroadcastSent():
-                self.rejections.pop((fact.run, fact.agent, "parent"), None)
+                self._without_resent(fact, "parent")
                 for child in fact.to if fact.budgets != ChildBudgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
@@ -193,6 +195,15 @@ class KnowledgeState:
         if fact.turn:
             agent = (fact.run, fact.engram.provenance.created_by.rpartition("/")[2])
             self.turns[agent] = after_put(self.turns.get(agent), fact.turn, fact.put_tokens, at_us)
+
+    def _without_resent(
+        self, fact: MessageRejected | MessageAccepted | BroadcastSent, kind: MessageKind
+    ) -> dict[str, OpenRejection]:
+        """Remove the rejection that a message replaces; return the others of its author."""
+        rejections = self.rejections.setdefault((fact.run, fact.agent, kind), {})
+        if fact.resends is not None:
+            rejections.pop(fact.resends, None)
+        return rejections
 
     def _change_engram(self, fact: EngramChange) -> None:
         match fact:
@@ -416,8 +427,9 @@ class MemoryView(MemoryCortex):
     def budgets(self, run_id: str, agent: str) -> ChildBudgets | None:
         return self._state.budgets.get((run_id, agent))
 
-    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
-        return self._state.rejections.get((run_id, agent, kind))
+    def open_rejections(self, run_id: str, agent: str, kind: MessageKind, *, limit: int) -> list[OpenRejection]:
+        rejections = self._state.rejections.get((run_id, agent, kind), {})
+        return [rejections[rejection_id] for rejection_id in sorted(rejections, reverse=True)[:limit]]
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         versions = self._state.briefs.get((run_id, role), [])

@@ -39,7 +39,7 @@ COMPARED = {
     "grants": "SELECT * FROM grants ORDER BY grant_id",
     "blocks": "SELECT * FROM blocks ORDER BY block_id",
     "given_budgets": "SELECT * FROM given_budgets ORDER BY run, agent",
-    "rejections": "SELECT * FROM rejections ORDER BY run, agent",
+    "rejections": "SELECT * FROM rejections ORDER BY run, agent, kind, rejection",
     "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
     "tallies": "SELECT * FROM tallies ORDER BY run, agent",
     "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",

@@ -37,7 +37,7 @@ from engrambus.knowledge.engrams import (
     EngramReceived,
     EngramUnpinned,
 )
-from engrambus.knowledge.messages import BroadcastSent, ChildBudgets, MessageAccepted, MessageRejected
+from engrambus.knowledge.messages import BroadcastSent, ChildBudgets, MessageAccepted, MessageKind, MessageRejected
 from engrambus.policy import (
     OUTBOX,
     PROJECT_SPACE,
@@ -65,7 +65,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 17
+LAYOUT = 18
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -157,17 +157,23 @@ class KnowledgeProjection:
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at_us))
             case MessageRejected():
-                self._execute("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
+                self._clear_rejection(fact, fact.kind)
+                work = " ".join(fact.work)
+                self._execute("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id, work)
             case MessageAccepted():
-                self._execute("clear_rejection", fact.run, fact.agent, "child")
+                self._clear_rejection(fact, "child")
             case BroadcastSent():
-                self._execute("clear_rejection", fact.run, fact.agent, "parent")
+                self._clear_rejection(fact, "parent")
                 for child in fact.to if fact.budgets != ChildBudgets() else ():
                     self._execute("set_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
                 self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
             case RequestAnswered():
                 self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
+
+    def _clear_rejection(self, fact: MessageRejected | MessageAccepted | BroadcastSent, kind: MessageKind) -> None:
+        if fact.resends is not None:
+            self._execute("clear_rejection", fact.run, fact.agent, kind, fact.resends)
 
     def _change_engram(self, fact: EngramChange) -> None:
         match fact:

@@ -26,7 +26,7 @@ from engrambus.gateway.ports import Counts, EarlierAnswer
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import EVERYTHING, Engram, RecentPuts, StoredEngram, Traits, kind_key
-from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind
+from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind, OpenRejection
 from engrambus.policy import ADMIN, DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 
@@ -211,9 +211,9 @@ class SqliteView(SqliteCortex):
         row = self._row("budgets", run_id, agent)
         return msgspec.json.decode(row[0], type=ChildBudgets) if row else None
 
-    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
-        row = self._row("open_rejection", run_id, agent, kind)
-        return row[0] if row else None
+    def open_rejections(self, run_id: str, agent: str, kind: MessageKind, *, limit: int) -> list[OpenRejection]:
+        rows = self._connection.execute(self._sql["open_rejections"], (run_id, agent, kind, limit))
+        return [OpenRejection(rejection_id=rejection, work=tuple(work.split())) for rejection, work in rows]
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         row = self._row("last_brief", run_id, role) if version is None else self._row("brief", run_id, role, version)

@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from engrambus.knowledge.messages.delivery import (
         PreparedReport,
         accept_report,
+        as_stored,
+        find_resent,
         pointed_tokens,
         reject_message,
         send_broadcast,
-        without_budget_tokens,
+        work_of_parts,
     )
     from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
     from engrambus.knowledge.messages.layout import message_sections, print_message
     from engrambus.knowledge.messages.limits import inline_budget, read_payers, turn_budget
     from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
     from engrambus.knowledge.messages.pastes import CodeCounter
-    from engrambus.knowledge.messages.ports import Mail, MessageReads
+    from engrambus.knowledge.messages.ports import Mail, MessageReads, OpenRejection
     from engrambus.knowledge.messages.resend import resend_template
     from engrambus.knowledge.messages.source import MAX_MESSAGE_CHARS, looks_like_report
     from engrambus.knowledge.messages.values import (
@@ -39,13 +41,16 @@ if not TYPE_CHECKING:
         "budget": "MessageUsage check_budget check_prose_budget measure",
         "code": "CodeBlock count_code find_code find_code_blocks",
         "code_blocks": "artifact_body artifact_ref check_texts",
-        "delivery": "PreparedReport accept_report pointed_tokens reject_message send_broadcast without_budget_tokens",
+        "delivery": (
+            "PreparedReport accept_report as_stored find_resent pointed_tokens reject_message send_broadcast "
+            "work_of_parts "
+        ),
         "facts": "BroadcastSent MessageAccepted MessageRejected",
         "layout": "message_sections print_message",
         "limits": "inline_budget read_payers turn_budget",
         "parse": "ParsedMessage parse_message",
         "pastes": "CodeCounter",
-        "ports": "Mail MessageReads",
+        "ports": "Mail MessageReads OpenRejection",
         "resend": "resend_template",
         "source": "MAX_MESSAGE_CHARS looks_like_report",
         "values": "ChildBudgets ChildMessage Message MessageKind ParentMessage",
@@ -53,9 +58,10 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Mail", "Message",
-    "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "ParentMessage",
-    "ParsedMessage", "PreparedReport", "accept_report", "artifact_body", "artifact_ref", "check_budget",
-    "check_prose_budget", "check_texts", "count_code", "find_code", "find_code_blocks", "inline_budget",
-    "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens", "print_message",
-    "read_payers", "reject_message", "resend_template", "send_broadcast", "turn_budget", "without_budget_tokens",
+    "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "OpenRejection",
+    "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report", "artifact_body", "artifact_ref", "as_stored",
+    "check_budget", "check_prose_budget", "check_texts", "count_code", "find_code", "find_code_blocks", "find_resent",
+    "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens",
+    "print_message", "read_payers", "reject_message", "resend_template", "send_broadcast", "turn_budget",
+    "work_of_parts",
 ]

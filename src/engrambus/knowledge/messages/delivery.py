@@ -5,23 +5,28 @@ Each rule takes a view of the store under the write lock and returns facts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
-from engrambus.core import Randomness, new_ulid
+from engrambus.core import Randomness, digest, new_ulid
 from engrambus.errors import BudgetExceeded, FieldValue
 from engrambus.evidence.pointers import Evidence, Pointer, check_pointer
-from engrambus.knowledge.engrams import PreparedEngram, put_all
+from engrambus.knowledge.engrams import CheckedEngram, PreparedEngram, put_all
 from engrambus.knowledge.messages.budget import MessageUsage
 from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
 from engrambus.knowledge.messages.layout import print_message
-from engrambus.knowledge.messages.ports import MessageView
+from engrambus.knowledge.messages.ports import MessageReads, MessageView, OpenRejection
 from engrambus.knowledge.messages.values import ChildMessage, Message, MessageKind, ParentMessage
 from engrambus.policy import ADMIN, Caller, LimitChecks, Policy, TurnClosed, parent_of, turn_of
 from engrambus.policy.grants import VerifiedGrant, check_balance, debits, request_deref
 
+MAX_OPEN_REJECTIONS = 16
+"""Rejected messages of one agent that a later one can replace."""
+WORK_DIGEST_CHARS = 12
+MAX_WORK_DIGESTS = 32
 REQUESTED_TOKENS = 400
 """Tokens that a request in a message asks for."""
 
@@ -89,10 +94,10 @@ def accept_report(
         run=run_id,
         agent=caller.name,
         to=parent_of(view, caller),
-        text=print_message(report.message),
+        text=print_message(as_stored(report.message)),
         tokens=report.usage.inline_tokens,
         engrams=tuple(engram_ids),
-        resends=view.open_rejection(run_id, caller.name, "child"),
+        resends=find_resent(view, caller, "child", report.message.resends, work_of(report.message)),
         pointed_tokens=report.pointed_tokens,
     )
     facts += (accepted, TurnClosed(run=run_id, agent=caller.name, turn=turn.number, why="message"))
@@ -126,10 +131,10 @@ def send_broadcast(
         run=run_id,
         agent=caller.name,
         to=tuple(children),
-        text=print_message(without_budget_tokens(message)),
+        text=print_message(as_stored(message)),
         tokens=usage.inline_tokens,
         budgets=message.budgets,
-        resends=view.open_rejection(run_id, caller.name, "parent"),
+        resends=find_resent(view, caller, "parent", message.resends, work_of(message)),
         pointed_tokens=pointed_tokens * len(children),
     )
 
@@ -138,26 +143,79 @@ def reject_message(
     view: MessageView,
     refusal: BudgetExceeded,
     *,
+    rejection_id: str,
     caller: Caller,
     kind: MessageKind,
     usage: MessageUsage,
-    randomness: Randomness,
+    resends: str | None = None,
+    work: Sequence[str] = (),
 ) -> MessageRejected:
-    """Record that a message was over its budget, so that the next accepted one counts as its resend."""
+    """Record that a message was over its budget; a message that names it, or is about the same work, replaces it."""
+    open_rejections = view.open_rejections(caller.run.run_id, caller.name, kind, limit=MAX_OPEN_REJECTIONS)
     return MessageRejected(
-        rejection_id=new_ulid(view.as_of, randomness),
+        rejection_id=rejection_id,
         run=caller.run.run_id,
         agent=caller.name,
         tokens=usage.inline_tokens,
-        # Only names and numbers: the text may contain what must not be stored.
+        # Only names, numbers and digests: the text may contain what must not be stored.
         exceeded=tuple(str(excess["what"]) for excess in refusal.exceeded),
         kind=kind,
+        work=tuple(work),
+        resends=_named(open_rejections, resends) or _about_same_work(open_rejections, work),
     )
 
 
-def without_budget_tokens(message: Message) -> Message:
-    """Return the message as it may be stored: budget tokens are for the children and never reach the journal."""
-    return msgspec.structs.replace(message, grants=()) if isinstance(message, ParentMessage) else message
+def find_resent(
+    view: MessageReads, caller: Caller, kind: MessageKind, named: str | None, work: Sequence[str]
+) -> str | None:
+    """Return the id of the rejected message that a message replaces: the one it names, or one about the same work."""
+    open_rejections = view.open_rejections(caller.run.run_id, caller.name, kind, limit=MAX_OPEN_REJECTIONS)
+    if named is None:
+        return _about_same_work(open_rejections, work)
+    if _named(open_rejections, named) is None:
+        raise FieldValue(
+            "No rejected message of yours with this id waits to be sent again.",
+            field="RESENDS",
+            used=named,
+            hint="Leave RESENDS out, or write the id that the refusal's template has.",
+        )
+    return named
+
+
+def _named(open_rejections: Sequence[OpenRejection], named: str | None) -> str | None:
+    return next((named for rejection in open_rejections if rejection.rejection_id == named), None)
+
+
+def _about_same_work(open_rejections: Sequence[OpenRejection], work: Sequence[str]) -> str | None:
+    """Return the newest rejection that shares a claim or a file."""
+    # decision 48: that a message came next does not make it a resend
+    return next((item.rejection_id for item in open_rejections if not set(work).isdisjoint(item.work)), None)
+
+
+def work_of(message: Message) -> tuple[str, ...]:
+    """Return short digests of a message's claims and of what it points at."""
+    return work_of_parts({name: getattr(message, name) for name in message.__struct_fields__})
+
+
+def work_of_parts(parts: Mapping[str, Any], pointers: Iterable[Pointer] = ()) -> tuple[str, ...]:
+    """Return short digests of the claims in parts of a message, and of what these and further pointers lead to.
+
+    The commit and the lines make no difference: a resend may point more precisely.
+    """
+    engrams: Sequence[CheckedEngram] = parts.get("engrams", ())
+    packs = (parts.get(name, ()) for name in ("pointer_pack", "target_pointer_pack"))
+    evidence = chain.from_iterable((*(engram.pointers for engram in engrams), *packs, pointers))
+    targets = (pointer.ref.partition("#")[0].partition("@")[0] for pointer in evidence)
+    texts = (" ".join(text.casefold().split()) for text in chain((engram.claim for engram in engrams), targets))
+    digests = (digest(text.encode())[len("sha256:") :][:WORK_DIGEST_CHARS] for text in texts)
+    return tuple(islice(dict.fromkeys(digests), MAX_WORK_DIGESTS))
+
+
+def as_stored(message: Message) -> Message:
+    """Return the message as it is stored: without budget tokens, which are for the children, and the id it resends."""
+    if isinstance(message, ParentMessage):
+        return msgspec.structs.replace(message, grants=(), resends=None)
+    return msgspec.structs.replace(message, resends=None)
 
 
 def pointed_tokens(evidence: Evidence, pointers: Sequence[Pointer], exclude: Collection[str] = ()) -> int:

@@ -42,6 +42,10 @@ class MessageRejected(
     """Names of the exceeded quantities, as in `MessageUsage`."""
     kind: MessageKind = "child"
     """`child` for a report, `parent` for a broadcast."""
+    work: tuple[str, ...] = ()
+    """Short digests of its claims and of the files it pointed at: a later message about them replaces it."""
+    resends: str | None = None
+    """Id of the earlier rejection that this message replaced, in vain."""
 
 
 class BroadcastSent(

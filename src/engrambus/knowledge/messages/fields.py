@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from engrambus.core.canonical_json import MAX_INTEGER
-from engrambus.errors import FieldMissing, FieldType, FieldUnknown, FieldValue, PointerSyntax
+from engrambus.errors import FieldMissing, FieldType, FieldUnknown, FieldValue, MessageUnfilled, PointerSyntax
 from engrambus.evidence.pointers import TYPES, Pointer, check_pointer, parse_ref
 
 _POINTER_FIELDS = ("type", "ref", "digest", "span")
+_UNFILLED = re.compile(r"[.\u2026\s]*[.\u2026][.\u2026\s]*")
+"""Only dots: the place in a template where its author was to write."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -50,9 +52,16 @@ def text(value: Any, field: str, *, max_chars: int | None = None) -> str:
     cleaned = cleaned.strip()
     if not cleaned:
         raise FieldValue(f"{field} is empty.", field=field)
+    check_filled(cleaned, field)
     if max_chars is not None and len(cleaned) > max_chars:
         raise FieldValue(f"{field} is too long.", field=field, limit=max_chars, used=len(cleaned))
     return cleaned
+
+
+def check_filled(value: Any, field: str) -> None:
+    """Refuse a text of dots only, which a template has where its author was to write."""
+    if isinstance(value, str) and _UNFILLED.fullmatch(value):
+        raise MessageUnfilled(f"{field} has only dots.", field=field)
 
 
 def line_text(value: Any, field: str) -> str:

@@ -39,6 +39,7 @@ def message_sections(message: Message, *, short: bool = False) -> dict[str, Any]
             "POINTER_PACK": _plain(message.pointer_pack),
             "DEREF_REQUESTS": _plain(message.deref_requests),
             "OUTPUT": _plain(message.output),
+            "RESENDS": message.resends,
         }
     else:
         sections = {
@@ -48,6 +49,7 @@ def message_sections(message: Message, *, short: bool = False) -> dict[str, Any]
             "GRANTS": _plain(message.grants),
             "TARGET_POINTER_PACK": _plain(message.target_pointer_pack),
             "INSTRUCTIONS": list(message.instructions),
+            "RESENDS": message.resends,
         }
     return {name: section for name, section in sections.items() if section}
 

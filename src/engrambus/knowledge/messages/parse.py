@@ -19,6 +19,7 @@ from engrambus.errors import (
 )
 from engrambus.knowledge.engrams import CheckedEngram, validate
 from engrambus.knowledge.messages.fields import (
+    check_filled,
     count,
     engram_object,
     items,
@@ -45,6 +46,7 @@ from engrambus.knowledge.messages.values import (
 from engrambus.policy import ROLES
 
 MAX_BUDGET_TOKEN_CHARS = 4_096
+ULID_CHARS = 26
 
 _SECTIONS = {"child": CHILD_SECTIONS, "parent": PARENT_SECTIONS}
 _REQUIRED = {"child": ("ROLE", "TASK_STATUS", "OUTPUT"), "parent": ("ROLE",)}
@@ -171,7 +173,7 @@ def _child_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: in
     if sections.get("OUTPUT") is not None:
         with problems.collect():
             parts["output"] = _output(sections["OUTPUT"])
-    return parts
+    return parts | _resends_part(sections, problems)
 
 
 def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: int) -> dict[str, Any]:
@@ -189,8 +191,8 @@ def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: i
     has_content = any(part for name, part in parts.items() if name != "role" and part != ChildBudgets())
     if not problems.problems and not has_content:
         with problems.collect():
-            raise MessageEmpty(hint=f"Besides ROLE, one of {', '.join(PARENT_SECTIONS[1:])}.")
-    return parts
+            raise MessageEmpty(hint=f"Besides ROLE, one of {', '.join(PARENT_SECTIONS[1:-1])}.")
+    return parts | _resends_part(sections, problems)
 
 
 _PARSERS: dict[str, Callable[[dict[str, Any], ProblemList, int], dict[str, Any]]] = {
@@ -222,6 +224,13 @@ def _role_part(sections: dict[str, Any], problems: ProblemList) -> dict[str, Any
     return {}
 
 
+def _resends_part(sections: dict[str, Any], problems: ProblemList) -> dict[str, Any]:
+    if sections.get("RESENDS") is not None:
+        with problems.collect():
+            return {"resends": text(sections["RESENDS"], "RESENDS", max_chars=ULID_CHARS)}
+    return {}
+
+
 def _check_role(parts: dict[str, Any], role: str | None, problems: ProblemList) -> None:
     if role is not None and parts.get("role", role) != role:
         with problems.collect():
@@ -243,6 +252,8 @@ def _status(value: Any) -> str:
 
 def _engram(item: Any, field: str, problems: ProblemList, max_ttl_us: int) -> CheckedEngram:
     try:
+        if isinstance(item, dict):
+            check_filled(item.get("claim"), "claim")
         return validate(engram_object(item), max_ttl_us=max_ttl_us)
     except EngramBusError as problem:
         raise problems.locate(problem, field) from None

@@ -28,6 +28,14 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class OpenRejection(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was rejected and not resent yet."""
+
+    rejection_id: str
+    work: tuple[str, ...] = ()
+    """Short digests of its claims and of the files it pointed at."""
+
+
 class MessageReads(BudgetReads, Protocol):
     """Reads of inboxes, of budgets set by parents, and of rejected messages."""
 
@@ -35,8 +43,8 @@ class MessageReads(BudgetReads, Protocol):
         """Return an agent's mail after a position, oldest first."""
         ...
 
-    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
-        """Return the id of the agent's last rejected message of this kind, if it was not resent yet."""
+    def open_rejections(self, run_id: str, agent: str, kind: MessageKind, *, limit: int) -> list[OpenRejection]:
+        """Return the agent's rejected messages of this kind that were not resent yet, the newest first."""
         ...
 
 

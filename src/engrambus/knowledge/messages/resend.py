@@ -2,7 +2,7 @@
 
 It keeps what was acceptable: engrams, pointers, requests, short texts without code, and a pointer for each pasted part
 that was found in the repository. A text that the author has to write is `...`, after a comment that says so. The
-template is always within the budget, so it can be sent unchanged.
+template is always within the budget; it is accepted as soon as every `...` is replaced.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ def resend_template(
     budget: InlineBudget,
     pastes: Sequence[Recognised] = (),
     *,
+    rejection_id: str | None = None,
     count_code: CountCode | None = None,
 ) -> str:
-    """Return a message in the required form with everything acceptable from a rejected text."""
+    """Return a message in the required form with everything acceptable from a rejected text.
+
+    It names the rejection, so that the message that is sent instead is linked to it.
+    """
     parts = dict(parsed.parts)
     notes: dict[str, str] = {}
     pack = "pointer_pack" if parsed.kind == "child" else "target_pointer_pack"
@@ -58,8 +62,11 @@ def resend_template(
         notes[pack.upper()] = f"Pointers to the text you pasted (line {lines}), in this order; then your own."
     fits = _BudgetFit(budget, count_code)
     if parsed.kind == "child":
-        return _fill(_child_start(parts, notes, fits), _CHILD_ORDER, parts, notes, fits)
-    start = ParentMessage(role=parts.get("role", "manager"), budgets=parts.get("budgets", ChildBudgets()))
+        child = msgspec.structs.replace(_child_start(parts, notes, fits), resends=rejection_id)
+        return _fill(child, _CHILD_ORDER, parts, notes, fits)
+    start = ParentMessage(
+        role=parts.get("role", "manager"), budgets=parts.get("budgets", ChildBudgets()), resends=rejection_id
+    )
     return _fill(start, _PARENT_ORDER, parts, notes, fits)
 
 
@@ -120,14 +127,14 @@ def _fill(
             message, notes = with_instructions, with_note
     omission = f"{omitted} more did not fit or may not be sent; put what matters in a later message."
     for candidate in ({**notes, "": omission} if omitted else notes, notes, {}):
-        if fits(message, candidate) and message != ParentMessage(role=message.role):
+        if fits(message, candidate) and message != ParentMessage(role=message.role, resends=message.resends):
             return _text(message, candidate)
     return _text(_minimal(start), {})
 
 
 def _minimal(start: Message) -> Message:
     if isinstance(start, ChildMessage):
-        return msgspec.structs.replace(start, output=Output(summary=PLACEHOLDER))
+        return msgspec.structs.replace(start, output=Output(summary=PLACEHOLDER), resends=None)
     return ParentMessage(role=start.role, instructions=(PLACEHOLDER,))
 
 

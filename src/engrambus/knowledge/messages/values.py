@@ -13,8 +13,8 @@ MessageKind = Literal["child", "parent"]
 TaskStatus = Literal["in_progress", "blocked", "done", "failed"]
 
 STATUSES: tuple[str, ...] = get_args(TaskStatus)
-CHILD_SECTIONS = ("ROLE", "TASK_STATUS", "ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT")
-PARENT_SECTIONS = ("ROLE", "SHARED_BRIEF_MICRO", "BUDGETS", "GRANTS", "TARGET_POINTER_PACK", "INSTRUCTIONS")
+CHILD_SECTIONS = ("ROLE", "TASK_STATUS", "ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT", "RESENDS")
+PARENT_SECTIONS = ("ROLE", "SHARED_BRIEF_MICRO", "BUDGETS", "GRANTS", "TARGET_POINTER_PACK", "INSTRUCTIONS", "RESENDS")
 
 
 class DerefRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +45,8 @@ class ChildMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Pointers the parent may want to read."""
     deref_requests: tuple[DerefRequest, ...] = ()
     output: Output
+    resends: str | None = None
+    """Id of the rejected message that this one replaces."""
 
 
 class ChildBudgets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,6 +82,8 @@ class ParentMessage(msgspec.Struct, frozen=True, kw_only=True):
     target_pointer_pack: tuple[Pointer, ...] = ()
     """Pointers the children should read."""
     instructions: tuple[str, ...] = ()
+    resends: str | None = None
+    """Id of the rejected message that this one replaces."""
 
 
 Message: TypeAlias = ChildMessage | ParentMessage

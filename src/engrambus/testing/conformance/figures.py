@@ -44,8 +44,9 @@ class FigureConformance:
     def test_a_report_counts_for_its_agent_its_role_and_the_team(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         team.client.deref(team.paul, READ)
-        rejection_of(team.client, team.paul)
-        team.client.report(team.paul, engrams=[draft("The lease can be lost.", B), draft("It is retried.", A)])
+        engrams = [draft("The lease can be lost.", B), draft("It is retried.", A)]
+        rejection_of(team.client, team.paul, engrams=engrams)
+        team.client.report(team.paul, engrams=engrams)
         team.client.report(team.pia)
         answer = stats(team.client, team.pia)
         paul = row(answer, "paul").figures

@@ -131,12 +131,47 @@ class MessageConformance:
         assert len(answer.engrams) == 1
         assert team.client.report(team.paul).resends is None  # a rejection is answered once
 
-    def test_the_resend_template_can_be_sent_unchanged(self, harness: Harness) -> None:
+    def test_the_resend_template_is_accepted_once_it_is_filled_in(self, harness: Harness) -> None:  # EB-10
         team = Team(harness)
         many = [draft(f"Matter {name} stands open.", f"sam:note:{name}@v1") for name in "abcdefghijklmnop"]
         for summary, engrams in ((LONG, []), ("Short.", many), (LONG, many), (CODE, many[:3])):
             refusal = rejection_of(team.client, team.paul, summary, engrams=engrams)
-            assert team.client.call("send_message", team.paul, text=refusal.resend).resends
+            if '"..."' in str(refusal.resend):
+                with expect_refusal("MESSAGE_UNFILLED", "OUTPUT.summary"):
+                    team.client.call("send_message", team.paul, text=refusal.resend)
+            filled = str(refusal.resend).replace('"..."', '"Matters stand open."')
+            assert team.client.call("send_message", team.paul, text=filled).resends
+
+    def test_a_message_is_a_resend_if_it_names_the_rejection_or_is_about_the_same_work(
+        self, harness: Harness
+    ) -> None:  # EB-10
+        team = Team(harness)
+        engram = draft("The ledger may lose a lease.", "sam:note:lease@v1")
+        refusal = rejection_of(team.client, team.paul, engrams=[engram])
+        rejection = str(refusal.resend).rpartition('RESENDS: "')[2][:26]
+        assert team.client.report(team.paul, "A note on lunch.").resends is None
+        other = [draft("The cache is never emptied.", "sam:note:cache@v1")]
+        assert team.client.report(team.paul, engrams=other).resends is None
+        harness.reopen()
+        harness.delete_index()
+        same_file = [draft("A lease can be lost.", "sam:note:lease@v2")]
+        assert team.client.report(team.paul, engrams=same_file).resends == rejection
+        assert team.client.report(team.paul, engrams=same_file).resends is None  # a rejection is answered once
+        with expect_refusal("FIELD_VALUE", "RESENDS"):
+            team.client.report(team.paul, resends=rejection)
+
+    def test_a_second_rejection_takes_the_place_of_the_first(self, harness: Harness) -> None:  # EB-10
+        team = Team(harness)
+        first = str(rejection_of(team.client, team.paul).resend).rpartition('RESENDS: "')[2][:26]
+        second = str(rejection_of(team.client, team.paul, resends=first).resend).rpartition('RESENDS: "')[2][:26]
+        with expect_refusal("FIELD_VALUE", "RESENDS"):
+            team.client.report(team.paul, resends=first)
+        with expect_refusal("FIELD_VALUE", "RESENDS"):  # another agent's
+            team.client.report(team.pia, resends=second)
+        assert team.client.report(team.paul, resends=second).resends == second
+        assert "RESENDS" not in team.client.mail(team.mia)[-1].text
+        figures = next(row for row in team.client.call("stats").agents if row.agent_id == "paul").figures
+        assert (figures.rejections, figures.resends) == (2, 1)
 
     # decision 12: inline code is found by a detector, and by lines of the repository
     def test_every_limit_of_a_message_is_named(self, harness: Harness) -> None:
@@ -155,11 +190,12 @@ class MessageConformance:
 
     def test_a_refused_broadcast_is_not_what_a_later_report_resends(self, harness: Harness) -> None:
         team = Team(harness)
+        pack = [{"type": "sam", "ref": "sam:note:lease@v1"}]
         with expect_refusal("BUDGET_EXCEEDED"):
-            team.client.broadcast(team.mia, *("Keep the lease alive." for _ in range(31)))
-        assert team.client.report(team.mia, role="manager").resends is None
-        assert team.client.broadcast(team.mia, "Goal: keep the lease.").resends is not None
+            team.client.broadcast(team.mia, *("Keep it." for _ in range(31)), TARGET_POINTER_PACK=pack)
+        assert team.client.report(team.mia, role="manager", pointer_pack=pack).resends is None
         assert team.client.broadcast(team.mia, "Goal: keep on.").resends is None
+        assert team.client.broadcast(team.mia, "Goal: keep it.", TARGET_POINTER_PACK=pack).resends is not None
 
     def test_only_an_accepted_message_closes_a_turn(self, harness: Harness) -> None:
         team = Team(harness)

@@ -249,13 +249,13 @@ INSERT OR REPLACE INTO given_budgets (run, agent, budgets) VALUES (?, ?, ?);
 SELECT budgets FROM given_budgets WHERE run = ? AND agent = ?;
 
 -- name: record_rejection
-INSERT OR REPLACE INTO rejections (run, agent, kind, rejection) VALUES (?, ?, ?, ?);
+INSERT OR REPLACE INTO rejections (run, agent, kind, rejection, work) VALUES (?, ?, ?, ?, ?);
 
 -- name: clear_rejection
-DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
+DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ? AND rejection = ?;
 
--- name: open_rejection
-SELECT rejection FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
+-- name: open_rejections
+SELECT rejection, work FROM rejections WHERE run = ? AND agent = ? AND kind = ? ORDER BY rejection DESC LIMIT ?;
 
 -- name: twins
 SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;

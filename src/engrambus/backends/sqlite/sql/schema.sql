@@ -178,12 +178,13 @@ CREATE TABLE given_budgets (        -- budgets that a parent last gave a child
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE rejections (           -- last message of an agent that was rejected and not resent yet
+CREATE TABLE rejections (           -- messages of an agent that were rejected and not resent yet
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
     kind       TEXT    NOT NULL,-- form of the message: child or parent
     rejection  TEXT    NOT NULL,
-    PRIMARY KEY (run, agent, kind)
+    work       TEXT    NOT NULL,-- short digests of its claims and files, separated by spaces
+    PRIMARY KEY (run, agent, kind, rejection)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE briefs (
