@@ -37,6 +37,7 @@ LAZY_PACKAGES = [name for name in PACKAGES_WITH_EXPORTS if f"from {LAZY_IMPORTS}
 FORBIDDEN_MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "misc"}
 ENVIRONMENT = {
     "settings.py": "the only reader",
+    "edges/integrations/hook_process.py": "clients wait for it at every tool call, so it loads no settings",
     "evidence/pointers/git_process.py": "the environment handed on to git",
     "space/work/warm_process.py": "restores the environment after a step",
 }

@@ -1,7 +1,7 @@
 """Write every generated file of the repository: `python tools/generate.py`; `--check` only reports what is out of date.
 
-Generated are the lazy-import tables in the packages' `__init__.py`, the table of operations, the table that command
-help is printed from, the client's methods, the skill, the plugin and the tables of the reference documentation.
+Generated are the lazy-import tables in the packages' `__init__.py`, the tables of operations and tools, the table that
+command help is printed from, the client's methods, the skill, the plugin and the tables of the reference documentation.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 OPERATIONS_TABLE = SOURCE / "engrambus" / "operations" / "table.py"
 COMMANDS_TABLE = SOURCE / "engrambus" / "edges" / "cli" / "table.py"
+TOOLS_TABLE = SOURCE / "engrambus" / "edges" / "integrations" / "tool_table.py"
 MARKER = "# Below this line: generated from the imports above by tools/generate.py."
 
 OPERATIONS_HEAD = '''\
@@ -64,6 +65,17 @@ class Entry(NamedTuple):
 # fmt: off
 COMMANDS: dict[str, Entry] = {
 '''
+TOOLS_HEAD = '''\
+"""Our MCP tools, as plain data for hooks: whether a permission prompt must stay, or the actions for which it must.
+
+Generated from the `@operation` declarations by tools/generate.py.
+"""
+
+from __future__ import annotations
+
+# fmt: off
+TOOLS: dict[str, bool | tuple[str, ...]] = {
+'''
 
 
 def main() -> int:
@@ -88,6 +100,7 @@ def generated_files() -> Iterator[tuple[Path, bytes]]:
     # The table of operations is written before anything reads it: a new operation is then in all files after one run.
     yield OPERATIONS_TABLE, operations_table().encode()
     yield COMMANDS_TABLE, commands_table().encode()
+    yield TOOLS_TABLE, tools_table().encode()
     import integration_files
     import sdk_methods
 
@@ -119,6 +132,12 @@ def operations_table() -> str:
         by_module.setdefault(operation.run.__module__.rpartition(".")[2], []).append(operation.name)
     rows = "".join(_table_row(module, names) for module, names in by_module.items())
     return OPERATIONS_HEAD + textwrap.indent(textwrap.dedent(rows), "    ") + "})\n"
+
+
+def tools_table() -> str:
+    """Return the module with the names of the MCP tools and which of them ask for permission."""
+    tools = sorted((operation.tool_name, operation.guarded) for operation in declared_operations() if operation.tool)
+    return TOOLS_HEAD + "".join(f"    {_quoted(name)}: {guarded!r},\n" for name, guarded in tools) + "}\n"
 
 
 def commands_table() -> str:

@@ -50,7 +50,7 @@ def skill_files_made() -> dict[str, bytes]:
 
 def plugin_files_made() -> dict[str, bytes]:
     """Return the plugin folders and marketplace entries, by path inside the checkout, with a copy of the skill."""
-    hooks = {event: [group] for event, group in hook_groups(f"{PROGRAM} hook").items()}
+    hooks = hook_groups(f"{PROGRAM} hook")
     plugin: dict[str, Any] = {"name": SERVER, "version": __version__, "description": ABOUT, "license": "Apache-2.0"}
     entry = {"name": SERVER, "source": "./plugin", "version": __version__, "description": ABOUT}
     files = {

@@ -74,6 +74,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Values used where the agent sends none, when they differ from the request's own defaults."""
     writes_files: bool = False
     """True if it can write files although it leaves the store as it is."""
+    asks_permission: bool | tuple[str, ...] = False
+    """True if no hook may skip the user's permission prompt; or the values of the field `action` for which that holds.
+
+    Such a call is refused in a session with sub-agents if no hook has marked it (decision 44)."""
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -127,6 +131,13 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     def tool_name(self) -> str:
         """Its name as an MCP tool: without dots, which clients refuse."""
         return self.title.replace(".", "_")
+
+    @property
+    def guarded(self) -> bool | tuple[str, ...]:
+        """`Tool.asks_permission`; an operation that deletes something always asks."""
+        if self.tool is None:
+            return False
+        return True if self.route is not None and self.route.method == "DELETE" else self.tool.asks_permission
 
     @property
     def field_help(self) -> dict[str, str]:

@@ -15,14 +15,12 @@ import hmac
 from pathlib import Path
 from typing import NamedTuple
 
-from engrambus.policy.key_files import load_secret
+from engrambus.policy.key_files import TOKEN_KEY_FILE, load_secret
 
 SIGN = "~"
 """Separates the name from the mark; no name contains it."""
-KEY_FILE = "mark.key"
 LIFETIME_SECONDS = 12 * 3600
 """A permission prompt may wait this long for an answer; a call made again gets another mark."""
-MAX_MARKED_CHARS = 256
 
 _TIME_BYTES = 4
 _MAC_BYTES = 12
@@ -43,17 +41,18 @@ class MarkKey:
     """Makes and checks marks."""
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+        """`secret` is the project's token key or a token; the key of marks is derived from it."""
+        self._key = hmac.digest(secret, b"engrambus mark", hashlib.sha256)
 
     @classmethod
     def load(cls, folder: Path) -> MarkKey:
-        """Load the account's key; create it on first use."""
-        return cls(load_secret(folder, KEY_FILE))
+        """Load the key of a project from the folder of its keys."""
+        return cls(load_secret(folder, TOKEN_KEY_FILE))
 
     @classmethod
     def of_token(cls, token: str) -> MarkKey:
-        """Return the key of a session that has a token: whoever holds the token may speak for its descendants."""
-        return cls(hmac.digest(token.encode(errors="replace"), b"engrambus mark", hashlib.sha256))
+        """Return the key of a session that has a token: its bearer may speak for the descendants of its agent."""
+        return cls(token.encode(errors="replace"))
 
     def make(self, mark: Mark, now_us: int) -> str:
         """Return the value of `as` for a call."""
@@ -78,7 +77,7 @@ class MarkKey:
         return Mark(place, client_id, name)
 
     def _mac(self, text: str, expires: bytes) -> bytes:
-        return hmac.digest(self._secret, text.encode(errors="replace") + b"\0" + expires, hashlib.sha256)[:_MAC_BYTES]
+        return hmac.digest(self._key, text.encode(errors="replace") + b"\0" + expires, hashlib.sha256)[:_MAC_BYTES]
 
 
 def _encode(data: bytes) -> str:

@@ -16,7 +16,8 @@ import msgspec
 
 from engrambus.core import canonical
 from engrambus.errors import TokenExpired, TokenInvalid
-from engrambus.policy.key_files import load_secret
+from engrambus.policy.key_files import TOKEN_KEY_FILE, load_secret
+from engrambus.policy.marks import MarkKey
 
 _SCHEME = "engrambus1"
 MAX_TOKEN_CHARS = 2048
@@ -46,7 +47,12 @@ class TokenKey:
     @classmethod
     def load(cls, folder: Path) -> TokenKey:
         """Load the key from a folder that only its owner can read; create it on first use."""
-        return cls(load_secret(folder, "token.key"))
+        return cls(load_secret(folder, TOKEN_KEY_FILE))
+
+    @property
+    def mark_key(self) -> MarkKey:
+        """The key of the marks that clients' hooks set."""
+        return MarkKey(self._secret)
 
     def sign(self, claims: TokenClaims) -> str:
         """Return a token for these claims."""

@@ -27,7 +27,7 @@ def main() -> None:
 def _run(words: list[str]) -> int:
     # decision 31: a coding agent waits for every hook, so the rest of the command line is not even loaded
     if words == ["hook"]:
-        from engrambus.edges.integrations.client_hook import main as answer_hook
+        from engrambus.edges.integrations.hook_process import main as answer_hook
 
         return answer_hook()
     import click

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from engrambus.edges.integrations.tool_call_hook import OUR_TOOLS
 from engrambus.errors import FileNotFound
 from engrambus.settings import Settings
 
@@ -148,17 +149,22 @@ def _server(servers: str, command: list[str], *arguments: str, **members: str) -
 
 
 def _hooks(command: str) -> tuple[ConfigEntry, ...]:
-    return tuple(ConfigEntry(("hooks", event), group, is_item=True) for event, group in hook_groups(command).items())
+    return tuple(
+        ConfigEntry(("hooks", event), group, is_item=True)
+        for event, groups in hook_groups(command).items()
+        for group in groups
+    )
 
 
-def hook_groups(command: str) -> dict[str, dict[str, Any]]:
-    """Return the hook entry of each event, as Claude Code and Codex write it."""
-    groups: dict[str, dict[str, Any]] = {}
+def hook_groups(command: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the hook entries of each event, as Claude Code and Codex write them."""
+    groups: dict[str, list[dict[str, Any]]] = {}
     for event in _EVENTS:
         seconds = SUBAGENT_STOP_TIMEOUT_SECONDS if event == "SubagentStop" else HOOK_TIMEOUT_SECONDS
         group: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
         # PreToolUse fires for every tool; without a matcher each tool call would start a process of ours.
-        groups[event] = {"matcher": SPAWN_TOOL, **group} if event == "PreToolUse" else group
+        matchers = [{"matcher": SPAWN_TOOL}, {"matcher": OUR_TOOLS}] if event == "PreToolUse" else [{}]
+        groups[event] = [{**matcher, **group} for matcher in matchers]
     return groups
 
 

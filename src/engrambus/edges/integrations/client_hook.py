@@ -1,4 +1,4 @@
-"""`engrambus hook`: answers the hooks of every client, JSON on stdin, JSON on stdout.
+"""Answers the hooks of every client, JSON in, JSON on stdout; tool calls are answered by `tool_call_hook`.
 
 A client starts it for each event and waits for it, so it imports only what the answer needs. If it fails, a stop is
 allowed and a spawn is denied: an agent that may not stop would only keep working.
@@ -38,9 +38,8 @@ class TimeLimitPassed(BaseException):
     """The time limit passed. A BaseException, so that no `except Exception` swallows it."""
 
 
-def main() -> int:
-    """Answer the event on stdin; return 1, which no client takes for a decision, if it cannot be parsed."""
-    data = sys.stdin.buffer.read()
+def answer_client(data: bytes) -> int:
+    """Print the answer to an event; return 1, which no client takes for a decision, if it cannot be parsed."""
     # decision 31: an alarm also ends waits that have no timeout of their own, such as the store's lock.
     signal.signal(signal.SIGALRM, _raise_time_limit)
     signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_SECONDS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
 
+from engrambus.edges.integrations.client_ids import agent_key, session_key
 from engrambus.errors import BadJson, EngramBusError, FieldType, FieldValue
 
 EventKind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn"]
@@ -99,9 +99,9 @@ def read_event(data: bytes) -> HookEvent | None:
     return HookEvent(
         kind=kind,
         name=event.hook_event_name,
-        session=_letters_digest(session, 24),
+        session=session_key(session),
         folder=_folder(event),
-        child=f"{_type_name(agent_type)}-{_letters_digest(f'{session}/{agent}', 8)}" if agent else None,
+        child=f"{_type_name(agent_type)}-{agent_key(session, agent)}" if agent else None,
         role=agent_type if agent_type in _CHILD_ROLES else "programmer",
         text=event.last_assistant_message or "",
         is_retry=bool(event.stop_hook_active),
@@ -144,13 +144,3 @@ def _type_name(agent_type: str) -> str:
     """Return a sub-agent type as part of a name: `my-plugin:code reviewer` gives `my-plugin-code-reviewer`."""
     name = "".join(character if character in _NAME_CHARACTERS else "-" for character in agent_type)
     return name[:MAX_TYPE_CHARS].strip("-") or "agent"
-
-
-def _letters_digest(text: str, size: int) -> str:
-    """Return a digest made of letters only, since digits would make a name look like a secret."""
-    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest())
-    letters = []
-    for _ in range(size):
-        number, letter = divmod(number, 26)
-        letters.append(chr(ord("a") + letter))
-    return "".join(letters)

@@ -58,7 +58,7 @@ def hook(session: Session, values: Values) -> None:
 
     Coding agents call this command themselves once `engrambus install` has connected them.
     """
-    from engrambus.edges.integrations.client_hook import main
+    from engrambus.edges.integrations.hook_process import main
 
     click.get_current_context().exit(main())
 
