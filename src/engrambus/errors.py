@@ -119,6 +119,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ScopeForbidden            SCOPE_FORBIDDEN
 │   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
+│   ├── MarkInvalid               MARK_INVALID
+│   ├── MarkMissing               MARK_MISSING
 │   ├── RunEnded                  RUN_ENDED
 │   ├── CortexOff                 CORTEX_OFF
 │   ├── YoolForbidden             YOOL_FORBIDDEN
@@ -139,6 +141,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── EngramNotFound            ENGRAM_NOT_FOUND
 │   ├── AgentNotFound             AGENT_NOT_FOUND
 │   ├── RunNotFound               RUN_NOT_FOUND
+│   ├── SessionUnknown            SESSION_UNKNOWN
 │   ├── GrantNotFound             GRANT_NOT_FOUND
 │   ├── RequestNotFound           REQUEST_NOT_FOUND
 │   ├── ProjectNotFound           PROJECT_NOT_FOUND
@@ -801,6 +804,14 @@ class NotYourDescendant(Forbidden):
     """The caller may speak only for itself and its descendants."""
 
 
+class MarkInvalid(Forbidden):
+    """The mark in `as` was not made for this project by a client's hook, or has expired."""
+
+
+class MarkMissing(Forbidden):
+    """In a session with sub-agents, this call must be marked by the client's hook."""
+
+
 class RunEnded(Forbidden):
     """The run has ended."""
 
@@ -885,6 +896,10 @@ class AgentNotFound(NotFound):
 
 class RunNotFound(NotFound):
     """There is no such run."""
+
+
+class SessionUnknown(NotFound):
+    """No agent was added for this client session or sub-agent."""
 
 
 class GrantNotFound(NotFound):

@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from engrambus.core import is_ulid
-from engrambus.errors import FieldValue, RunNotFound, TokenInvalid, TokenMissing
-from engrambus.policy import ADMIN, Agent, Caller, Run, find_agent
+from engrambus.errors import (
+    FieldValue,
+    MarkInvalid,
+    MarkMissing,
+    NotYourDescendant,
+    RunNotFound,
+    SessionUnknown,
+    TokenInvalid,
+    TokenMissing,
+)
+from engrambus.policy import ADMIN, Agent, Caller, MarkKey, Run, check_descends, find_agent
+from engrambus.policy.marks import SIGN
 
 if TYPE_CHECKING:
     from engrambus.gateway.declare import Request
     from engrambus.gateway.ports import View
-    from engrambus.policy import TokenKey
+    from engrambus.policy import Mark, TokenKey
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +34,11 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     local_admin: bool = False
     """True if the call comes from the account that owns the project's files, without a token."""
     speak_as: str | None = None
-    """The descendant in whose name to act: `<name>`, or `<run>/<name>`."""
+    """The descendant in whose name to act: `<name>`, `<run>/<name>`, or a value that a client's hook has marked."""
+    from_model: bool = False
+    """True if a model asked for the call, through MCP."""
+    session: str | None = None
+    """The place of the client session whose marked calls came through the same process."""
     any_file: bool = False
     """True if the caller may name any file of this account: a person at the machine, never a server for others."""
     run: str | None = None
@@ -47,12 +61,63 @@ def identify(view: View, credential: Credential, *, project: str, key: TokenKey)
     else:
         raise TokenMissing(hint="Send 'Authorization: Bearer <token>'; `engrambus agent token NAME` prints one.")
     name = credential.speak_as
+    if name is not None and SIGN in name:
+        mark = _check_mark(view, credential, name, key)
+        caller, name = _marked_agent(view, caller, mark), mark.name or None
     if name is None or name in (caller.name, caller.full_name):
         return caller
     agent = find_agent(view, caller, name)
     run = _in_run_of(view, caller, agent).run
     # `spoken_by` tells an orchestrator that acts for an agent from the agent itself.
     return Caller(project=caller.project, run=run, name=agent.name, role=agent.role, spoken_by=caller.full_name)
+
+
+def _check_mark(view: View, credential: Credential, text: str, key: TokenKey) -> Mark:
+    """Return the mark of a hook; refuse one that was not made for this project or this token, or has expired."""
+    keys = [key.mark_key] if credential.token is None else [MarkKey.of_token(credential.token), key.mark_key]
+    for mark_key in keys:
+        mark = mark_key.check(text, view.as_of)
+        if mark is not None:
+            return mark
+    raise MarkInvalid(
+        field="as", hint="Call again: the client's hook makes another mark. Where no hook does, leave `as` out."
+    )
+
+
+def _marked_agent(view: View, speaker: Caller, mark: Mark) -> Caller:
+    """Return the agent that a hook has named: of any session for the project's own process, else a descendant."""
+    if not mark.place and not mark.client_id:
+        return speaker
+    if not mark.place:
+        run: Run | None = speaker.run
+    else:
+        run = view.run(mark.place) if is_ulid(mark.place) else view.run_of_session(mark.place)
+    agent = view.agent_of_client(run.run_id, mark.client_id or mark.place) if run is not None else None
+    if run is None or agent is None:
+        raise SessionUnknown(field="as", hint="`lead.add` and `agent.add` with `client_id` add a session's agents.")
+    if speaker.role != ADMIN:
+        if agent.run != speaker.run.run_id:
+            raise NotYourDescendant(f"'{agent.name}' is not a descendant of '{speaker.name}'.", field="as")
+        check_descends(view, speaker, agent.name)
+    return Caller(project=speaker.project, run=run, name=agent.name, role=agent.role)
+
+
+def check_marked(view: View, caller: Caller, credential: Credential) -> None:
+    """Refuse a call that asks for permission if no hook has marked it and a sub-agent might have made it.
+
+    decision 44: without a mark, a call of a sub-agent looks like one of the main agent.
+    """
+    if not credential.from_model or (credential.speak_as is not None and SIGN in credential.speak_as):
+        return
+    place = credential.session
+    run = (view.run(place) if is_ulid(place) else view.run_of_session(place)) if place else None
+    runs = {caller.run.run_id, run.run_id} if run is not None else {caller.run.run_id}
+    if any(agent.client_id and agent.parent for run_id in runs for agent in view.agents(run_id)):
+        raise MarkMissing(
+            field="as",
+            hint="The client's hook did not say which agent of this session calls. A person can do it: on the page, or "
+            "with the same command of `engrambus`.",
+        )
 
 
 def _in_run_of(view: View, caller: Caller, agent: Agent) -> Caller:

@@ -139,6 +139,11 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
             return False
         return True if self.route is not None and self.route.method == "DELETE" else self.tool.asks_permission
 
+    def guards(self, request: Request) -> bool:
+        """True if a call with this request asks for permission."""
+        guarded = self.guarded
+        return guarded if isinstance(guarded, bool) else getattr(request, "action", None) in guarded
+
     @property
     def field_help(self) -> dict[str, str]:
         """The description of each field of the request."""

@@ -12,7 +12,7 @@ import msgspec
 from engrambus.core import Randomness, digest_of
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import BadText, EngramBusError, FieldValue, IndexDamaged, Internal, RoleForbidden, TooDeep
-from engrambus.gateway.caller import Credential, identify, resolve_agents
+from engrambus.gateway.caller import Credential, check_marked, identify, resolve_agents
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.events import EventFilter, EventLog, filter_for
@@ -166,6 +166,8 @@ class Gateway:
                 raise RoleForbidden(
                     f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))
                 )
+            if operation.guards(request):
+                check_marked(view, caller, credential)
             digest = _request_digest(operation, request) if key is not None else None
             if operation.agent_fields:
                 caller, request = resolve_agents(view, caller, operation.agent_fields, request)

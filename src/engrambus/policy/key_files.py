@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 KEY_BYTES = 32
-TOKEN_KEY_FILE = "token.key"
+PROJECT_KEY_FILE = "token.key"
 
 
 def load_secret(folder: Path, name: str) -> bytes:

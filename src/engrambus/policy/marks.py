@@ -15,7 +15,7 @@ import hmac
 from pathlib import Path
 from typing import NamedTuple
 
-from engrambus.policy.key_files import TOKEN_KEY_FILE, load_secret
+from engrambus.policy.key_files import PROJECT_KEY_FILE, load_secret
 
 SIGN = "~"
 """Separates the name from the mark; no name contains it."""
@@ -47,7 +47,7 @@ class MarkKey:
     @classmethod
     def load(cls, folder: Path) -> MarkKey:
         """Load the key of a project from the folder of its keys."""
-        return cls(load_secret(folder, TOKEN_KEY_FILE))
+        return cls(load_secret(folder, PROJECT_KEY_FILE))
 
     @classmethod
     def of_token(cls, token: str) -> MarkKey:
@@ -63,8 +63,6 @@ class MarkKey:
     def check(self, text: str, now_us: int) -> Mark | None:
         """Return the mark in an `as` that this key made and that has not expired, otherwise None."""
         head, _, stamp = text.rpartition(".")
-        name, _, agent = head.partition(SIGN)
-        place, _, client_id = agent.partition(".")
         try:
             data = base64.b64decode(stamp.encode("ascii") + b"==", altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):
@@ -74,10 +72,18 @@ class MarkKey:
         genuine = hmac.compare_digest(_encode(expires + self._mac(head, expires)).encode(), stamp.encode())
         if not genuine or int.from_bytes(expires, "big") * 1_000_000 <= now_us:
             return None
-        return Mark(place, client_id, name)
+        return read_mark(text)
 
     def _mac(self, text: str, expires: bytes) -> bytes:
         return hmac.digest(self._key, text.encode(errors="replace") + b"\0" + expires, hashlib.sha256)[:_MAC_BYTES]
+
+
+def read_mark(text: str) -> Mark:
+    """Return what a marked `as` says; only `MarkKey.check` tells whether it is true."""
+    head = text.rpartition(".")[0]
+    name, _, agent = head.partition(SIGN)
+    place, _, client_id = agent.partition(".")
+    return Mark(place, client_id, name)
 
 
 def _encode(data: bytes) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from engrambus.core import canonical
 from engrambus.errors import TokenExpired, TokenInvalid
-from engrambus.policy.key_files import TOKEN_KEY_FILE, load_secret
+from engrambus.policy.key_files import PROJECT_KEY_FILE, load_secret
 from engrambus.policy.marks import MarkKey
 
 _SCHEME = "engrambus1"
@@ -47,7 +47,7 @@ class TokenKey:
     @classmethod
     def load(cls, folder: Path) -> TokenKey:
         """Load the key from a folder that only its owner can read; create it on first use."""
-        return cls(load_secret(folder, TOKEN_KEY_FILE))
+        return cls(load_secret(folder, PROJECT_KEY_FILE))
 
     @property
     def mark_key(self) -> MarkKey:

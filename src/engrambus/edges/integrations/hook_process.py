@@ -1,4 +1,4 @@
-"""The process `engrambus hook`: a tool call is answered with as little as possible, every other event by `client_hook`."""
+"""The process `engrambus hook`: answers a tool call with as little as possible, other events through `client_hook`."""
 
 from __future__ import annotations
 

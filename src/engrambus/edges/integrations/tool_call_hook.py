@@ -71,9 +71,7 @@ def _named_descendant(arguments: dict[str, Any]) -> str:
     return name.partition(SIGN)[0] if isinstance(name, str) else ""
 
 
-def _marked(
-    session: str, agent: str | None, name: str, folder: object, environment: Mapping[str, str]
-) -> str | None:
+def _marked(session: str, agent: str | None, name: str, folder: object, environment: Mapping[str, str]) -> str | None:
     """Return the marked `as` of an agent; None in a folder without a project."""
     now_us = time.time_ns() // 1000
     client_id = agent_key(session, agent) if agent else ""

@@ -19,6 +19,7 @@ TOOLS: dict[str, bool | tuple[str, ...]] = {
     "less_put_engram": False,
     "less_query_engrams": False,
     "less_request_deref": False,
+    "less_store_artifact": False,
     "memory_read": False,
     "receipt_get": False,
     "tuple_dispatch": False,

@@ -96,6 +96,7 @@ class ToolCalls:
             if not isinstance(speak_as, str):
                 raise FieldType("Expected the name of an agent.", field=SPEAK_AS)
             credential = msgspec.structs.replace(credential, speak_as=speak_as)
+        credential = msgspec.structs.replace(credential, from_model=True)
         return target.call(operation, to_request(arguments, operation.request), credential, on_warning)
 
     def _opened_target(self) -> CallTarget:

@@ -94,9 +94,10 @@ class McpEndpoint:
         # decision 15: the protocol's library is slow to load, so it is loaded with the first client.
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+        from engrambus.edges.mcp.marked_calls import MarkedCalls
         from engrambus.edges.mcp.server import make_server
 
-        server = make_server(lambda: self._gateway, _credential_of, _on_refusal)
+        server = make_server(lambda: MarkedCalls(self._gateway, self._gateway), _credential_of, _on_refusal)
         return StreamableHTTPSessionManager(
             server,
             json_response=True,

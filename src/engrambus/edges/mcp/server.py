@@ -31,6 +31,7 @@ from mcp.types import (
 
 from engrambus.edges.mcp.agent_calls import AgentCalls, LeadTerms
 from engrambus.edges.mcp.calls import CallTarget, ToolCalls
+from engrambus.edges.mcp.marked_calls import MarkedCalls
 from engrambus.edges.mcp.tools import resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
@@ -152,7 +153,9 @@ def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential, l
 
     def open_as_agent() -> CallTarget:
         target = open_target()
-        return target if agent is None else AgentCalls(target, opener, agent)
+        unmarked = target if agent is None else AgentCalls(target, opener, agent)
+        # An agent that was named may speak for its descendants only; every other process serves all client sessions.
+        return MarkedCalls(unmarked, unmarked) if credential.speak_as else MarkedCalls(target, unmarked, opener)
 
     try:
         with suppress(KeyboardInterrupt):
