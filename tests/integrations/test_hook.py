@@ -6,12 +6,13 @@ import fcntl
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engrambus.app import init_project
+from engrambus.app import init_project, open_project
 from engrambus.core import estimate_tokens
 from engrambus.edges.integrations.client_hook import answer_event
 from engrambus.edges.integrations.hook_events import read_event
@@ -60,8 +61,15 @@ class Hook:
         assert len(result["additionalContext"]) <= 10_000
         return str(result["additionalContext"])
 
+    def agent_name(self, event: str, **more: Any) -> str:
+        return self.context(event, **more).partition("Your name there is ")[2].partition(";")[0]
+
     def handle(self, event: str, **more: Any) -> str:
-        return self.context(event, **more).partition("Your handle is ")[2].partition(";")[0]
+        """The agent's full name; the context says the bare one."""
+        name = self.agent_name(event, **more)
+        with closing(open_project(self.folder, self.settings)) as gateway, gateway.store.read() as view:
+            (agent,) = view.agents_named(name)
+            return agent.full_name
 
 
 @pytest.fixture
@@ -259,15 +267,17 @@ def test_a_brief_however_long_stays_within_what_clients_take(
     assert "Rule" in hook("claude-code").context("SubagentStart")
 
 
-def test_other_clients_report_their_boundaries(hook: Callable[[str], Hook], bus: Bus, repository: Repository) -> None:
-    main = hook("gemini").handle("SessionStart")
-    for event in ("BeforeAgent", "AfterAgent"):
-        bus.speak_as(main).deref_pointer(f"repo:src/parser.py#L1-L1@{repository.sha}")
-        assert hook("gemini")(event) == {}
-        assert "Left this turn: 3 repo" in bus.speak_as(main).brief().lines[-1]
+def test_where_no_hook_sets_the_caller_a_session_only_gets_the_brief(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository
+) -> None:
+    bus.put_engram("Refunds over 500 need a second approval.", at=["src/parser.py:3-4"], kind="constraint")
+    context = hook("gemini").context("SessionStart")
+    assert "Refunds over 500 need a second approval." in context
+    assert "Your name" not in context, "its calls are those of the server's lead"
     runs = len(bus.list_runs().runs)
-    assert hook("cursor")("stop") == {}
-    assert len(bus.list_runs().runs) == runs + 1
+    for client, event in (("gemini", "BeforeAgent"), ("gemini", "AfterAgent"), ("cursor", "stop")):
+        assert hook(client)(event) == {}
+    assert len(bus.list_runs().runs) == runs
 
 
 def test_without_a_project_a_hook_answers_nothing(tmp_path: Path, settings: Settings) -> None:
@@ -297,11 +307,11 @@ def test_through_a_gateway_the_tokens_agent_is_the_lead(gateway: Gateway, reposi
             {"HOME": "/nowhere", "ENGRAMBUS_URL": f"http://127.0.0.1:{served.port}", "ENGRAMBUS_TOKEN": lead.token}
         )
         hook = Hook("codex", Path("/nowhere"), settings)
-        handle = hook.handle("SubagentStart")
+        name = hook.agent_name("SubagentStart")
         assert hook("SubagentStop", last_assistant_message=LONG)["decision"] == "block"
         assert "architect" in hook.context("SessionStart")
     rows = {row.agent_id: row.parent for row in bus.list_agents().agents}
-    assert rows == {"lead": None, handle.partition("/")[2]: "lead"}
+    assert rows == {"lead": None, name: "lead"}
     hook = Hook("codex", Path("/nowhere"), settings)
     assert hook("SubagentStop", last_assistant_message=LONG) == {}, "nobody answers any more"
     assert hook("PreToolUse")["hookSpecificOutput"]["permissionDecision"] == "deny"
@@ -337,10 +347,10 @@ def test_several_sub_agents_may_start_at_once(shell: Shell) -> None:
     for process in started:
         assert process.stdout is not None
         with process.stdout as out:
-            handles.add(out.read().partition(b"Your handle is ")[2].partition(b";")[0].decode())
+            handles.add(out.read().partition(b"Your name there is ")[2].partition(b";")[0].decode())
         assert process.wait(60) == 0
     rows = shell.ok("agent", "list", "--json", "--as", next(iter(handles))).json
-    assert {f"{rows['run_id']}/{row['agent_id']}" for row in rows["agents"] if row.get("parent")} == handles
+    assert {row["agent_id"] for row in rows["agents"] if row.get("parent")} == handles
     assert len(handles) == len(names)
 
 

@@ -53,6 +53,5 @@ def test_the_marketplace_names_the_plugin() -> None:
 
 
 def test_hooks_and_server_are_those_of_install() -> None:
-    groups = hook_groups("engrambus hook")
-    assert _json("plugin/hooks/hooks.json") == {"hooks": {event: [group] for event, group in groups.items()}}
+    assert _json("plugin/hooks/hooks.json") == {"hooks": hook_groups("engrambus hook")}
     assert _json("plugin/.mcp.json")["mcpServers"]["engrambus"] == {"command": "engrambus", "args": ["mcp"]}

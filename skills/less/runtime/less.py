@@ -22,7 +22,7 @@ def main() -> int:
     call = argparse.ArgumentParser(prog="less.py", description="Call a tool of the LESS skill.")
     call.add_argument("tool", choices=sorted(tools), metavar="TOOL", help=", ".join(tools))
     call.add_argument("arguments", nargs="?", default="{}", help="its arguments, as a JSON object")
-    call.add_argument("--as", dest="speak_as", help="your handle, <run>/<name>")
+    call.add_argument("--as", dest="speak_as", help="the agent to act as")
     given = call.parse_args()
     try:
         from engrambus import Bus, EngramBusError, Settings

@@ -12,7 +12,7 @@ from threading import Lock, Thread
 from typing import Any, NamedTuple, Protocol
 
 _OURS = re.compile(r"mcp_+engrambus[_/]+(\w+)")
-_HANDLE = re.compile(r"Your handle is (\S+);")
+_NAME = re.compile(r"Your name there is (\S+);")
 
 
 class ModelRequest(NamedTuple):
@@ -35,15 +35,15 @@ class ModelRequest(NamedTuple):
         return {matches[1] for tool in self.tools if (matches := _OURS.fullmatch(tool))}
 
     @property
-    def handles(self) -> list[str]:
-        """The distinct handles in its prompt."""
-        return list(dict.fromkeys(_HANDLE.findall(self.prompt)))
+    def agent_names(self) -> list[str]:
+        """The distinct names that its prompt says are its own."""
+        return list(dict.fromkeys(_NAME.findall(self.prompt)))
 
     @property
-    def handle(self) -> str:
-        """The only handle in its prompt."""
-        assert len(self.handles) == 1, f"expected one handle, got {self.handles}"
-        return self.handles[0]
+    def agent_name(self) -> str:
+        """The only name that its prompt says is its own."""
+        assert len(self.agent_names) == 1, f"expected one name, got {self.agent_names}"
+        return self.agent_names[0]
 
     def tool(self, name: str) -> str:
         """Return the client's name of a tool."""

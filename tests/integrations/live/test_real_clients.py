@@ -30,9 +30,8 @@ END = "That is all."
 
 
 def keep(request: ModelRequest) -> Call:
-    """Put what was learnt on the bus, in the name that the model was told is its own."""
-    learnt = {"claim": CLAIM, "at": ["src/parser.py:1-2"]}
-    return Call(request.tool("less_put_engram"), {**learnt, "as": request.handle})
+    """Put what was learnt on the bus; no model says who it is."""
+    return Call(request.tool("less_put_engram"), {"claim": CLAIM, "at": ["src/parser.py:1-2"]})
 
 
 def alone(request: ModelRequest) -> Answer:
@@ -86,14 +85,16 @@ of_teams = pytest.mark.parametrize("day", WITH_TEAMS, indirect=True, scope="modu
 
 
 @of_every
-def test_the_model_receives_its_handle_and_the_brief(day: Day) -> None:
-    first = day.lead[0]
-    run, _, name = first.handle.partition("/")
-    assert name.startswith("main-")
-    assert KNOWN in first.prompt
+def test_the_model_receives_the_brief(day: Day) -> None:
+    assert KNOWN in day.lead[0].prompt
+
+
+@of_teams
+def test_the_model_is_told_its_name(day: Day) -> None:
+    name = day.lead[0].agent_name
     with day.place.bus() as bus:
-        agents = bus.list_agents()
-    assert (agents.run_id, [row.agent_id for row in agents.agents if row.parent is None]) == (run, [name])
+        rows = bus.speak_as(name).list_agents().agents
+    assert [row.agent_id for row in rows if row.parent is None] == [name]
 
 
 @of_every
@@ -104,24 +105,24 @@ def test_the_model_is_given_all_our_tools_and_the_skill(day: Day) -> None:
 
 
 @of_teams
-def test_a_sub_agent_has_a_handle_and_a_brief_of_its_own(day: Day) -> None:
-    main, scout = day.lead[0].handle.partition("/"), day.scout[0].handle.partition("/")
-    assert scout[0] == main[0]
+def test_a_sub_agent_has_a_name_and_a_brief_of_its_own(day: Day) -> None:
+    main, scout = day.lead[0].agent_name, day.scout[0].agent_name
     assert KNOWN in day.scout[0].prompt
     with day.place.bus() as bus:
-        rows = {row.agent_id: row.parent for row in bus.list_agents().agents}
-    assert rows == {main[2]: None, scout[2]: main[2]}
+        rows = {row.agent_id: row.parent for row in bus.speak_as(main).list_agents().agents}
+    assert rows == {main: None, scout: main}
 
 
-@of_every
+@of_teams
 def test_a_sub_agents_engram_names_it_as_the_author(day: Day) -> None:
-    author = (day.scout or day.lead)[0].handle
+    author = day.scout[0].agent_name
     with day.place.bus() as bus:
         (matches,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
-    assert matches.provenance.created_by == author
+    assert matches.provenance.created_by.rpartition("/")[2] == author
     assert matches.pointers[0].ref == f"repo:src/parser.py#L1-L2@{day.place.repository.sha}"
     answer = json.loads(day.place.ok(COMMAND, "query", "head of the parser", "--json").out)
-    assert [row["provenance"]["created_by"] for row in answer["engrams"] if row["claim"] == CLAIM] == [author]
+    authors = [row["provenance"]["created_by"] for row in answer["engrams"] if row["claim"] == CLAIM]
+    assert authors == [matches.provenance.created_by]
 
 
 @of_teams
@@ -153,7 +154,7 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(place: Place) -> Non
     def script(request: ModelRequest) -> Answer:
         match len(request.results):
             case 0:
-                return Call(request.tool("less_deref_pointer"), {"pointer": pointer, "as": request.handle})
+                return Call(request.tool("less_deref_pointer"), {"pointer": pointer})
             case 1:
                 return program.delegate(request._replace(results=()), TASK) or END
             case _:
@@ -165,7 +166,61 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(place: Place) -> Non
     assert "team.tokens" in read
     assert "The team's budget is used up: its 1 agents have read " in denied
     with place.bus() as bus:
-        assert len(bus.list_agents().agents) == 1
+        assert len(bus.speak_as(request[0].agent_name).list_agents().agents) == 1
+
+
+@pytest.mark.parametrize("place", WITH_TEAMS, indirect=True)
+def test_no_limit_is_exceeded_by_models_that_never_say_who_they_are(place: Place) -> None:  # EB-08 EB-31
+    """Each agent reads four times; the sub-agent then claims to be the lead."""
+    program = place.program
+    assert isinstance(program, Leader)
+    place.install()
+    pointer = {"pointer": f"repo:src/parser.py#L1-L2@{place.repository.sha}"}
+
+    def read(request: ModelRequest, **more: str) -> Call:
+        return Call(request.tool("less_deref_pointer"), {**pointer, **more})
+
+    def put(request: ModelRequest, claim: str, **more: str) -> Call:
+        learnt = {"claim": claim, "at": ["src/parser.py:1-2"]}
+        return Call(request.tool("less_put_engram"), {**learnt, **more})
+
+    lead_name = ""
+
+    def script(request: ModelRequest) -> Answer:
+        nonlocal lead_name
+        count = len(request.results)
+        if GOAL not in request.prompt:
+            steps = [*[read(request)] * 4, read(request, **{"as": lead_name})]
+            steps += [put(request, "The scout was here."), put(request, "The lead was here.", **{"as": lead_name})]
+            return steps[count] if count < len(steps) else REPORT
+        lead_name = request.agent_name
+        if count < 2:
+            return read(request)
+        if count == 2:
+            return put(request, "Only the lead says this.")
+        delegated = program.delegate(request._replace(results=request.results[3:]), TASK)
+        if delegated is not None:
+            return delegated
+        done = sum("line 1 of the parser" in result or "DEREF_DENIED" in result for result in request.results)
+        return read(request) if done < 4 else END
+
+    asked = place.session(GOAL, script).asked
+    lead = [request for request in asked if GOAL in request.prompt][-1]
+    scout = [request for request in asked if GOAL not in request.prompt][-1]
+    for results, reads in ((lead.results, 4), (scout.results, 5)):
+        seen = [result for result in results if "line 1 of the parser" in result or "DEREF_DENIED" in result]
+        assert ["DEREF_DENIED" in result for result in seen] == [False] * 3 + [True] * (reads - 3)
+    with place.bus() as bus:
+        authors = {
+            engram.claim: engram.provenance.created_by.rpartition("/")[2]
+            for engram in bus.query_engrams("lead scout says here", k=10).engrams
+        }
+    scout_name = scout.agent_name
+    assert authors == {
+        "Only the lead says this.": lead_name,
+        "The scout was here.": scout_name,
+        "The lead was here.": scout_name,
+    }
 
 
 @pytest.mark.parametrize("place", EVERY, indirect=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import msgspec
 from engrambus.core import BYTES_PER_TOKEN
 from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
 from engrambus.edges.sdk.bus import Bus, Transport
-from engrambus.errors import AgentExists, EngramBusError, NotFound, ProjectNotFound, Refusal, TokenMissing
+from engrambus.errors import EngramBusError, NotFound, ProjectNotFound, Refusal, TokenMissing
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
 
@@ -63,6 +63,8 @@ def _raise_time_limit(number: int, frame: object) -> None:
 
 def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> dict[str, Any]:
     """Return the client's answer. Never raises: failures are reported on stderr."""
+    if event.kind in ("prompt", "stop") and not event.sets_caller:
+        return {}  # the turns of the server's own lead end by themselves
     try:
         with closing(_open_transport(event.folder or current_folder, settings)) as transport:
             return _ANSWERS[event.kind](_Session(event, transport, settings), event)
@@ -97,17 +99,12 @@ class _Session:
         """Name of the session's lead; None if the lead is the token's agent."""
         if settings.token is not None:
             self.bus = Bus(transport, Credential(token=settings.token), owns_transport=False)
-            self._load_agents()
             return
-        run = settings.run
-        if run is None:
-            folder = (event.folder or Path()).name or "a client"
-            admin = Bus(transport, Credential(local_admin=True), owns_transport=False)
-            run = admin.open_run(f"Session in {folder}"[:200], session=event.session).run_id
-        self.bus = Bus(transport, Credential(local_admin=True, run=run), owns_transport=False)
-        self._load_agents()
-        self.lead = event.lead
-        self._add_agent(event.lead, "architect", None)
+        folder = (event.folder or Path()).name or "a client"
+        admin = Bus(transport, Credential(local_admin=True, run=settings.run), owns_transport=False)
+        lead = admin.add_lead(f"Session in {folder}"[:200], session=event.session)
+        self.bus = Bus(transport, Credential(local_admin=True, run=lead.run_id), owns_transport=False)
+        self.lead = lead.agent_id
 
     @property
     def lead_bus(self) -> Bus:
@@ -116,24 +113,13 @@ class _Session:
 
     def add_child(self) -> str:
         """Add the event's sub-agent to the run if it is new, and return its name."""
-        name = self._event.child or ""
-        self._add_agent(name, self._event.role, self.lead)
-        return name
-
-    def _load_agents(self) -> None:
-        agents = self.bus.list_agents()
-        self.run = agents.run_id
-        self._names = {row.agent_id for row in agents.agents}
-
-    def _add_agent(self, name: str, role: str, parent: str | None) -> None:
-        if name in self._names:
-            return
-        with suppress(AgentExists):  # another hook process added it in between
-            self.bus.add_agent(name, role=role, parent=parent)  # type: ignore[arg-type]  # an event's role is valid
+        role = self._event.role
+        return self.bus.add_agent(role=role, parent=self.lead, client_id=self._event.child).agent_id  # type: ignore[arg-type]  # an event's role is valid
 
 
 def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:
-    return _brief_context(event, session.lead_bus, f"{session.run}/{session.lead}" if session.lead else None, [])
+    # A name is told only where the hook sets `as`: elsewhere calls are those of the server's own lead.
+    return _brief_context(event, session.lead_bus, session.lead if event.sets_caller else None, [])
 
 
 def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -145,16 +131,16 @@ def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
         "of pasted code; a larger one is sent back to you once.",
         "What you learn is kept for the others with less_put_engram and a pointer to the lines that show it.",
     ]
-    return _brief_context(event, bus, f"{session.run}/{name}", rules)
+    return _brief_context(event, bus, name, rules)
 
 
-def _brief_context(event: HookEvent, bus: Bus, handle: str | None, rules: list[str]) -> dict[str, Any]:
-    """Return the agent's handle and brief as context, as statements: clients distrust commands in a context."""
+def _brief_context(event: HookEvent, bus: Bus, name: str | None, rules: list[str]) -> dict[str, Any]:
+    """Return the agent's name and brief as context, as statements: clients distrust commands in a context."""
     brief = bus.brief(max_tokens=BRIEF_TOKENS)
-    handle_line = [f"Your handle is {handle}; the engrambus tools take it as `as`."] if handle else []
+    name_line = [f"Your name there is {name}; your calls of the engrambus tools are made in it."] if name else []
     head = [
         f"This project shares its memory on Engram Bus; your role there is {brief.role}.",
-        *handle_line,
+        *name_line,
         *rules,
         f"Shared Brief v{brief.version}, as the team wrote it:",
     ]

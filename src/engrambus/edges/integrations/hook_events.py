@@ -27,9 +27,7 @@ _KINDS: dict[str, EventKind] = {
 _SPAWN_TOOLS = frozenset({"Agent", "Task", "spawn_agent"})
 """Names of the tool that starts a sub-agent: Claude Code now and formerly, Codex."""
 
-_CHILD_ROLES = ("director", "manager", "programmer", "tool")
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
-MAX_TYPE_CHARS = 24
+_CHILD_ROLES = ("director", "manager", "programmer")
 
 
 class _EventHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +55,7 @@ class _ClientEvent(_EventHead, frozen=True, kw_only=True):
     agent_type: str | None = None
     last_assistant_message: str | None = None
     stop_hook_active: bool | None = None
+    timestamp: str | None = None
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,22 +65,19 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The client's own name of the event, which answers repeat."""
     session: str
-    """A digest of the client's session id."""
+    """The session's id on the bus, and its main agent's."""
     folder: Path | None
     """The client's working folder, if it reports one."""
     child: str | None = None
-    """The sub-agent's name on the bus, if the event is about a sub-agent."""
+    """The sub-agent's id on the bus, if the event is about a sub-agent."""
     role: str = "programmer"
     """The sub-agent's role."""
     text: str = ""
     """The sub-agent's last message."""
     is_retry: bool = False
     """True if the sub-agent's answer was blocked once already."""
-
-    @property
-    def lead(self) -> str:
-        """Name of the session's main agent on the bus."""
-        return f"main-{self.session[:8]}"
+    sets_caller: bool = True
+    """True if the client's hook sets `as` on our tools: Claude Code's and Codex's."""
 
 
 def read_event(data: bytes) -> HookEvent | None:
@@ -101,10 +97,12 @@ def read_event(data: bytes) -> HookEvent | None:
         name=event.hook_event_name,
         session=session_key(session),
         folder=_folder(event),
-        child=f"{_type_name(agent_type)}-{agent_key(session, agent)}" if agent else None,
+        child=agent_key(session, agent) if agent else None,
         role=agent_type if agent_type in _CHILD_ROLES else "programmer",
         text=event.last_assistant_message or "",
         is_retry=bool(event.stop_hook_active),
+        # Gemini sends a time with every event, Cursor a conversation instead of a session.
+        sets_caller=event.timestamp is None and event.conversation_id is None,
     )
 
 
@@ -138,9 +136,3 @@ def _decode(data: bytes, shape: type[_Shape]) -> _Shape:
 def _folder(event: _ClientEvent) -> Path | None:
     folder = event.cwd or next(iter(event.workspace_roots or ()), "")
     return Path(folder) if folder.startswith("/") else None
-
-
-def _type_name(agent_type: str) -> str:
-    """Return a sub-agent type as part of a name: `my-plugin:code reviewer` gives `my-plugin-code-reviewer`."""
-    name = "".join(character if character in _NAME_CHARACTERS else "-" for character in agent_type)
-    return name[:MAX_TYPE_CHARS].strip("-") or "agent"

@@ -21,7 +21,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _MARKS = {"ok": ("ok", "green"), "note": ("--", "yellow"), "broken": ("!!", "red")}
 _NEXT = {
     "claude-code": "Claude Code asks once whether to trust the server; /hooks and /mcp show both.",
-    "codex": "Codex reads these in folders you trust, and runs hooks after you trust them: /hooks.",
+    "codex": "Codex reads these in folders you trust, and runs hooks after you trust them: /hooks. It does not ask "
+    "before it calls our tools: Codex lets a hook say which agent calls only if the hook also allows the call.",
     "cursor": "Cursor shows the server under Settings, MCP.",
     "vscode": "VS Code asks once whether to trust the server; MCP: List Servers shows it.",
     "gemini": "Gemini reads these in folders you trust; /mcp and /hooks show both.",
