@@ -223,8 +223,9 @@ def test_a_bad_mark_does_not_stop_work(claude: Client) -> None:
     """The call is made as it would be without a hook."""
     target = MarkedCalls(claude.gateway, claude.gateway, STDIO)
     assert whoami(target, "~a.b.AAAAAAAAAAAAAAAAAAAAAA") == whoami(target, None)
-    with pytest.raises(AgentNotFound):
-        whoami(target, "nobody~a.b.AAAAAAAAAAAAAAAAAAAAAA")
+    for text in ("nobody~a.b.AAAAAAAAAAAAAAAAAAAAAA", "nobody~mark", "nobody~"):
+        with pytest.raises(AgentNotFound):
+            whoami(target, text)
 
 
 def test_agents_that_no_hook_reported_are_added_with_their_first_call(claude: Client) -> None:

@@ -80,9 +80,8 @@ class MarkKey:
 
 def read_mark(text: str) -> Mark:
     """Return what a marked `as` says; only `MarkKey.check` tells whether it is true."""
-    head = text.rpartition(".")[0]
-    name, _, agent = head.partition(SIGN)
-    place, _, client_id = agent.partition(".")
+    name, _, rest = text.partition(SIGN)
+    place, _, client_id = rest.rpartition(".")[0].partition(".")
     return Mark(place, client_id, name)
 
 
