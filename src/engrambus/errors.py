@@ -134,6 +134,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │       ├── GrantExpired          GRANT_EXPIRED
 │       ├── GrantWrongChild       GRANT_WRONG_CHILD
 │       ├── GrantWrongPointer     GRANT_WRONG_POINTER
+│       ├── GrantWider            GRANT_WIDER
 │       ├── GrantOverCap          GRANT_OVER_CAP
 │       ├── GrantSpent            GRANT_SPENT
 │       └── GrantRevoked          GRANT_REVOKED
@@ -866,6 +867,10 @@ class GrantWrongChild(GrantRefusal):
 
 class GrantWrongPointer(GrantRefusal):
     """The grant does not cover this pointer."""
+
+
+class GrantWider(GrantRefusal):
+    """A grant can be passed on narrower, never wider."""
 
 
 class GrantOverCap(GrantRefusal):

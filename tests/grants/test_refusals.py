@@ -54,8 +54,8 @@ def test_a_descendant_of_the_child_may_use_the_grant() -> None:
     [
         ("GRANT_EXPIRED", {"now_us": NOON + HOUR}, "2026-01-08T13:00:00.000000Z", "2026-01-08T13:00:00.000000Z"),
         ("GRANT_EXPIRED", {"now_us": NOON + 24 * HOUR}, "2026-01-08T13:00:00.000000Z", "2026-01-09T12:00:00.000000Z"),
-        ("GRANT_WRONG_CHILD", {"lineage": LINEAGES["tester"]}, "dev", None),
-        ("GRANT_WRONG_CHILD", {"lineage": LINEAGES["lead"]}, "dev", None),
+        ("GRANT_WRONG_CHILD", {"lineage": LINEAGES["tester"]}, "dev", "tester"),
+        ("GRANT_WRONG_CHILD", {"lineage": LINEAGES["lead"]}, "dev", "lead"),
         ("GRANT_WRONG_CHILD", {"lineage": ()}, "dev", None),
         ("GRANT_WRONG_POINTER", {"pointer": address(FILE)}, LINES, FILE),
         ("GRANT_OVER_CAP", {"tokens": 501}, 500, 501),

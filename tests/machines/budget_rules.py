@@ -18,7 +18,7 @@ from engrambus.core import SECOND_US, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.gateway import Credential
-from engrambus.policy.grants import attenuate
+from engrambus.policy.grants import MAX_BLOCKS, attenuate
 from engrambus.policy.grants.tokens import read_token
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.clock import ManualClock
@@ -84,10 +84,25 @@ class Block:
 
 
 class Token:
-    """A budget token with its blocks."""
+    """A budget token with its blocks: a handle, which only its holder can use, or a Biscuit."""
 
-    def __init__(self, text: str, grant_id: str, parent: str, blocks: tuple[Block, ...]) -> None:
+    def __init__(
+        self, text: str, grant_id: str, parent: str, blocks: tuple[Block, ...], issuer: str | None = None
+    ) -> None:
         self.text, self.grant_id, self.parent, self.blocks = text, grant_id, parent, blocks
+        self.issuer = issuer or parent
+        """The agent that gave the first grant of the chain."""
+
+    @property
+    def is_handle(self) -> bool:
+        """True if the text is a handle."""
+        return self.text.startswith("g_")
+
+    def pays(self, agent: str, ref: str, now: int, least: int) -> bool:
+        """True if every block allows this read at its least possible cost."""
+        if self.is_handle and agent != self.blocks[-1].child:
+            return False
+        return all(block.pays(agent, ref, now, least) for block in self.blocks)
 
 
 def lineage(agent: str) -> list[str]:
@@ -110,7 +125,7 @@ def payers_of(agent: str, speaker: str) -> list[str]:
 
 def is_freed(payer: str, reader: str, grant: Token) -> bool:
     """True if the grant pays instead of a payer's turn: a speaker's only if it was not granted by itself or below."""
-    return payer == reader or payer not in lineage(grant.parent)
+    return payer == reader or payer not in lineage(grant.issuer)
 
 
 class BudgetRules(RuleBasedStateMachine):
@@ -183,12 +198,12 @@ class BudgetRules(RuleBasedStateMachine):
             return
         grant = None if by_turn else paying[0]  # the oldest that can
         self._read(payers, ref, max_tokens, grant)
-        for payer in payers:
+        for payer in payers if by_turn else ():  # a grant also pays where a parent lowered the turn below what was read
             assert self.turns[payer].tokens <= self.limit(payer, "tokens", "max_deref_tokens")
 
     def grant_pays(self, grant: Token, payers: list[str], ref: str, least: int) -> bool:
         """True if the grant and all payers allow this read at its least possible cost."""
-        fits = all(block.pays(payers[0], ref, self.now, least) for block in grant.blocks)
+        fits = grant.pays(payers[0], ref, self.now, least)
         return fits and all(self.has_room(payer, least, granted=is_freed(payer, payers[0], grant)) for payer in payers)
 
     @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)), token=tokens)
@@ -277,6 +292,7 @@ class BudgetRules(RuleBasedStateMachine):
             "cap_tokens": cap,
             "uses": uses,
             "expires_in": f"PT{minutes}M",
+            "biscuit": True,
         }
         try:
             answer = self.client.call("issue_grant", self.credentials[by], **request)
@@ -287,24 +303,50 @@ class BudgetRules(RuleBasedStateMachine):
         assert by in lineage(child)
         block = Block(child, TARGETS[target_pointer], cap, uses, self.now + minutes * 60 * SECOND_US)
         self.grants.append(Token(answer.budget_token, answer.grant_id, by, (block,)))
-        return self.grants[-1]
+        return multiple(self.grants[-1], Token(answer.biscuit, answer.grant_id, by, (block,)))
 
     @rule(target=tokens, token=tokens, child=agents, cap=caps, uses=uses)
     def pass_on(self, token: Token, child: str, cap: int, uses: int) -> Any:
         """Attenuate a token; a larger number in it allows no more."""
-        if len(token.blocks) >= 4:
+        if len(token.blocks) >= 4 or token.is_handle:
             return multiple()
         text = attenuate(token.text, child=child, cap_tokens=cap, uses=uses)
         last = read_token(self.harness.gateway.grant_key, text).blocks[-1]
         self.narrowed[last.block_id] = BlockLimits(cap, uses)
         block = Block(child, REFS, cap, uses, token.blocks[0].expires_at)
-        return Token(text, token.grant_id, token.parent, (*token.blocks, block))
+        return Token(text, token.grant_id, token.parent, (*token.blocks, block), token.issuer)
+
+    @rule(target=tokens, token=tokens, by=agents, child=agents, cap=caps, uses=uses)
+    def narrow(self, token: Token, by: str, child: str, cap: int, uses: int) -> Any:
+        """Pass a grant on at the gateway, which refuses to pass on more than is left."""
+        blocks, now = token.blocks, self.now
+        allowed = (
+            (by == blocks[-1].child if token.is_handle else all(block.child in lineage(by) for block in blocks))
+            and child != by
+            and by in lineage(child)
+            and not any(block.revoked or now >= block.expires_at for block in blocks)
+            and min(block.uses for block in blocks) >= uses
+            and min(block.cap for block in blocks) >= cap
+            and len(blocks) < MAX_BLOCKS
+        )
+        request = {"budget_token": token.text, "child_id": child, "cap_tokens": cap, "uses": uses}
+        try:
+            answer = self.client.call("narrow_grant", self.credentials[by], **request)
+        except EngramBusError:
+            assert not allowed
+            return multiple()
+        assert allowed
+        refs = tuple(ref for ref in REFS if all(ref in block.refs for block in blocks))
+        block = Block(child, refs, cap, uses, min(block.expires_at for block in blocks))
+        self.grants.append(Token(answer.budget_token, answer.grant_id, by, (*blocks, block), token.issuer))
+        return self.grants[-1]
 
     @rule(token=tokens)
     def revoke(self, token: Token) -> None:
-        """Revoke a grant with everything attenuated from it."""
+        """Revoke a grant with everything narrowed from it."""
         self.client.call("revoke_grant", self.credentials[token.parent], id=token.grant_id)
-        token.blocks[0].revoked = True
+        issued = next(grant for grant in self.grants if grant.grant_id == token.grant_id)
+        issued.blocks[-1].revoked = True
 
     @rule(seconds=st.sampled_from((-3600, -700, 1, 299, 301, 601, 3600)))
     def time_passes(self, seconds: int) -> None:

@@ -197,10 +197,12 @@ def test_a_dereference_can_be_validated_without_doing_it(workspace: Workspace) -
     answer = workspace.call("validate_deref", workspace.agent, pointer=ref)
     assert not answer.ok
     assert [problem["code"] for problem in answer.problems] == ["DEREF_DENIED"]
-    workspace.call("issue_grant", LOCAL_ADMIN, child_id="ada", pointer=ref, cap_tokens=300)
+    issued = workspace.call("issue_grant", LOCAL_ADMIN, child_id="ada", pointer=ref, cap_tokens=300)
     answer = workspace.call("validate_deref", workspace.agent, pointer=ref)
     assert (answer.ok, answer.tokens_left, answer.granted) == (True, 300, True)
-    assert f"Granted: {ref}, 300 tokens, 1 use." in workspace.call("brief", workspace.agent).lines
+    assert (
+        f"Granted: {ref}, 300 tokens, 1 use ({issued.budget_token})." in workspace.call("brief", workspace.agent).lines
+    )
     workspace.deref()
     assert not any(line.startswith("Granted:") for line in workspace.call("brief", workspace.agent).lines)
 

@@ -253,9 +253,10 @@ def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> 
 def _storable_fields(operation: Operation[Any, Any], request: msgspec.Struct) -> Any:
     """Return the request's fields that could be stored, to be searched for secrets.
 
-    A budget token is never stored. A text field is checked by its operation, which can name the line of a secret.
+    A budget token is not stored as it was sent. A text field is checked by its operation, which can name the line of
+    a secret.
     """
     fields = msgspec.to_builtins(request)
-    for name in ("budget_token", operation.text_field):
+    for name in ("budget_token", "from_grant", operation.text_field):
         fields.pop(name, None)
     return fields

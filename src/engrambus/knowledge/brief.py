@@ -13,8 +13,8 @@ import msgspec
 
 from engrambus.errors import FieldValue
 from engrambus.knowledge.engrams import Engram, EngramReads, EngramView
-from engrambus.policy import ROLES, Account, Caller, Payers, lineage_of, visible_spaces
-from engrambus.policy.grants import BlockSpending, GrantReads
+from engrambus.policy import ROLES, Account, Caller, Payers, visible_spaces
+from engrambus.policy.grants import GrantReads, balance_of, handle_of, journalled_grant
 
 MAX_LINES = 30
 LINES_FOR_BUDGETS = 5
@@ -23,6 +23,7 @@ MAX_CLAIM_CHARS = 160
 PER_KIND = 8
 """Newest engrams of each kind that are considered."""
 MAX_GRANTS = 3
+_HAVE_CHILDREN = frozenset({"architect", "director", "manager"})
 
 
 class BriefSection(NamedTuple):
@@ -204,13 +205,13 @@ def _budget_line(account: Account) -> str:
 
 
 def _grant_lines(view: BriefView, caller: Caller) -> list[str]:
-    """Return a line for each grant the caller can still use, newest first."""
+    """Return a line for each grant that was made out or passed on to the caller and is still usable, newest first."""
     lines = []
-    for grant in reversed(view.grants_for(caller.run.run_id, lineage_of(view, caller))):
-        spent = view.spent([grant.block_id]).get(grant.block_id, BlockSpending())
-        usable = grant.expires_us > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
-        if usable and not view.revoked([grant.block_id]):
-            uses = grant.uses - spent.uses
-            remaining = f"{grant.cap_tokens - spent.tokens} tokens, {uses} use{'s' * (uses != 1)}"
-            lines.append(f"Granted: {grant.pointer or grant.prefix}, {remaining}.")
+    for issued in reversed(view.grants_for(caller.run.run_id, caller.name)):
+        left = balance_of(view, journalled_grant(view, issued, caller.project))
+        if left.state == "usable":
+            # Only a parent can pass a grant on, so only a parent needs its budget token.
+            token = f" ({handle_of(issued.grant_id)})" if caller.role in _HAVE_CHILDREN else ""
+            remaining = f"{left.tokens} tokens, {left.uses} use{'s' * (left.uses != 1)}"
+            lines.append(f"Granted: {issued.pointer or issued.prefix}, {remaining}{token}.")
     return lines[:MAX_GRANTS]

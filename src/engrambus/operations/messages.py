@@ -37,7 +37,7 @@ class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     text: Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
     budget_token: (
-        Annotated[str, Meta(max_length=8192, description="Token of a grant that allows inline code")] | None
+        Annotated[str, Meta(max_length=8192, description="Budget token of a grant that allows inline code")] | None
     ) = None
 
 
@@ -389,7 +389,7 @@ def _budget(context: Context, budget_token: str | None) -> tuple[InlineBudget, g
         budget = inline_budget(view, context.policy, context.caller)
         if budget_token is None:
             return budget, None
-        grant = grants.verify_token(context.grant_key, budget_token, grants.grant_use(view, context.caller))
+        grant = grants.open_budget_token(view, context.caller, context.grant_key, budget_token)
     code_chars = max(budget.max_inline_code_chars, grant.inline_code_chars)
     return structs.replace(budget, max_inline_code_chars=code_chars), grant
 

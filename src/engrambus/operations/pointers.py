@@ -31,6 +31,9 @@ DEFAULT_MAX_TOKENS = 400
 MAX_MAX_TOKENS = 100_000
 MAX_ANCHOR_TEXT = 16 * 1024
 
+BudgetToken = Annotated[
+    str, Meta(max_length=8192, description="Budget token of the grant: its handle, g_ and its id, or a Biscuit of it")
+]
 PointerOrRef = Annotated[Pointer | str, Meta(description="A pointer, or its ref alone")]
 
 
@@ -46,7 +49,7 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             description="Maximum size of the answer in tokens; longer text is cut at the end of a line",
         ),
     ] = DEFAULT_MAX_TOKENS
-    budget_token: Annotated[str, Meta(max_length=8192, description="Token of a grant that pays for it")] | None = None
+    budget_token: BudgetToken | None = None
     tail: Annotated[bool, Meta(description="If it does not fit, show its end instead of its beginning")] = False
 
 
@@ -94,9 +97,7 @@ class ValidateDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A dereference to check without doing it."""
 
     pointer: PointerOrRef
-    budget_token: Annotated[str, Meta(max_length=8192, description="Token of a grant that would pay for it")] | None = (
-        None
-    )
+    budget_token: BudgetToken | None = None
 
 
 class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):

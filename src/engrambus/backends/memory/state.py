@@ -399,8 +399,15 @@ class MemoryView(MemoryCortex):
         grant = self._state.grants.get(grant_id)
         return grant if grant is not None and grant.run == run_id else None
 
-    def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
-        return [grant for grant in self._state.grants.values() if grant.run == run_id and grant.child in children]
+    def grants_for(self, run_id: str, child: str) -> list[GrantIssued]:
+        return [grant for grant in self._state.grants.values() if (grant.run, grant.child) == (run_id, child)]
+
+    def grants_of(self, run_id: str, agent: str | None, *, before: str | None, limit: int) -> list[GrantIssued]:
+        ids = list(self._state.grants)
+        earlier = ids[: ids.index(before)] if before in ids else ids if before is None else []
+        grants = (self._state.grants[grant_id] for grant_id in reversed(earlier))
+        of_run = (grant for grant in grants if grant.run == run_id)
+        return [grant for grant in of_run if agent is None or agent in (grant.parent, grant.child)][:limit]
 
     def spent(self, block_ids: Sequence[str]) -> dict[str, BlockSpending]:
         return {block_id: self._state.spent[block_id] for block_id in block_ids if block_id in self._state.spent}
@@ -467,13 +474,23 @@ class MemoryView(MemoryCortex):
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
         by_child: dict[str, GrantsLeft] = {}
         for grant in self._state.grants.values():
-            spent = self._state.spent.get(grant.block_id, BlockSpending())
-            uses, tokens = grant.uses - spent.uses, grant.cap_tokens - spent.tokens
-            void = grant.run != run_id or grant.expires_us <= self._as_of or grant.block_id in self._state.revoked
-            if not void and uses > 0 and tokens > 0:
+            if grant.run != run_id or grant.expires_us <= self._as_of:
+                continue
+            chain = self._chain(grant)
+            spent = [self._state.spent.get(link.block_id, BlockSpending()) for link in chain]
+            uses = min(link.uses - used.uses for link, used in zip(chain, spent, strict=True))
+            tokens = min(link.cap_tokens - used.tokens for link, used in zip(chain, spent, strict=True))
+            if uses > 0 and tokens > 0 and self._state.revoked.isdisjoint(link.block_id for link in chain):
                 so_far = by_child.get(grant.child, GrantsLeft())
                 by_child[grant.child] = GrantsLeft(grants=so_far.grants + 1, tokens=so_far.tokens + tokens)
         return by_child
+
+    def _chain(self, grant: GrantIssued) -> list[GrantIssued]:
+        """Return a grant and those that it was passed on from."""
+        chain = [grant]
+        while (wider := chain[-1].narrowed_from) is not None:
+            chain.append(self._state.grants[wider])
+        return chain
 
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
         kinds: dict[str, int] = {}

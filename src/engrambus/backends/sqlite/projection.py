@@ -201,10 +201,8 @@ class KnowledgeProjection:
             case DerefAnswered():
                 self._execute("answer_request", fact.grant_id, fact.request_id)
             case GrantIssued():
-                limits = (fact.cap_tokens, fact.uses, fact.expires_us)
-                self._execute(
-                    "insert_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact)
-                )
+                names = (fact.grant_id, fact.run, fact.parent, fact.child, fact.block_id, fact.narrowed_from)
+                self._execute("insert_grant", *names, fact.cap_tokens, fact.uses, fact.expires_us, _encode(fact))
             case BlockDebited():
                 self._execute("spend_block", fact.block_id, fact.tokens)
             case BlockRevoked():

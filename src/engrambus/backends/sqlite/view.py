@@ -178,11 +178,13 @@ class SqliteView(SqliteCortex):
         row = self._row("grant", run_id, grant_id)
         return _decode_grant(row[0]) if row else None
 
-    def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
-        rows: list[Any] = []
-        for child in children:
-            rows += self._connection.execute(self._sql["grants_for"], (run_id, child)).fetchall()
-        return [_decode_grant(issued) for _, issued in sorted(rows)]
+    def grants_for(self, run_id: str, child: str) -> list[GrantIssued]:
+        rows: Any = self._connection.execute(self._sql["grants_for"], (run_id, child))
+        return [_decode_grant(issued) for (issued,) in rows]
+
+    def grants_of(self, run_id: str, agent: str | None, *, before: str | None, limit: int) -> list[GrantIssued]:
+        rows: Any = self._connection.execute(self._sql["grants_of"], (run_id, agent, before, limit))
+        return [_decode_grant(issued) for (issued,) in rows]
 
     def spent(self, block_ids: Sequence[str]) -> dict[str, BlockSpending]:
         return {block: BlockSpending(tokens=row[0], uses=row[1]) for block, row in self._blocks(block_ids) if row[1]}

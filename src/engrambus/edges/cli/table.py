@@ -423,12 +423,26 @@ COMMANDS: dict[str, Entry] = {
         "issue_grant",
         "less.issue_grant",
     ),
+    "grant narrow": Entry(
+        "team",
+        "Pass on a part of a grant that you hold to a descendant of yours.",
+        "engrambus grant narrow g_01K7Z3V5QX0000000000000000 helper --cap-tokens 200",
+        "narrow_grant",
+        "less.narrow_grant",
+    ),
     "grant ask": Entry(
         "team",
         "Ask your parent to let you read more.",
         'engrambus grant ask src/refunds.py --reason "To check the limit"',
         "request_deref",
         "less.request_deref",
+    ),
+    "grant list": Entry(
+        "team",
+        "List the grants that you issued, hold or passed on, and what is left of them.",
+        "engrambus grant list --usable",
+        "list_grants",
+        "grant.list",
     ),
     "grant check": Entry(
         "team",
@@ -460,7 +474,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "grant revoke": Entry(
         "team",
-        "Revoke a grant, and every token derived from it.",
+        "Revoke a grant that you issued or passed on, and everything narrowed from it.",
         "engrambus grant revoke 01K7Z3V5QX0000000000000000",
         "revoke_grant",
         "grant.revoke",

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
+    from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
     from engrambus.operations.engrams import PutAnswer, PutEngram
     from engrambus.operations.gc import GarbageAnswer
-    from engrambus.operations.grants import DenyAnswer, GrantAnswer, RequestAnswer, RequestsAnswer, RevokeAnswer
+    from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
@@ -237,6 +238,68 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
+
+    def request_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        reason: str,
+        intended_use: str = "",
+        max_tokens: int = 400,
+        idempotency_key: str | None = None,
+    ) -> RequestAnswer:
+        """Ask your parent to let you read more.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            reason: Why you need it
+            intended_use: What it is needed for
+            max_tokens: Tokens it may cost in total
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
+
+    def list_requests(
+        self,
+    ) -> RequestsAnswer:
+        """List requests to read more that wait for your answer."""
+        return cast("RequestsAnswer", self._do("list_requests", {}))
+
+    def approve_request(
+        self,
+        id: str,
+        *,
+        cap_tokens: int | None = None,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        biscuit: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Approve a request to read more, and issue the grant.
+
+        Args:
+            id: The request's id
+            cap_tokens: Tokens it may cost in total; by default what was asked for
+            uses: Number of times it may be used
+            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
+            biscuit: Also return the grant as a Biscuit, which its holder can narrow without the gateway
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "biscuit": biscuit}, idempotency_key))
+
+    def deny_request(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> DenyAnswer:
+        """Deny a request to read more.
+
+        Args:
+            id: The request's id
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DenyAnswer", self._do("deny_request", {"id": id}, idempotency_key))
 
     def query_engrams(
         self,
@@ -480,11 +543,13 @@ class Methods(ABC):
         child_id: str,
         pointer: Pointer | str,
         *,
-        cap_tokens: int = 400,
-        uses: int = 1,
-        expires_in: str = "PT1H",
-        intended_use: str = "",
-        inline_code_chars: int = 0,
+        cap_tokens: int | UnsetType = UNSET,
+        from_grant: str | None = None,
+        uses: int | UnsetType = UNSET,
+        expires_in: str | UnsetType = UNSET,
+        intended_use: str | UnsetType = UNSET,
+        inline_code_chars: int | UnsetType = UNSET,
+        biscuit: bool = False,
         idempotency_key: str | None = None,
     ) -> GrantAnswer:
         """Let a child agent read more than its turn allows.
@@ -492,14 +557,60 @@ class Methods(ABC):
         Args:
             child_id: The agent, a descendant of yours; it may pass on a smaller grant
             pointer: A pointer, or its ref alone
-            cap_tokens: Tokens it may cost in total
-            uses: Number of times it may be used
-            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
+            cap_tokens: Tokens it may cost in total; default 400
+            from_grant: Budget token of a grant you hold, to pass on less of it
+            uses: Number of times it may be used; default 1
+            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days; default one hour
             intended_use: What it is needed for
-            inline_code_chars: Characters of code a message may carry with this grant
+            inline_code_chars: Characters of code a message may carry with this grant; default 0
+            biscuit: Also return the grant as a Biscuit, which its holder can narrow without the gateway
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
+        return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "from_grant": from_grant, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars, "biscuit": biscuit}, idempotency_key))
+
+    def narrow_grant(
+        self,
+        budget_token: str,
+        child_id: str,
+        *,
+        pointer: Pointer | str | None = None,
+        cap_tokens: int | None = None,
+        uses: int | None = None,
+        expires_in: str | None = None,
+        intended_use: str | None = None,
+        inline_code_chars: int | None = None,
+        biscuit: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Pass on a part of a grant that you hold to a descendant of yours.
+
+        Args:
+            budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
+            child_id: The agent, a descendant of yours
+            pointer: A pointer, or its ref alone
+            cap_tokens: Tokens it may cost; default all that are left
+            uses: Number of uses; default all that are left
+            expires_in: Lifetime: PT10M is 10 minutes; default as long as the grant
+            intended_use: What it is needed for
+            inline_code_chars: Characters of code in a message; default as the grant allows
+            biscuit: Also return the grant as a Biscuit, which its holder can narrow without the gateway
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("GrantAnswer", self._do("narrow_grant", {"budget_token": budget_token, "child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars, "biscuit": biscuit}, idempotency_key))
+
+    def list_grants(
+        self,
+        *,
+        usable: bool = False,
+        cursor: str | None = None,
+    ) -> GrantsAnswer:
+        """List the grants that you issued, hold or passed on, and what is left of them.
+
+        Args:
+            usable: Only grants that can still be used
+            cursor: Continue after this grant
+        """
+        return cast("GrantsAnswer", self._do("list_grants", {"usable": usable, "cursor": cursor}))
 
     def revoke_grant(
         self,
@@ -507,73 +618,13 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> RevokeAnswer:
-        """Revoke a grant, and every token derived from it.
+        """Revoke a grant that you issued or passed on, and everything narrowed from it.
 
         Args:
-            id: The grant's id
+            id: The grant's id, or its budget token
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RevokeAnswer", self._do("revoke_grant", {"id": id}, idempotency_key))
-
-    def request_deref(
-        self,
-        pointer: Pointer | str,
-        *,
-        reason: str,
-        intended_use: str = "",
-        max_tokens: int = 400,
-        idempotency_key: str | None = None,
-    ) -> RequestAnswer:
-        """Ask your parent to let you read more.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            reason: Why you need it
-            intended_use: What it is needed for
-            max_tokens: Tokens it may cost in total
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
-
-    def list_requests(
-        self,
-    ) -> RequestsAnswer:
-        """List requests to read more that wait for your answer."""
-        return cast("RequestsAnswer", self._do("list_requests", {}))
-
-    def approve_request(
-        self,
-        id: str,
-        *,
-        cap_tokens: int | None = None,
-        uses: int = 1,
-        expires_in: str = "PT1H",
-        idempotency_key: str | None = None,
-    ) -> GrantAnswer:
-        """Approve a request to read more, and issue the grant.
-
-        Args:
-            id: The request's id
-            cap_tokens: Tokens it may cost in total; by default what was asked for
-            uses: Number of times it may be used
-            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
-
-    def deny_request(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> DenyAnswer:
-        """Deny a request to read more.
-
-        Args:
-            id: The request's id
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("DenyAnswer", self._do("deny_request", {"id": id}, idempotency_key))
 
     def memory_read(
         self,
@@ -612,7 +663,7 @@ class Methods(ABC):
 
         Args:
             text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
-            budget_token: Token of a grant that allows inline code
+            budget_token: Budget token of a grant that allows inline code
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
@@ -691,7 +742,7 @@ class Methods(ABC):
         Args:
             pointer: A pointer, or its ref alone
             max_tokens: Maximum size of the answer in tokens; longer text is cut at the end of a line
-            budget_token: Token of a grant that pays for it
+            budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
             tail: If it does not fit, show its end instead of its beginning
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -707,7 +758,7 @@ class Methods(ABC):
 
         Args:
             pointer: A pointer, or its ref alone
-            budget_token: Token of a grant that would pay for it
+            budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
         """
         return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
 

@@ -8,7 +8,17 @@ if TYPE_CHECKING:
     from engrambus.policy.grants.derefs import check_deref, deref
     from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
     from engrambus.policy.grants.keys import MAX_BLOCKS, MAX_BUDGET_TOKEN_CHARS, GrantKey
+    from engrambus.policy.grants.narrowing import NarrowedTerms, narrow_grant
     from engrambus.policy.grants.ports import BlockSpending, GrantReads, GrantView, StoredRequest
+    from engrambus.policy.grants.records import (
+        GrantState,
+        balance_of,
+        biscuit_of,
+        grant_id_of,
+        handle_of,
+        journalled_grant,
+        open_budget_token,
+    )
     from engrambus.policy.grants.rules import (
         GrantTerms,
         approve_request,
@@ -26,7 +36,6 @@ if TYPE_CHECKING:
         GrantUse,
         VerifiedGrant,
         attenuate,
-        grant_use,
         issue_token,
         verify_token,
     )
@@ -38,18 +47,22 @@ if not TYPE_CHECKING:
         "derefs": "check_deref deref",
         "facts": "BlockDebited BlockRevoked GrantIssued",
         "keys": "MAX_BLOCKS MAX_BUDGET_TOKEN_CHARS GrantKey",
+        "narrowing": "NarrowedTerms narrow_grant",
         "ports": "BlockSpending GrantReads GrantView StoredRequest",
+        "records": "GrantState balance_of biscuit_of grant_id_of handle_of journalled_grant open_budget_token",
         "rules": (
             "GrantTerms approve_request check_balance check_spend debits deny_request issue_grant request_deref "
             "requests_to revoke_grant "
         ),
         "targets": "is_prefix",
-        "tokens": "GrantUse VerifiedGrant attenuate grant_use issue_token verify_token",
+        "tokens": "GrantUse VerifiedGrant attenuate issue_token verify_token",
     })
 
 __all__ = [
     "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "GrantIssued", "GrantKey",
-    "GrantReads", "GrantTerms", "GrantUse", "GrantView", "StoredRequest", "VerifiedGrant", "approve_request",
-    "attenuate", "check_balance", "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_use",
-    "is_prefix", "issue_grant", "issue_token", "request_deref", "requests_to", "revoke_grant", "verify_token",
+    "GrantReads", "GrantState", "GrantTerms", "GrantUse", "GrantView", "NarrowedTerms", "StoredRequest",
+    "VerifiedGrant", "approve_request", "attenuate", "balance_of", "biscuit_of", "check_balance", "check_deref",
+    "check_spend", "debits", "deny_request", "deref", "grant_id_of", "handle_of", "is_prefix", "issue_grant",
+    "issue_token", "journalled_grant", "narrow_grant", "open_budget_token", "request_deref", "requests_to",
+    "revoke_grant", "verify_token",
 ]

@@ -14,9 +14,10 @@ from engrambus.policy.accounts import UNLIMITED_TOKENS, Account, Payers, check_m
 from engrambus.policy.facts import DerefProved, TurnCharged
 from engrambus.policy.grants.facts import BlockDebited
 from engrambus.policy.grants.keys import GrantKey
-from engrambus.policy.grants.ports import GrantReads, GrantView
+from engrambus.policy.grants.ports import GrantView
+from engrambus.policy.grants.records import balance_of, journalled_grant, open_budget_token
 from engrambus.policy.grants.rules import check_balance, debits
-from engrambus.policy.grants.tokens import VerifiedGrant, check_allows, grant_from_journal, grant_use, verify_token
+from engrambus.policy.grants.tokens import VerifiedGrant, check_allows, grant_use
 from engrambus.policy.identity import ADMIN, Caller, lineage_of_agent
 from engrambus.policy.limits import LimitChecks
 from engrambus.policy.turns import TurnReads
@@ -55,19 +56,21 @@ def deref(
     budget_token: str | None,
 ) -> tuple[list[DerefFact], DerefAnswer]:
     """Cut the answer to what may be spent and charge it: to the given grant, to the turn, or to a grant on record."""
-    use = grant_use(view, caller, full.pointer)
     payment = _Payment(view, payers)
     if budget_token is not None:
-        return payment.pay(full, max_tokens, tail, verify_token(grant_key, budget_token, use))
+        return payment.pay(
+            full, max_tokens, tail, open_budget_token(view, caller, grant_key, budget_token, full.pointer)
+        )
     within_limits = _Payment(view, _enforcing_all(payers))
     try:
         return within_limits.pay(full, max_tokens, tail, None)
     except DerefDenied as denied:
         refusal = denied
-    # decision 6: a grant also holds without its token; a child that was granted something may simply read it
-    for issued in view.grants_for(caller.run.run_id, use.lineage):
+    # decision 6: a grant also holds without its token; the agent it was made out to may simply read
+    use = grant_use(view, caller, full.pointer)
+    for issued in view.grants_for(caller.run.run_id, caller.name):
         try:
-            grant = check_allows(grant_from_journal(issued, caller.project), use)
+            grant = check_allows(journalled_grant(view, issued, caller.project), use)
             return within_limits.pay(full, max_tokens, tail, grant)
         except GrantRefusal:
             continue
@@ -93,7 +96,7 @@ def check_deref(
     refusal: EngramBusError | None = None
     try:
         if budget_token is not None:
-            grant = verify_token(grant_key, budget_token, grant_use(view, caller, pointer))
+            grant = open_budget_token(view, caller, grant_key, budget_token, pointer)
             check_balance(view, grant, 1)
         else:
             try:
@@ -166,7 +169,7 @@ class _Payment:
             account.tokens_left(granted=self._is_granted(account, grant), enforced_only=enforced_only)
             for account in self._payers.accounts
         ]
-        return min([*left, _grant_tokens_left(self._view, grant) if grant is not None else UNLIMITED_TOKENS])
+        return min([*left, balance_of(self._view, grant).tokens if grant is not None else UNLIMITED_TOKENS])
 
     def _check(self, grant: VerifiedGrant | None, tokens: int, pointer_type: str | None) -> None:
         if grant is not None:
@@ -192,22 +195,11 @@ def _enforcing_all(payers: Payers) -> Payers:
 
 
 def _grant_on_record(view: DerefView, caller: Caller, pointer: Pointer) -> VerifiedGrant | None:
-    """Return a grant issued to the caller or an ancestor that would pay for this without its token."""
+    """Return a grant that the caller holds and that would pay for this without its token."""
     use = grant_use(view, caller, pointer)
-    for issued in view.grants_for(caller.run.run_id, use.lineage):
+    for issued in view.grants_for(caller.run.run_id, caller.name):
         with suppress(GrantRefusal):
-            grant = check_allows(grant_from_journal(issued, caller.project), use)
+            grant = check_allows(journalled_grant(view, issued, caller.project), use)
             check_balance(view, grant, 1)
             return grant
     return None
-
-
-def _grant_tokens_left(view: GrantReads, grant: VerifiedGrant) -> int:
-    """Return how many tokens a grant still pays for."""
-    spent = view.spent([block.block_id for block in grant.blocks])
-    caps = [
-        block.cap_tokens - (spent[block.block_id].tokens if block.block_id in spent else 0)
-        for block in grant.blocks
-        if block.cap_tokens is not None
-    ]
-    return max(0, min(caps, default=UNLIMITED_TOKENS))

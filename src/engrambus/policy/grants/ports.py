@@ -19,6 +19,9 @@ class BlockSpending(msgspec.Struct, frozen=True, kw_only=True):
     uses: int = 0
 
 
+NOTHING_SPENT = BlockSpending()
+
+
 class StoredRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to read more, and its answer."""
 
@@ -35,8 +38,15 @@ class GrantReads(Protocol):
         """Return the grant with this id in the run."""
         ...
 
-    def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
-        """Return all grants of a run that were issued to one of these agents, oldest first."""
+    def grants_for(self, run_id: str, child: str) -> list[GrantIssued]:
+        """Return all grants of a run that an agent holds, oldest first."""
+        ...
+
+    def grants_of(self, run_id: str, agent: str | None, *, before: str | None, limit: int) -> list[GrantIssued]:
+        """Return grants of a run that an agent holds or issued, or everyone's, newest first.
+
+        `before` is the id of a grant: only grants issued earlier are returned.
+        """
         ...
 
     def spent(self, block_ids: Sequence[str]) -> dict[str, BlockSpending]:

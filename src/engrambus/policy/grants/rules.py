@@ -1,4 +1,4 @@
-"""The rules of grants: issuing and revoking them, requests for them, and what they still pay for.
+"""The rules of grants: issuing and revoking them, requests for them, and what each use is charged to.
 
 Each rule takes a view of the store under the write lock and returns facts.
 """
@@ -6,7 +6,6 @@ Each rule takes a view of the store under the write lock and returns facts.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TypeAlias
 
 import msgspec
 
@@ -24,16 +23,10 @@ from engrambus.errors import (
 from engrambus.policy.facts import DerefAnswered, DerefRequested
 from engrambus.policy.grants.blocks import FIELD
 from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
-from engrambus.policy.grants.keys import GrantKey
-from engrambus.policy.grants.ports import BlockSpending, GrantReads, GrantView, StoredRequest
-from engrambus.policy.grants.targets import is_prefix, read_pointer, read_prefix
-from engrambus.policy.grants.tokens import VerifiedGrant, issue_token, read_token
+from engrambus.policy.grants.ports import NOTHING_SPENT, BlockSpending, GrantReads, GrantView, StoredRequest
+from engrambus.policy.grants.targets import read_target, target_fields
+from engrambus.policy.grants.tokens import ASK_AGAIN, Grant
 from engrambus.policy.identity import ADMIN, Caller, check_descends, parent_of
-
-IssuedGrant: TypeAlias = tuple[GrantIssued, str]
-"""The fact of a grant, and its budget token."""
-
-_NOTHING_SPENT = BlockSpending()
 
 
 class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,19 +42,19 @@ class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def issue_grant(
-    view: GrantView, *, caller: Caller, child: str, terms: GrantTerms, key: GrantKey, randomness: Randomness
-) -> IssuedGrant:
+    view: GrantView, *, caller: Caller, child: str, terms: GrantTerms, randomness: Randomness
+) -> GrantIssued:
     """Issue a grant from the caller to one of its descendants."""
     if child == caller.name:
         raise RoleForbidden("An agent cannot issue a grant to itself.", field="child_id")
     if child == ADMIN:
         raise AgentNotFound(field="child_id")
     check_descends(view, caller, child, "child_id")
-    return _new_grant(view, caller, child, terms, key, randomness)
+    return _new_grant(view, caller, child, terms, randomness)
 
 
 def revoke_grant(view: GrantView, *, caller: Caller, grant_id: str) -> BlockRevoked:
-    """Revoke a grant that the caller issued, and every token narrowed from it; the admin revokes any grant."""
+    """Revoke a grant that the caller issued or passed on, and everything narrowed from it; the admin revokes any."""
     grant = view.grant(caller.run.run_id, grant_id)
     # Not found rather than forbidden: a grant of others is not shown to exist.
     if grant is None or (caller.role != ADMIN and grant.parent != caller.name):
@@ -109,9 +102,8 @@ def approve_request(
     cap_tokens: int | None,
     uses: int,
     lifetime_us: int,
-    key: GrantKey,
     randomness: Randomness,
-) -> tuple[IssuedGrant, DerefAnswered]:
+) -> tuple[GrantIssued, DerefAnswered]:
     """Approve an open request with a grant for its pointer; `cap_tokens` is the requested amount by default."""
     request = _open_request(view, caller, request_id).request
     terms = GrantTerms(
@@ -121,9 +113,9 @@ def approve_request(
         lifetime_us=lifetime_us,
         intended_use=request.intended_use or request.reason,
     )
-    grant, token = _new_grant(view, caller, request.agent, terms, key, randomness)
+    grant = _new_grant(view, caller, request.agent, terms, randomness)
     answered = DerefAnswered(request_id=request_id, run=grant.run, by=caller.full_name, grant_id=grant.grant_id)
-    return (grant, token), answered
+    return grant, answered
 
 
 def deny_request(view: GrantReads, *, caller: Caller, request_id: str) -> DerefAnswered:
@@ -132,14 +124,14 @@ def deny_request(view: GrantReads, *, caller: Caller, request_id: str) -> DerefA
     return DerefAnswered(request_id=request_id, run=request.run, by=caller.full_name)
 
 
-def check_balance(view: GrantReads, grant: VerifiedGrant, tokens: int) -> None:
+def check_balance(view: GrantReads, grant: Grant, tokens: int) -> None:
     """Refuse one more use of a grant that the store does not cover: overspent, used up or revoked."""
     block_ids = [block.block_id for block in grant.blocks]
     check_spend(grant, view.spent(block_ids), tokens, view.revoked(block_ids))
 
 
 def check_spend(
-    grant: VerifiedGrant, spent: Mapping[str, BlockSpending], tokens: int, revoked: Collection[str] = frozenset()
+    grant: Grant, spent: Mapping[str, BlockSpending], tokens: int, revoked: Collection[str] = frozenset()
 ) -> None:
     """Refuse one more use that would overspend any block of the grant, or if one of them is revoked.
 
@@ -148,22 +140,31 @@ def check_spend(
     if tokens < 0:
         raise FieldValue("An amount cannot be negative.", field="tokens", limit=0, used=tokens)
     # decision 11: a revoked block refuses every token that contains it, which is the whole subtree
-    if any(block.block_id in revoked for block in grant.blocks):
-        raise GrantRevoked(field=FIELD)
     for block in grant.blocks:
-        so_far = spent.get(block.block_id, _NOTHING_SPENT)
+        if block.block_id in revoked:
+            raise GrantRevoked(f"{grant.block_name(block)} was revoked.", field=FIELD, hint=ASK_AGAIN)
+    for block in grant.blocks:
+        so_far = spent.get(block.block_id, NOTHING_SPENT)
         if block.uses is not None and so_far.uses >= block.uses:
-            raise GrantSpent(field=FIELD, limit=block.uses, used=so_far.uses)
+            raise GrantSpent(
+                f"{grant.block_name(block)} has none of its {block.uses} uses left.",
+                field=FIELD,
+                limit=block.uses,
+                used=so_far.uses,
+                hint=ASK_AGAIN,
+            )
         if block.cap_tokens is not None and so_far.tokens + tokens > block.cap_tokens:
+            left = max(0, block.cap_tokens - so_far.tokens)
             raise GrantOverCap(
-                f"The grant has {max(0, block.cap_tokens - so_far.tokens)} of its {block.cap_tokens} tokens left.",
+                f"{grant.block_name(block)} has {left} of its {block.cap_tokens} tokens left.",
                 field=FIELD,
                 limit=block.cap_tokens,
                 used=so_far.tokens + tokens,
+                hint=ASK_AGAIN,
             )
 
 
-def debits(grant: VerifiedGrant, tokens: int, by: str) -> tuple[BlockDebited, ...]:
+def debits(grant: Grant, tokens: int, by: str) -> tuple[BlockDebited, ...]:
     """Return the facts that charge one use to every block of the grant's token."""
     # Every block pays, so a child that narrows its grant for a hundred children never gets more read than it was given.
     grant_id = grant.origin.grant_id
@@ -172,43 +173,23 @@ def debits(grant: VerifiedGrant, tokens: int, by: str) -> tuple[BlockDebited, ..
     )
 
 
-def _new_grant(
-    view: GrantView, caller: Caller, child: str, terms: GrantTerms, key: GrantKey, randomness: Randomness
-) -> IssuedGrant:
-    as_prefix = is_prefix(terms.ref)
-    target = read_prefix(terms.ref, "pointer") if as_prefix else read_pointer(terms.ref, "pointer")
-    target_field: dict[str, str] = {"prefix" if as_prefix else "pointer": target.text}
+def _new_grant(view: GrantView, caller: Caller, child: str, terms: GrantTerms, randomness: Randomness) -> GrantIssued:
+    target = read_target(terms.ref, "pointer")
     grant_id = new_ulid(view.as_of, randomness)
-    expires_us = view.as_of + terms.lifetime_us
-    token = issue_token(
-        key,
+    return GrantIssued(
         grant_id=grant_id,
-        project=caller.project,
+        block_id=grant_id,
         run=caller.run.run_id,
         parent=caller.name,
         child=child,
         cap_tokens=terms.cap_tokens,
         uses=terms.uses,
-        expires_us=expires_us,
-        intended_use=terms.intended_use,
-        inline_code_chars=terms.inline_code_chars,
-        **target_field,
-    )
-    grant = GrantIssued(
-        grant_id=grant_id,
-        block_id=read_token(key, token).blocks[0].block_id,
-        run=caller.run.run_id,
-        parent=caller.name,
-        child=child,
-        cap_tokens=terms.cap_tokens,
-        uses=terms.uses,
-        expires_us=expires_us,
+        expires_us=view.as_of + terms.lifetime_us,
         intended_use=terms.intended_use,
         by=caller.full_name,
         inline_code_chars=terms.inline_code_chars,
-        **target_field,
+        **target_fields(target),
     )
-    return grant, token
 
 
 def _open_request(view: GrantReads, caller: Caller, request_id: str) -> StoredRequest:

@@ -18,7 +18,7 @@ part of a path and could match a file anywhere.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import msgspec
 
@@ -60,6 +60,10 @@ class PointerTarget(msgspec.Struct, frozen=True, kw_only=True):
                 return _is_inside(address.lines, granted.lines) and granted.digest == address.digest
         return False
 
+    def contains(self, target: Target) -> bool:
+        """True if everything that `target` covers is covered by this one, too."""
+        return isinstance(target, PointerTarget) and self.covers(target.address)
+
     @property
     def text(self) -> str:
         """The canonical ref."""
@@ -79,6 +83,12 @@ class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
         # With the slash: `src/auth/*` must not cover `src/authority.py`.
         return not self.folder.path or address.path.startswith(f"{self.folder.path}/")
 
+    def contains(self, target: Target) -> bool:
+        """True if everything that `target` covers is covered by this one, too."""
+        if isinstance(target, PointerTarget):
+            return self.covers(target.address)
+        return target.folder == self.folder or self.covers(target.folder)
+
     @property
     def text(self) -> str:
         """The folder's canonical ref with `/*` after its path."""
@@ -91,6 +101,13 @@ def _is_inside(lines: tuple[int, int], granted: tuple[int, int] | None) -> bool:
 
 
 Target: TypeAlias = PointerTarget | PrefixTarget
+
+
+class TargetFields(TypedDict, total=False):
+    """A target in a journal fact: one of the two is set."""
+
+    pointer: str
+    prefix: str
 
 
 def is_prefix(ref: str) -> bool:
@@ -122,8 +139,19 @@ def read_prefix(text: str, field: str = "prefix") -> PrefixTarget:
     raise FieldValue(
         "A prefix is a folder of a repository with /* after it, at a commit.",
         field=field,
-        hint="repo:src/auth/*@<full commit id>; everything else is granted by its pointer.",
+        hint="Write repo:src/auth/*@<full commit id>, repo:*@<full commit id> for the whole tree, or "
+        "diff:src/*@<base>..<head>; everything else is granted by its pointer.",
     )
+
+
+def read_target(ref: str, field: str) -> Target:
+    """Return the target for the ref of a pointer, or for a prefix."""
+    return read_prefix(ref, field) if is_prefix(ref) else read_pointer(ref, field)
+
+
+def target_fields(target: Target) -> TargetFields:
+    """Return the target as the field of a journal fact."""
+    return {"pointer": target.text} if isinstance(target, PointerTarget) else {"prefix": target.text}
 
 
 def quoted(target: Target) -> str:

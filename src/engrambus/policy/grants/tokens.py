@@ -41,19 +41,21 @@ from engrambus.policy.grants.blocks import (
     read_limits,
     write_block,
 )
-from engrambus.policy.grants.facts import GrantIssued
 from engrambus.policy.grants.keys import MAX_BLOCKS, GrantKey, join, key_from_name, open_biscuit, split
 from engrambus.policy.grants.targets import Target, read_pointer, read_prefix
 from engrambus.policy.identity import ADMIN, Caller, IdentityView, check_name, lineage_of
 
 MAX_INTENDED_USE_CHARS = 500
+ASK_AGAIN = "Ask for another with `less.request_deref`."
 
 
 class GrantBlock(GrantLimits, frozen=True, kw_only=True):
     """One link of a grant's chain: the gateway's block, then one for each narrowing."""
 
     block_id: str
-    """The block's revocation id, which every token narrowed from it contains."""
+    """Id of the account that pays for every use: of a journalled grant its own, else the block's revocation id."""
+    grant_id: str | None = None
+    """The journalled grant this block stands for; None for a block that a holder appended to a Biscuit."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,15 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: GrantOrigin
     blocks: tuple[GrantBlock, ...]
+
+    def block_name(self, block: GrantBlock) -> str:
+        """Return the words that name a block in a refusal: the grant, or where in its chain the limit stands."""
+        name = self.origin.grant_id
+        if block.grant_id is None and block is not self.blocks[0]:
+            return f"A block that a holder added to grant {name}"
+        if block.grant_id not in (None, name):
+            return f"Grant {block.grant_id}, from which grant {name} was passed on,"
+        return f"Grant {name}"
 
     @property
     def inline_code_chars(self) -> int:
@@ -183,7 +194,7 @@ def check_allows(grant: Grant, use: GrantUse) -> VerifiedGrant:
         raise GrantForeign(f"The budget token belongs to another {owner}.", field=FIELD)
     # Every block, not only the last: a later one cannot lift a limit of an earlier one.
     for block in grant.blocks:
-        _check_block(block, use)
+        _check_block(block, use, grant.block_name(block))
     return VerifiedGrant(origin=grant.origin, blocks=grant.blocks)
 
 
@@ -196,28 +207,6 @@ def grant_use(view: IdentityView, caller: Caller, pointer: Pointer | None = None
         run=caller.run.run_id,
         now_us=view.as_of,
     )
-
-
-def grant_from_journal(issued: GrantIssued, project: str) -> Grant:
-    """Return a grant as the journal records it, for a child that uses it without its token."""
-    target: Target = read_pointer(issued.pointer) if issued.pointer else read_prefix(issued.prefix or "")
-    origin = GrantOrigin(
-        grant_id=issued.grant_id,
-        project=project,
-        run=issued.run,
-        parent=issued.parent,
-        intended_use=issued.intended_use,
-    )
-    block = GrantBlock(
-        block_id=issued.block_id,
-        child=issued.child,
-        target=target,
-        cap_tokens=issued.cap_tokens,
-        uses=issued.uses,
-        expires_us=issued.expires_us,
-        inline_code_chars=issued.inline_code_chars,
-    )
-    return Grant(origin=origin, blocks=(block,))
 
 
 def _read_biscuit(key: GrantKey, name: str, text: str, max_blocks: int) -> Grant:
@@ -252,18 +241,34 @@ def _grant_block(limits: GrantLimits, block_id: str) -> GrantBlock:
     )
 
 
-def _check_block(block: GrantBlock, use: GrantUse) -> None:
+def _check_block(block: GrantBlock, use: GrantUse, name: str) -> None:
     if block.expires_us is not None and block.expires_us <= use.now_us:
-        raise GrantExpired(field=FIELD, limit=print_time(block.expires_us), used=print_time(use.now_us))
+        ended = print_time(block.expires_us)
+        raise GrantExpired(
+            f"{name} expired at {ended}.", field=FIELD, limit=ended, used=print_time(use.now_us), hint=ASK_AGAIN
+        )
     if block.child is not None and block.child not in use.lineage:
-        raise GrantWrongChild(f"The grant is for '{block.child}' and its descendants.", field=FIELD, limit=block.child)
+        raise GrantWrongChild(
+            f"{name} is for '{block.child}' and its descendants.",
+            field=FIELD,
+            limit=block.child,
+            used=use.lineage[0] if use.lineage else None,
+        )
     if use.pointer is not None and block.target is not None and not block.target.covers(use.pointer):
-        raise GrantWrongPointer(field=FIELD, limit=block.target.text, used=print_address(use.pointer))
+        raise GrantWrongPointer(
+            f"{name} covers {block.target.text}.",
+            field=FIELD,
+            limit=block.target.text,
+            used=print_address(use.pointer),
+            hint=ASK_AGAIN,
+        )
     if block.cap_tokens is not None and block.cap_tokens < use.tokens:
-        raise GrantOverCap(field=FIELD, limit=block.cap_tokens, used=use.tokens)
+        raise GrantOverCap(
+            f"{name} pays for {block.cap_tokens} tokens.", field=FIELD, limit=block.cap_tokens, used=use.tokens
+        )
     if block.inline_code_chars is not None and block.inline_code_chars < use.code_chars:
         raise GrantOverCap(
-            "The grant does not allow this much inline code.",
+            f"{name} allows {block.inline_code_chars} characters of inline code.",
             field=FIELD,
             limit=block.inline_code_chars,
             used=use.code_chars,

@@ -32,7 +32,7 @@ class ValuePatterns:
             rb"\A[<\[]|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
             rb"|\*\*\*|-{4}|_{4}|\?\?\?"
         )
-        self.ulid = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+        self.ulid = re.compile(rb"(?:g_)?[0-7][0-9A-HJKMNP-TV-Z]{25}")
         self.uuid = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
         self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~][A-Za-z0-9+/=_-]+")
         self.digit = re.compile(rb"[0-9]")
@@ -78,7 +78,7 @@ def _is_sequence(body: bytes) -> bool:
 
 
 def is_public(value: bytes) -> bool:
-    """True if this is a public id: a digest with its algorithm, a ULID, or an agent's full name `<run>/<name>`."""
+    """True if this is a public id: a digest with its algorithm, a ULID, a grant's handle, or `<run>/<name>`."""
     patterns = value_patterns()
     run, _, name = value.partition(b"/")
     return bool((patterns.ulid.fullmatch(run) and not is_random(name)) or patterns.digest.match(value))

@@ -18,6 +18,7 @@ from engrambus.testing.conformance.journal import JournalConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
 from engrambus.testing.conformance.messages import MessageConformance
 from engrambus.testing.conformance.names import NameConformance
+from engrambus.testing.conformance.passed_on_grants import PassedOnGrantConformance
 from engrambus.testing.conformance.puts import PutConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
@@ -36,6 +37,7 @@ __all__ = [
     "LifecycleConformance",
     "MessageConformance",
     "NameConformance",
+    "PassedOnGrantConformance",
     "PutConformance",
     "RecallConformance",
     "SecretConformance",
@@ -51,6 +53,7 @@ class StoreConformance(
     DuplicateConformance,
     MessageConformance,
     GrantConformance,
+    PassedOnGrantConformance,
     SessionConformance,
     TurnConformance,
     PutConformance,

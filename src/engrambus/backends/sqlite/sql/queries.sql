@@ -216,20 +216,38 @@ SELECT asked, answered, grant_id FROM requests WHERE run = ? AND request_id = ?;
 SELECT asked, answered, grant_id FROM requests WHERE run = ? AND NOT answered ORDER BY rowid;
 
 -- name: insert_grant
-INSERT INTO grants (grant_id, run, child, block_id, cap_tokens, uses, expires_at, issued)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO grants (grant_id, run, parent, child, block_id, narrowed_from, cap_tokens, uses, expires_at, issued)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: grant
 SELECT issued FROM grants WHERE run = ? AND grant_id = ?;
 
 -- name: grants_for
-SELECT rowid, issued FROM grants WHERE run = ? AND child = ? ORDER BY rowid;
+SELECT issued FROM grants WHERE run = ? AND child = ? ORDER BY rowid;
+
+-- name: grants_of
+SELECT issued FROM grants
+WHERE run = ?1 AND (?2 IS NULL OR child = ?2 OR parent = ?2)
+    AND (?3 IS NULL OR rowid < (SELECT rowid FROM grants WHERE grant_id = ?3))
+ORDER BY rowid DESC LIMIT ?4;
 
 -- name: grants_left
-SELECT child, count(*), sum(cap_tokens - coalesce(blocks.tokens, 0))
-FROM grants LEFT JOIN blocks USING (block_id)
-WHERE run = ? AND expires_at > ? AND coalesce(blocks.revoked, 0) = 0
-    AND grants.uses > coalesce(blocks.uses, 0) AND cap_tokens > coalesce(blocks.tokens, 0)
+-- A grant that was passed on has no more left than the grants before it.
+WITH RECURSIVE chain (grant_id, child, wider, tokens, uses, revoked) AS (
+    SELECT grant_id, child, narrowed_from, cap_tokens - coalesce(blocks.tokens, 0),
+        grants.uses - coalesce(blocks.uses, 0), coalesce(blocks.revoked, 0)
+    FROM grants LEFT JOIN blocks USING (block_id)
+    WHERE run = ? AND expires_at > ?
+    UNION ALL
+    SELECT chain.grant_id, chain.child, narrowed_from, cap_tokens - coalesce(blocks.tokens, 0),
+        grants.uses - coalesce(blocks.uses, 0), coalesce(blocks.revoked, 0)
+    FROM chain JOIN grants ON grants.grant_id = chain.wider LEFT JOIN blocks USING (block_id)
+)
+SELECT child, count(*), sum(tokens)
+FROM (
+    SELECT child, min(tokens) AS tokens FROM chain GROUP BY grant_id
+    HAVING min(tokens) > 0 AND min(uses) > 0 AND max(revoked) = 0
+)
 GROUP BY child;
 
 -- name: spend_block

@@ -154,14 +154,17 @@ CREATE INDEX requests_open ON requests (run) WHERE NOT answered;
 CREATE TABLE grants (
     grant_id   TEXT    PRIMARY KEY,
     run        TEXT    NOT NULL,
+    parent     TEXT    NOT NULL,
     child      TEXT    NOT NULL,
     block_id   TEXT    NOT NULL,
+    narrowed_from TEXT,             -- the grant it was passed on from
     cap_tokens INTEGER NOT NULL,
     uses       INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     issued     BLOB    NOT NULL     -- the grant, as JSON
 ) STRICT;
 CREATE INDEX grants_child ON grants (run, child);
+CREATE INDEX grants_run ON grants (run);
 CREATE INDEX grants_expiry ON grants (run, expires_at);
 
 CREATE TABLE blocks (               -- tokens and uses spent of each block of a grant, and whether it is revoked

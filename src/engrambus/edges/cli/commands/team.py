@@ -51,11 +51,25 @@ def _print_verdict(session: Session, operation: Operation[Any, Any], values: Val
 @override(argument_help={"pointer": ("POINTER", "What it may read: path:10-20, a file, or folder/* for a folder")})
 def grant_issue(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Issue a grant for a file, some lines of it, or `folder/*`."""
+    _check_not_a_folder(session, values["pointer"])
+    with_full_ref("pointer")(session, operation, values)
+
+
+@override(argument_help={"budget_token": ("GRANT", "The grant's budget token: g_ and its id, or a Biscuit of it")})
+def grant_narrow(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Pass on a part of a grant; `--pointer` takes a path as other commands do."""
+    if values.get("pointer") is None:
+        session.call_and_print(operation, values)
+        return
+    _check_not_a_folder(session, values["pointer"])
+    with_full_ref("pointer")(session, operation, values)
+
+
+def _check_not_a_folder(session: Session, pointer: str) -> None:
     # A grant covers what its pointer names, and a folder by itself names nothing that can be read.
-    folder = values["pointer"].rstrip("/")
+    folder = pointer.rstrip("/")
     if (session.folder / folder).is_dir():
         raise click.UsageError(f"'{folder}' is a folder; '{folder}/*' stands for every file in it.")
-    with_full_ref("pointer")(session, operation, values)
 
 
 grant_ask = Override(with_full_ref("pointer"), argument_help={"pointer": POINTER_HELP})

@@ -11,7 +11,8 @@ from engrambus.edges.cli.screen import dim, safe, safe_line, table
 from engrambus.edges.cli.show.evidence import show_problems
 
 if TYPE_CHECKING:
-    from engrambus.operations.grants import DenyAnswer, GrantAnswer, RequestAnswer, RequestsAnswer, RevokeAnswer
+    from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
+    from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
@@ -48,8 +49,37 @@ def run_list(answer: RunsAnswer) -> Iterator[str]:
 
 def grant(answer: GrantAnswer) -> Iterator[str]:
     yield f"Grant {safe(answer.grant_id)} for {safe(answer.child_id)}, until {safe(answer.expires_at)}."
-    yield dim("The agent can use it as it is; with this token it can pass a smaller grant on:")
+    yield dim("The agent can simply read; with this budget token it can pass on less, with `engrambus grant narrow`:")
     yield safe(answer.budget_token)
+    if answer.biscuit is not None:
+        yield dim("As a Biscuit, which its holder can narrow without the gateway:")
+        yield safe(answer.biscuit)
+
+
+def grant_list(answer: GrantsAnswer) -> Iterator[str]:
+    rows = [
+        [
+            safe(row.budget_token),
+            f"{safe(row.parent)} -> {safe(row.child)}",
+            row.state,
+            f"{row.tokens_left:,} of {row.cap_tokens:,}",
+            f"{row.uses_left} of {row.uses}",
+            safe(row.expires_at[:16].replace("T", " ")),
+            safe_line(_short_target(row.ref)),
+        ]
+        for row in answer.grants
+    ]
+    if rows:
+        yield from table(["BUDGET TOKEN", "FROM -> TO", "STATE", "TOKENS LEFT", "USES LEFT", "UNTIL", "FOR"], rows)
+    else:
+        yield "No grants."
+    if answer.cursor is not None:
+        yield dim(f"More: engrambus grant list --cursor {safe(answer.cursor)}")
+
+
+def _short_target(ref: str) -> str:
+    head, _, pin = ref.rpartition("@")
+    return f"{head}@{pin[:7]}" if head else ref
 
 
 def revocation(answer: RevokeAnswer) -> Iterator[str]:
