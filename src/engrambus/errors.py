@@ -163,13 +163,15 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
-│   └── ScopeLowered              SCOPE_LOWERED
+│   ├── ScopeLowered              SCOPE_LOWERED
+│   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
 │   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
 │   ├── ContributionDecided       CONTRIBUTION_DECIDED
+│   ├── PromotionDecided          PROMOTION_DECIDED
 │   ├── LaneFull             429  LANE_FULL
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
@@ -1005,6 +1007,10 @@ class ScopeLowered(Notice):
     """The engram was stored for fewer readers than its author asked for."""
 
 
+class ApprovalPending(Notice):
+    """The promotion is waiting for an admin's approval."""
+
+
 class Conflict(EngramBusError):
     """The request conflicts with the current state."""
 
@@ -1047,6 +1053,10 @@ class MemoryStoreChanged(Conflict):
 
 class ContributionDecided(Conflict):
     """The contribution was already accepted, rejected or withdrawn."""
+
+
+class PromotionDecided(Conflict):
+    """The request to promote was already answered otherwise."""
 
 
 class ClientEntryTaken(Conflict):

@@ -26,6 +26,8 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramUnpinned,
+    PromotionAnswered,
+    PromotionRequested,
     Provenance,
 )
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
@@ -88,6 +90,18 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         "less.engram.promote",
         {"engram": ID, "scope": "project"},
         EVERYONE,
+    ),
+    (
+        PromotionRequested(request_id=ID, id=ID, space="p", scope="org", run=RUN, by=BY),
+        "less.promotion.request",
+        {"request": ID, "engram": ID, "scope": "org"},
+        RUN,
+    ),
+    (
+        PromotionAnswered(request_id=ID, approved=True, by=BY, run=RUN),
+        "less.promotion.answer",
+        {"request": ID, "approved": 1},
+        RUN,
     ),
     (EngramForgotten(id=ID, space="p", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),
     (EngramPinned(id=ID, space="r7", by=BY), "less.engram.pin", {"engram": ID}, "r7"),

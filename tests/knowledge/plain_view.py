@@ -10,8 +10,8 @@ import msgspec
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.engrams import (
     Engram,
-    EngramView,
     PreparedEngram,
+    PromotionView,
     RecentPuts,
     StoredEngram,
     hash_keys,
@@ -64,6 +64,9 @@ class PlainView:
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 
+    def waiting_promotion(self, engram_id: str) -> None:
+        """No request waits in this store."""
+
     def twins(self, space: str, twin: str, *, limit: int) -> list[int]:
         matches = [item for item in self.stored.values() if item.space == space and twin_key(item.engram) == twin]
         return [item.ordinal for item in matches][:limit]
@@ -90,9 +93,9 @@ class PlainView:
         return AGENTS.get(name) if run_id == RUN.run_id else None
 
 
-def view_of(*stored: StoredEngram, **options: Any) -> EngramView:
+def view_of(*stored: StoredEngram, **options: Any) -> PromotionView:
     """Return a view that holds these engrams; the rules read nothing a `PlainView` lacks."""
-    return cast(EngramView, PlainView(*stored, **options))
+    return cast(PromotionView, PlainView(*stored, **options))
 
 
 def caller(name: str = "ada") -> Caller:

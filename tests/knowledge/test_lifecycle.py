@@ -28,7 +28,16 @@ from engrambus.knowledge.engrams import (
     set_pinned,
 )
 from engrambus.policy import DEFAULT_POLICY, Policy
-from tests.knowledge.plain_view import DAY_US, ENFORCED, NOW_US, PlainView, caller, stored_engram, view_of
+from tests.knowledge.plain_view import (
+    DAY_US,
+    ENFORCED,
+    NOW_US,
+    PlainView,
+    caller,
+    no_randomness,
+    stored_engram,
+    view_of,
+)
 
 SPACES = ("r1", "p")
 OPEN = Policy(scopes=("run", "project", "org"))
@@ -73,6 +82,7 @@ class TestPromotion:
             caller=caller("lead"),
             policy=DEFAULT_POLICY,
             limits=ENFORCED,
+            randomness=no_randomness,
         )
         assert facts == [EngramPromoted(id=stored.engram.id, space="r1", scope="project", by=caller("lead").full_name)]
         assert engram.scope == "project"
@@ -89,20 +99,35 @@ class TestPromotion:
                 caller=caller(name),
                 policy=DEFAULT_POLICY,
                 limits=ENFORCED,
+                randomness=no_randomness,
             )
 
     def test_a_scope_is_widened_one_step_at_a_time(self) -> None:
         stored = stored_engram(scope="run")
         with pytest.raises(ScopeForbidden) as caught:
             promote(
-                view_of(stored), SPACES, stored.engram.id, "org", caller=caller("admin"), policy=OPEN, limits=ENFORCED
+                view_of(stored),
+                SPACES,
+                stored.engram.id,
+                "org",
+                caller=caller("admin"),
+                policy=OPEN,
+                limits=ENFORCED,
+                randomness=no_randomness,
             )
         assert caught.value.limit == "project"
 
     def test_promoting_to_its_own_scope_changes_nothing(self) -> None:
         stored = stored_engram()
         facts, engram = promote(
-            view_of(stored), SPACES, stored.engram.id, "project", caller=caller("admin"), policy=OPEN, limits=ENFORCED
+            view_of(stored),
+            SPACES,
+            stored.engram.id,
+            "project",
+            caller=caller("admin"),
+            policy=OPEN,
+            limits=ENFORCED,
+            randomness=no_randomness,
         )
         assert (facts, engram) == ([], stored.engram)
 
@@ -118,6 +143,7 @@ class TestPromotion:
                 caller=caller("admin"),
                 policy=policy,
                 limits=ENFORCED,
+                randomness=no_randomness,
             )
         assert (caught.value.field, caught.value.limit, caught.value.used) == ("confidence", 0.5, 0.1)
 
@@ -133,6 +159,7 @@ class TestPromotion:
                 caller=caller("admin"),
                 policy=DEFAULT_POLICY,
                 limits=ENFORCED,
+                randomness=no_randomness,
             )
 
 

@@ -11,7 +11,7 @@ from engrambus.errors import BudgetExceeded, IdTaken, PhantomRead, RateLimited
 from engrambus.knowledge.engrams import (
     EngramConfirmed,
     EngramPut,
-    EngramView,
+    PromotionView,
     RecentPuts,
     put_all,
     put_one,
@@ -35,7 +35,7 @@ OWN_ID = "01JH000000000000000000000A"
 DIGEST = "sha256:" + "0" * 64
 
 
-def put(view: EngramView, claim: str = "The parser trusts its input.", by: str = "ada", **fields: Any) -> Any:
+def put(view: PromotionView, claim: str = "The parser trusts its input.", by: str = "ada", **fields: Any) -> Any:
     """Return the fact of one put."""
     return put_or_confirm(view, prepared(claim, **fields), caller=caller(by), randomness=no_randomness)[0]
 

@@ -196,6 +196,23 @@ def test_a_request_is_declined(visit: Visit, scene: Scene) -> None:
     assert request_id not in [row.request_id for row in scene.call("list_requests").requests]
 
 
+def test_a_promotion_beyond_the_project_is_approved(visit: Visit, scene: Scene) -> None:  # EB-37
+    scene.call("apply_policy", policy={"scopes": ["run", "project", "org"]})
+    where = {"at": ["src/engrambus/core/ids.py:1-3"], "confidence": 0.9}
+    engram = scene.call("put_engram", "emil", claim="Ids sort by the time they were made at.", **where)
+    scene.call("promote_engram", "nora", id=engram.id, scope="org")
+    (row,) = scene.call("list_promotions").promotions
+    page = visit.open("/page/requests")
+    request = page.locator(f"#p-{row.request_id}")
+    expect(request).to_contain_text("nora asks to promote an engram to org")
+    expect(request).to_contain_text("Ids sort by the time they were made at.")
+    request.locator("text=Approve").click()
+    expect(page.locator("#panel-requests .notice")).to_have_text("Approved. Every project with the scope org sees it.")
+    expect(request).to_have_count(0)
+    assert [row.status for row in scene.call("list_promotions", all=True).promotions] == ["approved"]
+    scene.call("apply_policy", policy={})
+
+
 def test_a_contribution_appears_and_is_accepted_or_rejected(visit: Visit, scene: Scene) -> None:  # SC-03, SC-05, SC-06
     scene.call("keep_episode", text="The stall timer is 10 seconds.", kind="decision", slug="stall", pinned=True)
     page = visit.open("/")

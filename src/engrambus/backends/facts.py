@@ -20,6 +20,8 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
+    PromotionAnswered,
+    PromotionRequested,
 )
 from engrambus.knowledge.memory import MemoryRead
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
@@ -51,6 +53,8 @@ EngramChange = (
     | EngramDelivered
     | EngramPinned
     | EngramUnpinned
+    | PromotionRequested
+    | PromotionAnswered
 )
 GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
 

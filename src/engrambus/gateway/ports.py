@@ -16,7 +16,7 @@ import msgspec
 from engrambus.gateway.tallies import TallyReads
 from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
-from engrambus.knowledge.engrams import EngramReads
+from engrambus.knowledge.engrams import EngramReads, PromotionReads
 from engrambus.knowledge.messages import MessageReads
 from engrambus.policy import IdentityReads, TurnReads
 from engrambus.policy.grants import GrantReads
@@ -58,7 +58,16 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class View(
-    IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, BriefReads, TallyReads, Protocol
+    IdentityReads,
+    TurnReads,
+    GrantReads,
+    EngramReads,
+    MessageReads,
+    CortexReads,
+    BriefReads,
+    PromotionReads,
+    TallyReads,
+    Protocol,
 ):
     """A store as of one moment."""
 

@@ -315,7 +315,8 @@ class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def promote_engram(context: Context, request: Promote) -> Engram:
     """Show an engram to more agents: to the project, then to wider scopes.
 
-    Only a parent of its author, or an admin, may decide this.
+    Only a parent of its author, or an admin, may decide this. Beyond the project, a parent's decision waits for an
+    admin: see engrambus promotion list.
     """
     engram = _commit_where_found(
         context,
@@ -327,6 +328,7 @@ def promote_engram(context: Context, request: Promote) -> Engram:
             caller=context.caller,
             policy=context.policy,
             limits=context.limits,
+            randomness=context.randomness,
         ),
         Engram,
     )

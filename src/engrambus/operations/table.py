@@ -22,6 +22,7 @@ OPERATIONS = Operations(__package__, {
     "memory_read": "memory_read",
     "messages": "send_message broadcast validate_message take_answer inbox",
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
+    "promotions": "list_promotions approve_promotion decline_promotion",
     "receipts": "receipt_get receipt_verify record_tests",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",
     "runs": "open_run end_run list_runs add_agent add_lead agent_token list_agents",

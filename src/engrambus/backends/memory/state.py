@@ -33,8 +33,11 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
+    PromotionAnswered,
+    PromotionRequested,
     RecentPuts,
     StoredEngram,
+    StoredPromotion,
     Traits,
     kind_key,
     pointer_names,
@@ -90,6 +93,7 @@ class KnowledgeState:
         self.runs: dict[str, Run] = {}
         self.agents: dict[tuple[str, str], Agent] = {}
         self.policies: list[AppliedPolicy] = []
+        self.promotions: dict[str, StoredPromotion] = {}
         self.stored: dict[int, StoredEngram] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
@@ -147,7 +151,7 @@ class KnowledgeState:
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
                 self._count_put(fact, at_us)
             case _ if isinstance(fact, EngramChange):
-                self._change_engram(fact)
+                self._change_engram(fact, at_us)
             case _ if isinstance(fact, GrantChange):
                 self._change_grant(fact)
             case DerefProved():
@@ -205,8 +209,14 @@ class KnowledgeState:
             rejections.pop(fact.resends, None)
         return rejections
 
-    def _change_engram(self, fact: EngramChange) -> None:
+    def _change_engram(self, fact: EngramChange, at_us: int) -> None:
         match fact:
+            case PromotionRequested():
+                self.promotions[fact.request_id] = StoredPromotion(request=fact, asked_us=at_us)
+            case PromotionAnswered():
+                self.promotions[fact.request_id] = msgspec.structs.replace(
+                    self.promotions[fact.request_id], answer=fact, answered_us=at_us
+                )
             case EngramConfirmed():
                 ordinal = self.ids[fact.space, fact.id]
                 self.stored[ordinal] = msgspec.structs.replace(self.stored[ordinal], expires_at=fact.expires_at)
@@ -387,6 +397,17 @@ class MemoryView(MemoryCortex):
 
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         return sorted(row for row in self._state.puts.get(root, {}).values() if row.last_us > since_us)
+
+    def promotion(self, request_id: str) -> StoredPromotion | None:
+        return self._state.promotions.get(request_id)
+
+    def waiting_promotion(self, engram_id: str) -> StoredPromotion | None:
+        waiting = self.promotions(waiting=True, limit=len(self._state.promotions))
+        return next((stored for stored in waiting if stored.request.id == engram_id), None)
+
+    def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
+        newest = reversed(self._state.promotions.values())
+        return [stored for stored in newest if not waiting or stored.answer is None][:limit]
 
     def outbox(self) -> list[StoredEngram]:
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]

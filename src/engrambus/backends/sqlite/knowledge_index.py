@@ -32,6 +32,7 @@ COMPARED = {
     "runs": "SELECT * FROM runs ORDER BY number",
     "agents": "SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position",
     "policies": "SELECT * FROM policies ORDER BY position",
+    "promotions": "SELECT * FROM promotions ORDER BY request_id",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "puts": "SELECT * FROM puts ORDER BY root, second, author",
     "mail": "SELECT * FROM mail ORDER BY position",

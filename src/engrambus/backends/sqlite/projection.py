@@ -36,6 +36,8 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
+    PromotionAnswered,
+    PromotionRequested,
 )
 from engrambus.knowledge.messages import BroadcastSent, ChildBudgets, MessageAccepted, MessageKind, MessageRejected
 from engrambus.policy import (
@@ -65,7 +67,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 18
+LAYOUT = 19
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -142,7 +144,7 @@ class KnowledgeProjection:
                 # canonical, so that a rebuild stores the same bytes
                 self._execute("insert_policy", canonical(fact.policy).decode(), at_us, fact.by)
             case _ if isinstance(fact, EngramChange):
-                self._change_engram(fact)
+                self._change_engram(fact, at_us)
             case _ if isinstance(fact, GrantChange):
                 self._change_grant(fact)
             case DerefProved():
@@ -175,8 +177,12 @@ class KnowledgeProjection:
         if fact.resends is not None:
             self._execute("clear_rejection", fact.run, fact.agent, kind, fact.resends)
 
-    def _change_engram(self, fact: EngramChange) -> None:
+    def _change_engram(self, fact: EngramChange, at_us: int) -> None:
         match fact:
+            case PromotionRequested():
+                self._execute("insert_promotion", fact.request_id, fact.id, _encode(fact), at_us)
+            case PromotionAnswered():
+                self._execute("answer_promotion", _encode(fact), at_us, fact.request_id)
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():

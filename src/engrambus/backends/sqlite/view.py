@@ -25,7 +25,17 @@ from engrambus.core import SECOND_US
 from engrambus.gateway.ports import Counts, EarlierAnswer
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
-from engrambus.knowledge.engrams import EVERYTHING, Engram, RecentPuts, StoredEngram, Traits, kind_key
+from engrambus.knowledge.engrams import (
+    EVERYTHING,
+    Engram,
+    PromotionAnswered,
+    PromotionRequested,
+    RecentPuts,
+    StoredEngram,
+    StoredPromotion,
+    Traits,
+    kind_key,
+)
 from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind, OpenRejection
 from engrambus.policy import ADMIN, DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
@@ -166,6 +176,16 @@ class SqliteView(SqliteCortex):
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         rows: Any = self._connection.execute(self._sql["recent_puts"], (root, since_us // SECOND_US, since_us))
         return [RecentPuts(*row) for row in rows]
+
+    def promotion(self, request_id: str) -> StoredPromotion | None:
+        return _if_row(_promotion_from_row, self._row("promotion", request_id))
+
+    def waiting_promotion(self, engram_id: str) -> StoredPromotion | None:
+        return _if_row(_promotion_from_row, self._row("waiting_promotion", engram_id))
+
+    def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
+        rows = self._connection.execute(self._sql["promotions"], (waiting, limit))
+        return [_promotion_from_row(row) for row in rows]
 
     def outbox(self) -> list[StoredEngram]:
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]
@@ -390,6 +410,16 @@ def _stored_from_row(row: Any) -> StoredEngram:
         run=run,
         expires_at=expires_at,
         more_keys=tuple(more_keys.split()),
+    )
+
+
+def _promotion_from_row(row: Any) -> StoredPromotion:
+    asked, asked_us, answered, answered_us = row
+    return StoredPromotion(
+        request=msgspec.json.decode(asked, type=PromotionRequested),
+        asked_us=asked_us,
+        answer=msgspec.json.decode(answered, type=PromotionAnswered) if answered is not None else None,
+        answered_us=answered_us,
     )
 
 

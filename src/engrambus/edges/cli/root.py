@@ -28,6 +28,7 @@ GROUPS = {
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
     "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",
     "agent": "Add agents to the run, give them tokens, and see what they may still read.",
+    "promotion": "Decide which engrams other projects see: requests of agents that wait for an admin.",
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
     "memory": "Search memory files, and record what the team should remember.",
     "review": "Accept or reject what agents contribute to the team's memory.",

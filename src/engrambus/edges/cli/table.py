@@ -148,6 +148,27 @@ COMMANDS: dict[str, Entry] = {
         "promote_engram",
         "engram.promote",
     ),
+    "promotion list": Entry(
+        "knowledge",
+        "List requests to show an engram to other projects, which wait for an admin.",
+        "engrambus promotion list",
+        "list_promotions",
+        "promotion.list",
+    ),
+    "promotion approve": Entry(
+        "knowledge",
+        "Approve a request, so that other projects see the engram.",
+        "engrambus promotion approve 01K7Z3V5QX0000000000000000",
+        "approve_promotion",
+        "promotion.approve",
+    ),
+    "promotion decline": Entry(
+        "knowledge",
+        "Decline a request; the engram stays as it is.",
+        "engrambus promotion decline 01K7Z3V5QX0000000000000000",
+        "decline_promotion",
+        "promotion.decline",
+    ),
     "pin": Entry(
         "knowledge",
         "Show an engram first in every brief, until it is unpinned.",

@@ -68,11 +68,23 @@ def _reject(session: PageSession, form: Form) -> str:
     return "Rejected. Its author can read your reason."
 
 
+def _approve_promotion(session: PageSession, form: Form) -> str:
+    row = session.call("approve_promotion", id=form["id"])
+    return f"Approved. Every project with the scope {row.scope} sees it."
+
+
+def _decline_promotion(session: PageSession, form: Form) -> str:
+    session.call("decline_promotion", id=form["id"])
+    return "Declined. The engram stays in this project."
+
+
 _ID = frozenset({"id"})
 
 ACTIONS: dict[str, Action] = {
     "accept": Action(_accept, _ID | {"pinned"}, _ID),
     "approve": Action(_approve, _ID | {"cap_tokens", "uses"}, _ID),
+    "approve-promotion": Action(_approve_promotion, _ID, _ID),
+    "decline-promotion": Action(_decline_promotion, _ID, _ID),
     "deny": Action(_deny, _ID, _ID),
     "pin": Action(_pin, _ID | {"claim", "where"}),
     "reject": Action(_reject, _ID | {"reason"}, _ID | {"reason"}),

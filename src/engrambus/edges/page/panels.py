@@ -56,9 +56,9 @@ def load_feed(session: PageSession, params: Params) -> PanelData:
 
 
 def load_requests(session: PageSession, params: Params) -> PanelData:
-    """Return the open requests to read more than a turn allows."""
+    """Return the open requests to read more than a turn allows, and to promote engrams beyond the project."""
     answer = session.call("list_requests")
-    return {"rows": answer.requests, "now": answer.as_of}
+    return {"rows": answer.requests, "now": answer.as_of, "promotions": session.call("list_promotions").promotions}
 
 
 def load_review(session: PageSession, params: Params) -> PanelData:
@@ -242,7 +242,13 @@ PANELS: dict[str, Panel] = {
             title="Requests",
             load=load_requests,
             start="rail",
-            live=("less.deref.request", "less.deref.answer", "less.message.accept"),
+            live=(
+                "less.deref.request",
+                "less.deref.answer",
+                "less.message.accept",
+                "less.promotion.request",
+                "less.promotion.answer",
+            ),
         ),
         Panel(
             name="review",

@@ -97,7 +97,8 @@ class PageView:
     def _bar(self) -> dict[str, Any]:
         """Return the variables of the bar: the page's title, and the number of items that wait for an answer."""
         panel = f"{PANELS[self._main].title} · " if self._main else ""
-        waiting = {name: len(PANELS[name].load(self._session, {})["rows"]) for name in ("requests", "review")}
+        panels = {name: PANELS[name].load(self._session, {}) for name in ("requests", "review")}
+        waiting = {name: len(data["rows"]) + len(data.get("promotions", ())) for name, data in panels.items()}
         return {"title": f"{panel}{self._session.run.goal} · Engram Bus", "waiting": waiting}
 
     def _render_drawer(self) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
     from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
@@ -790,6 +791,48 @@ class Methods(ABC):
             snapshot: Look at uncommitted lines too
         """
         return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
+
+    def list_promotions(
+        self,
+        *,
+        all: bool = False,
+        k: int = 50,
+    ) -> PromotionsAnswer:
+        """List requests to show an engram to other projects, which wait for an admin.
+
+        Args:
+            all: Show answered requests too
+            k: Maximum number of results
+        """
+        return cast("PromotionsAnswer", self._do("list_promotions", {"all": all, "k": k}))
+
+    def approve_promotion(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PromotionRow:
+        """Approve a request, so that other projects see the engram.
+
+        Args:
+            id: The request's id
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("PromotionRow", self._do("approve_promotion", {"id": id}, idempotency_key))
+
+    def decline_promotion(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PromotionRow:
+        """Decline a request; the engram stays as it is.
+
+        Args:
+            id: The request's id
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("PromotionRow", self._do("decline_promotion", {"id": id}, idempotency_key))
 
     def receipt_get(
         self,

@@ -44,6 +44,12 @@ FACT_EVENTS: dict[str, FactMapping] = {
     "engram.promoted": FactMapping(
         type="less.engram.promote", data={"engram": "id", "scope": "scope"}, audience="project"
     ),  # the engram was visible in its run only and now is to everyone
+    "promotion.requested": FactMapping(
+        type="less.promotion.request", data={"request": "request_id", "engram": "id", "scope": "scope"}
+    ),
+    "promotion.answered": FactMapping(
+        type="less.promotion.answer", data={"request": "request_id", "approved": "approved"}
+    ),
     "engram.forgotten": FactMapping(type="less.engram.forget", data={"engram": "id"}, audience="space"),
     "engram.pinned": FactMapping(type="less.engram.pin", data={"engram": "id"}, audience="space"),
     "engram.unpinned": FactMapping(type="less.engram.unpin", data={"engram": "id"}, audience="space"),
@@ -225,7 +231,14 @@ def _audience(row: FactMapping, fact: Mapping[str, Any], run: str, agent: str) -
 
 
 _ENGRAM_FACTS = frozenset(
-    {"engram.confirmed", "engram.promoted", "engram.forgotten", "engram.pinned", "engram.unpinned"}
+    {
+        "engram.confirmed",
+        "engram.promoted",
+        "engram.forgotten",
+        "engram.pinned",
+        "engram.unpinned",
+        "promotion.requested",
+    }
 )
 """Facts that name an engram by its id alone."""
 

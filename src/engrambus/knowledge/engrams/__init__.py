@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.knowledge.engrams.approvals import (
+        PromotionReads,
+        PromotionView,
+        StoredPromotion,
+        answer_promotion,
+    )
     from engrambus.knowledge.engrams.dedupe import twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramConfirmed,
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
         EngramPut,
         EngramReceived,
         EngramUnpinned,
+        PromotionAnswered,
+        PromotionRequested,
     )
     from engrambus.knowledge.engrams.keys import hash_keys, normalise_key, query_keys
     from engrambus.knowledge.engrams.lifecycle import (
@@ -69,10 +77,11 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
         "dedupe": "twin_key",
         "facts": (
             "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut EngramReceived "
-            "EngramUnpinned "
+            "EngramUnpinned PromotionAnswered PromotionRequested "
         ),
         "keys": "hash_keys normalise_key query_keys",
         "lifecycle": (
@@ -93,9 +102,10 @@ __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "CheckedEngram", "ConfirmAnswer", "Engram",
     "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut",
     "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Kind", "PinAnswer",
-    "PreparedEngram", "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "Traits",
-    "VisibleStore", "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "kind_key",
-    "less_export", "mark_delivered", "normalise_key", "pointer_names", "posted_keys", "prefix_field", "prepare",
-    "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes",
+    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
+    "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "VisibleStore",
+    "answer_promotion", "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction",
+    "kind_key", "less_export", "mark_delivered", "normalise_key", "pointer_names", "posted_keys", "prefix_field",
+    "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes",
     "schema_names", "set_pinned", "stamp", "twin_key", "validate",
 ]

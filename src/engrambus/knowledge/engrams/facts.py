@@ -49,7 +49,33 @@ class EngramDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="engram.del
     id: str
 
 
-class EngramPromoted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.promoted", tag_field="fact"):
+class PromotionRequested(msgspec.Struct, frozen=True, kw_only=True, tag="promotion.requested", tag_field="fact"):
+    """An agent asked for an engram to be promoted beyond the project, which an admin must approve."""
+
+    request_id: str
+    id: str
+    """The engram."""
+    space: str
+    """The space it is in."""
+    scope: str
+    """The scope it would have."""
+    run: str
+    by: str
+
+
+class PromotionAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="promotion.answered", tag_field="fact"):
+    """An admin approved or declined a request to promote an engram."""
+
+    request_id: str
+    approved: bool
+    by: str
+    run: str
+    """The run of the agent that asked."""
+
+
+class EngramPromoted(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engram.promoted", tag_field="fact", omit_defaults=True
+):
     """An engram's scope was widened."""
 
     id: str
@@ -58,6 +84,8 @@ class EngramPromoted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.prom
     scope: str
     """The scope it has now."""
     by: str
+    approved_by: str | None = None
+    """The admin who approved it, for a scope beyond the project."""
 
 
 class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.forgotten", tag_field="fact"):

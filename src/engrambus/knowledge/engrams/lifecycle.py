@@ -6,11 +6,19 @@ Each rule takes a view of the store under the write lock and returns facts and a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from engrambus.core import parse_duration, print_time
+from engrambus.core import Randomness, parse_duration, print_time
 from engrambus.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.knowledge.engrams.approvals import (
+    PromotionView,
+    answer_waiting,
+    needs_approval,
+    pending_notice,
+    request_promotion,
+)
 from engrambus.knowledge.engrams.facts import (
     EngramConfirmed,
     EngramDelivered,
@@ -19,12 +27,15 @@ from engrambus.knowledge.engrams.facts import (
     EngramPromoted,
     EngramReceived,
     EngramUnpinned,
+    PromotionAnswered,
+    PromotionRequested,
 )
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import (
     ADMIN,
     PROJECT_SPACE,
+    SHARED_SCOPES,
     Caller,
     IdentityReads,
     LimitChecks,
@@ -36,6 +47,8 @@ from engrambus.policy import (
     root_of,
     wider_space,
 )
+
+PromotionFact: TypeAlias = EngramPromoted | PromotionRequested | PromotionAnswered
 
 _NEXT_SCOPE = {"run": "project", "project": "org", "org": "global"}
 
@@ -106,7 +119,7 @@ def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> Engr
 
 
 def promote(
-    view: EngramView,
+    view: PromotionView,
     spaces: Sequence[str],
     engram_id: str,
     scope: Scope,
@@ -114,8 +127,12 @@ def promote(
     caller: Caller,
     policy: Policy,
     limits: LimitChecks,
-) -> tuple[list[EngramPromoted], Engram]:
-    """Widen an engram's scope by one step; only the admin or a parent of its author may."""
+    randomness: Randomness,
+) -> tuple[list[PromotionFact], Engram]:
+    """Widen an engram's scope by one step; only the admin or a parent of its author may.
+
+    A parent's promotion beyond the project waits for an admin; until then the engram stays as it is.
+    """
     stored = find_engram(view, spaces, engram_id)
     engram = stored.engram
     if caller.role != ADMIN:
@@ -132,8 +149,15 @@ def promote(
     # Ids are unique within a space only; the wider one may have another engram of this id.
     if view.is_id_taken(wider_space(scope), engram.id):
         raise IdTaken(field="id", used=engram.id)
-    fact = EngramPromoted(id=engram.id, space=stored.space, scope=scope, by=caller.full_name)
-    return [fact], msgspec.structs.replace(engram, scope=scope)
+    if needs_approval(caller, scope):
+        requests, request_id = request_promotion(
+            view, engram, stored.space, scope, caller=caller, randomness=randomness
+        )
+        limits.applied(pending_notice(scope, engram.scope, request_id))
+        return [*requests], engram
+    approved_by = caller.full_name if scope in SHARED_SCOPES else None
+    fact = EngramPromoted(id=engram.id, space=stored.space, scope=scope, by=caller.full_name, approved_by=approved_by)
+    return [*answer_waiting(view, engram.id, scope, caller), fact], msgspec.structs.replace(engram, scope=scope)
 
 
 def set_pinned(

@@ -14,8 +14,9 @@ import msgspec
 from engrambus.core import Randomness, estimate_tokens, new_ulid, print_time
 from engrambus.errors import EngramBusError, IdTaken, PhantomRead, ScopeForbidden, ScopeLowered
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories
+from engrambus.knowledge.engrams.approvals import PromotionView, needs_approval, pending_notice, request_promotion
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
-from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut
+from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, PromotionRequested
 from engrambus.knowledge.engrams.keys import Keys, hash_keys
 from engrambus.knowledge.engrams.lifecycle import confirmation
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
@@ -38,7 +39,7 @@ from engrambus.policy import (
 MAX_COMPARED = 16
 """Existing engrams with the same twin key that a new claim is compared with."""
 
-PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged
+PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested
 
 
 class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,8 @@ class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
     keys: Keys
     tokens: int = 0
     """Size of what its author wrote: claim, tags and keys."""
+    promote_to: str | None = None
+    """The scope beyond the project that its author asked for; an admin must approve it."""
 
 
 def prepare(
@@ -65,6 +68,11 @@ def prepare(
 ) -> PreparedEngram:
     """Do everything a put needs no lock for: settle the scope, stamp the pointers, compute the keys."""
     checked = _settle_scope(checked, caller, policy, limits)
+    promote_to = None
+    if needs_approval(caller, checked.scope):
+        promote_to = checked.scope
+        check_may_write(policy, caller, "project")
+        checked = msgspec.structs.replace(checked, scope="project")
     pointers = tuple(
         evidence.stamp(pointer, address, f"pointers[{position}]")
         for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
@@ -75,11 +83,18 @@ def prepare(
     pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
     # decision 45: the keys that are computed from the claim are not its author's
     tokens = estimate_tokens("\n".join((checked.claim, *checked.tags, *checked.hash_keys)))
-    return PreparedEngram(checked=checked, pointers=pointers, pointed_tokens=pointed_tokens, keys=keys, tokens=tokens)
+    return PreparedEngram(
+        checked=checked,
+        pointers=pointers,
+        pointed_tokens=pointed_tokens,
+        keys=keys,
+        tokens=tokens,
+        promote_to=promote_to,
+    )
 
 
 def put_one(
-    view: EngramView,
+    view: PromotionView,
     prepared: PreparedEngram,
     *,
     caller: Caller,
@@ -91,13 +106,14 @@ def put_one(
     """Put one engram within the caller's rate and the tokens of its turn."""
     root = check_rate(view, caller, policy, limits, 1)
     fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
+    requests = _ask(view, prepared, engram, caller, limits, randomness)
     if not isinstance(fact, EngramPut):
-        return [fact] if fact is not None else [], engram
-    return _charge(view, [(fact, prepared.tokens)], caller, policy, limits, root), engram
+        return [*([fact] if fact is not None else []), *requests], engram
+    return [*_charge(view, [(fact, prepared.tokens)], caller, policy, limits, root), *requests], engram
 
 
 def put_all(
-    view: EngramView,
+    view: PromotionView,
     prepared: Sequence[PreparedEngram],
     *,
     caller: Caller,
@@ -115,16 +131,42 @@ def put_all(
     facts: list[PutFact] = []
     puts: list[tuple[EngramPut, int]] = []
     ids: list[str] = []
+    requests: list[PromotionRequested] = []
     batch = PutBatch()
     for position, item in enumerate(prepared):
         with prefix_field(f"{field}[{position}]"):
             fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
+            if engram.id not in ids:  # a repeated claim of the same commit is asked for once
+                requests += _ask(view, item, engram, caller, limits, randomness)
         if isinstance(fact, EngramPut):
             puts.append((fact, 0 if in_message else item.tokens))
         elif fact is not None:
             facts.append(fact)
         ids.append(engram.id)
-    return _charge(view, puts, caller, policy, limits, root) + facts, ids
+    return [*_charge(view, puts, caller, policy, limits, root), *facts, *requests], ids
+
+
+def _ask(
+    view: PromotionView,
+    prepared: PreparedEngram,
+    engram: Engram,
+    caller: Caller,
+    limits: LimitChecks,
+    randomness: Randomness,
+) -> list[PromotionRequested]:
+    """Ask an admin for the scope beyond the project that the author wanted, and tell the author so."""
+    if prepared.promote_to is None:
+        return []
+    requests, request_id = request_promotion(
+        view,
+        engram,
+        space_of(engram.scope, caller.run),
+        prepared.promote_to,
+        caller=caller,
+        randomness=randomness,
+    )
+    limits.applied(pending_notice(prepared.promote_to, engram.scope, request_id))
+    return requests
 
 
 def _charge(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from engrambus.knowledge.engrams import EngramView
+from engrambus.knowledge.engrams import PromotionView
 from engrambus.knowledge.messages.limits import BudgetReads
 from engrambus.policy.grants import GrantView
 
@@ -48,5 +48,5 @@ class MessageReads(BudgetReads, Protocol):
         ...
 
 
-class MessageView(MessageReads, EngramView, GrantView, Protocol):
+class MessageView(MessageReads, PromotionView, GrantView, Protocol):
     """The store at one moment, as message rules read it."""

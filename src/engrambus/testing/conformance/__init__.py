@@ -8,6 +8,7 @@ Each test takes a `harness` with a new project; nothing here imports pytest.
 """
 
 from engrambus.testing.conformance.agents import AgentConformance
+from engrambus.testing.conformance.approvals import ApprovalConformance
 from engrambus.testing.conformance.briefs import BriefConformance
 from engrambus.testing.conformance.cortex import CortexConformance
 from engrambus.testing.conformance.duplicates import DuplicateConformance
@@ -27,6 +28,7 @@ from engrambus.testing.conformance.turns import TurnConformance
 
 __all__ = [
     "AgentConformance",
+    "ApprovalConformance",
     "BriefConformance",
     "CortexConformance",
     "DuplicateConformance",
@@ -50,6 +52,7 @@ __all__ = [
 class StoreConformance(
     RecallConformance,
     LifecycleConformance,
+    ApprovalConformance,
     DuplicateConformance,
     MessageConformance,
     GrantConformance,

@@ -385,3 +385,20 @@ SELECT start, role, sum(turns), sum(messages), sum(broadcasts), sum(inline_token
     sum(resends), sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
     sum(pointed_tokens)
 FROM history WHERE bucket = ? AND start >= ? GROUP BY start, role ORDER BY start, role;
+
+-- name: insert_promotion
+INSERT INTO promotions (request_id, engram, asked, asked_at) VALUES (?, ?, ?, ?);
+
+-- name: answer_promotion
+UPDATE promotions SET answered = ?, answered_at = ? WHERE request_id = ?;
+
+-- name: promotion
+SELECT asked, asked_at, answered, answered_at FROM promotions WHERE request_id = ?;
+
+-- name: waiting_promotion
+SELECT asked, asked_at, answered, answered_at FROM promotions
+WHERE engram = ? AND answered IS NULL ORDER BY rowid DESC LIMIT 1;
+
+-- name: promotions
+SELECT asked, asked_at, answered, answered_at FROM promotions
+WHERE NOT ? OR answered IS NULL ORDER BY rowid DESC LIMIT ?;

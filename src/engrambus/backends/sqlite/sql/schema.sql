@@ -293,3 +293,13 @@ CREATE TABLE history (              -- totals of each role, for each minute, hou
     pointed_tokens INTEGER NOT NULL,
     PRIMARY KEY (bucket, start, run, role)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE promotions (           -- requests to promote an engram to org or global
+    request_id TEXT    PRIMARY KEY,
+    engram     TEXT    NOT NULL,
+    asked      BLOB    NOT NULL,    -- the fact, as JSON
+    asked_at   INTEGER NOT NULL,
+    answered   BLOB,                -- the fact of the answer; NULL while it waits
+    answered_at INTEGER
+) STRICT;
+CREATE INDEX promotions_waiting ON promotions (engram) WHERE answered IS NULL;

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
+    from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
 
 KIND_COLUMN = 12
 SHORT = 7
@@ -132,3 +133,22 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
 
 def forget_result(answer: ForgetAnswer) -> Iterator[str]:
     yield f"{safe(answer.id)} is forgotten."
+
+
+def promotion_list(answer: PromotionsAnswer) -> Iterator[str]:
+    """Show requests to promote, newest first."""
+    for row in answer.promotions:
+        yield from promotion(row)
+    if not answer.promotions:
+        yield "No request waits for approval."
+
+
+def promotion(row: PromotionRow) -> Iterator[str]:
+    """Show one request with its answer."""
+    colour = {"waiting": "yellow", "approved": "green", "declined": "red"}[row.status]
+    claim = safe(row.claim) if row.claim is not None else dim(f"engram {safe(row.id)}, which left the project")
+    yield f"{click.style(row.status, fg=colour, bold=True)} for {safe(row.scope)}: {claim}"
+    parts = [f"request {row.request_id}", f"asked by {row.asked_by}", row.asked_at]
+    if row.answered_by is not None:
+        parts += [f"{row.status} by {row.answered_by}", row.answered_at or ""]
+    yield "  " + dim("  ".join(map(safe, parts)))

@@ -1,0 +1,119 @@
+"""Promotion beyond the project: a request that waits for an admin, and the admin's answer (decision 50).
+
+Each rule takes a view of the store under the write lock and returns facts and an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from engrambus.core import Randomness, new_ulid
+from engrambus.errors import ApprovalPending, EngramNotFound, IdTaken, PromotionDecided, RequestNotFound
+from engrambus.knowledge.engrams.facts import EngramPromoted, PromotionAnswered, PromotionRequested
+from engrambus.knowledge.engrams.ports import EngramView
+from engrambus.knowledge.engrams.values import Engram
+from engrambus.policy import ADMIN, SHARED_SCOPES, Caller, Policy, check_may_promote, wider_space
+
+
+class StoredPromotion(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to promote an engram, and its answer."""
+
+    request: PromotionRequested
+    asked_us: int
+    answer: PromotionAnswered | None = None
+    """None while it waits for an admin."""
+    answered_us: int | None = None
+
+
+class PromotionReads(Protocol):
+    """Reads of the requests to promote engrams beyond the project."""
+
+    def promotion(self, request_id: str) -> StoredPromotion | None:
+        """Return the request with this id."""
+        ...
+
+    def waiting_promotion(self, engram_id: str) -> StoredPromotion | None:
+        """Return the newest request for an engram that has no answer yet."""
+        ...
+
+    def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
+        """Return requests, newest first; only those without an answer if `waiting`."""
+        ...
+
+
+class PromotionView(EngramView, PromotionReads, Protocol):
+    """The reads of a store that the rules of approval need."""
+
+
+def needs_approval(caller: Caller, scope: str) -> bool:
+    """True if an admin must approve before an engram of this caller reaches a scope."""
+    # decision 50: org and global cross projects; an admin's own promotion is an approval by itself
+    return scope in SHARED_SCOPES and caller.role != ADMIN
+
+
+def request_promotion(
+    view: PromotionView, engram: Engram, space: str, scope: str, *, caller: Caller, randomness: Randomness
+) -> tuple[list[PromotionRequested], str]:
+    """Ask an admin to promote an engram; return the id of the request, or of one that waits already."""
+    waiting = view.waiting_promotion(engram.id)
+    if waiting is not None and waiting.request.scope == scope:
+        return [], waiting.request.request_id
+    request_id = new_ulid(view.as_of, randomness)
+    fact = PromotionRequested(
+        request_id=request_id, id=engram.id, space=space, scope=scope, run=caller.run.run_id, by=caller.full_name
+    )
+    return [fact], request_id
+
+
+def pending_notice(scope: str, stored_scope: str, request_id: str | None = None) -> ApprovalPending:
+    """Return what the caller is told about an engram that waits for an admin."""
+    named = f" (request {request_id})" if request_id else ""
+    return ApprovalPending(
+        f"Promotion to '{scope}' is waiting for approval{named}; until then its scope is '{stored_scope}'.",
+        field="scope",
+        limit=stored_scope,
+        used=scope,
+        hint="An admin answers with `promotion.approve` or `promotion.decline`.",
+    )
+
+
+def answer_promotion(
+    view: PromotionView, request_id: str, *, approved: bool, caller: Caller, policy: Policy
+) -> tuple[list[PromotionAnswered | EngramPromoted], StoredPromotion]:
+    """Approve a request, which promotes the engram, or decline it; a repeated answer changes nothing."""
+    stored = view.promotion(request_id)
+    if stored is None:
+        raise RequestNotFound(field="id")
+    if stored.answer is not None:
+        if stored.answer.approved == approved:
+            return [], stored
+        decided = "approved" if stored.answer.approved else "declined"
+        raise PromotionDecided(f"The request was {decided} by {stored.answer.by}.", field="id", used=decided)
+    request = stored.request
+    answer = PromotionAnswered(request_id=request_id, approved=approved, by=caller.full_name, run=request.run)
+    facts: list[PromotionAnswered | EngramPromoted] = [answer]
+    if approved:
+        facts.append(_promoted(view, request, caller, policy))
+    return facts, msgspec.structs.replace(stored, answer=answer, answered_us=view.as_of)
+
+
+def answer_waiting(view: PromotionView, engram_id: str, scope: str, caller: Caller) -> list[PromotionAnswered]:
+    """Return the approval of a request that an admin's own promotion of the same engram answers."""
+    waiting = view.waiting_promotion(engram_id)
+    if waiting is None or waiting.request.scope != scope:
+        return []
+    request = waiting.request
+    return [PromotionAnswered(request_id=request.request_id, approved=True, by=caller.full_name, run=request.run)]
+
+
+def _promoted(view: PromotionView, request: PromotionRequested, caller: Caller, policy: Policy) -> EngramPromoted:
+    check_may_promote(policy, request.scope)
+    if view.find((request.space,), request.id) is None:
+        raise EngramNotFound("The engram has expired or was removed since.", field="id", hint="Decline the request.")
+    if view.is_id_taken(wider_space(request.scope), request.id):
+        raise IdTaken(field="id", used=request.id)
+    return EngramPromoted(
+        id=request.id, space=request.space, scope=request.scope, by=request.by, approved_by=caller.full_name
+    )
