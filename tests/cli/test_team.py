@@ -203,3 +203,22 @@ def test_agents_of_other_runs_are_named_and_near_misses_corrected(shell: Shell) 
 def test_a_missing_message_file_is_named(team: Shell) -> None:
     result = team.run("message", "nothing.yaml", "--as", "ada")
     assert (result.code, "'FILE': There is no file 'nothing.yaml'" in result.err) == (2, True)
+
+
+def test_an_agent_sees_what_its_turn_has_left(shell: Shell) -> None:  # EB-08, EB-21
+    shell.ok("agent", "add", "ed", "--role", "architect", "--session-turns", "4")
+    shell.ok("--as", "ed", "put", "The parser trusts its input.", "--at", "src/parser.py:10-12")
+    shell.ok("--as", "ed", "deref", "src/parser.py:10-12")
+    lines = shell.ok("--as", "ed", "agent", "budget").out.splitlines()
+    assert lines[1] == "Your turn 1, worth 4 turns:"
+    assert lines[2].startswith("  read  1 of 12 repo, 0 of 8 artifact, 0 of 8 sam; ")
+    assert lines[3] == "  put   7 of 9,600 tokens"
+    assert lines[4].endswith(" of 24,000 tokens read")
+    assert "ed (x4)" in shell.ok("stats").out
+    assert len(shell.ok("agent", "budget").out.splitlines()) == 1  # a person has no turn
+
+
+def test_a_put_below_the_promotion_floor_says_where_it_was_stored(shell: Shell) -> None:  # EB-20
+    result = shell.ok("put", "The parser may trust its input.", "--at", "src/parser.py:10-12", "--confidence", "0.3")
+    assert "stored at 'run'" in result.err
+    assert "only warns" not in result.err

@@ -14,8 +14,8 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
 from engrambus.gateway.ports import Counts
 from engrambus.gateway.tallies import BUCKET_US, GrantsLeft, Tally, total
-from engrambus.knowledge.messages import inline_budget, turn_budget
-from engrambus.policy import ADMIN, Agent, turn_of, visible_spaces
+from engrambus.operations.turns import AgentLimits, TurnUsed, agent_limits, turn_used
+from engrambus.policy import ADMIN, Agent, visible_spaces
 
 MAX_BUCKETS = 168
 """A week of hours."""
@@ -49,33 +49,6 @@ class Figures(Tally, frozen=True, kw_only=True):
     grant_tokens_left: int
     kinds: dict[str, int]
     """Put engrams by kind, the most frequent first."""
-
-
-class TurnUsed(Struct, frozen=True, kw_only=True):
-    """An agent's dereferences in its present turn and in the run, and the engrams it put in the turn."""
-
-    number: int
-    repo: int
-    artifact: int
-    sam: int
-    tokens: int
-    run_tokens: int
-    put_tokens: int
-
-
-class AgentLimits(Struct, frozen=True, kw_only=True):
-    """An agent's limits for a turn, a run and a message."""
-
-    repo: int
-    artifact: int
-    sam: int
-    tokens: int
-    run_tokens: int
-    put_tokens: int
-    session_turns: int
-    """Turns' worth of budget in each of its turns."""
-    inline_tokens: int
-    engrams: int
 
 
 class AgentFigures(Struct, frozen=True, kw_only=True):
@@ -189,36 +162,17 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
     rows = []
     for agent in agents:
         name = agent.name
-        turn = turn_of(view, run_id, name)
-        used = {field: getattr(turn, field) for field in TurnUsed.__struct_fields__}
         rows.append(
             AgentFigures(
                 agent_id=name,
                 role=agent.role,
                 parent=agent.parent,
                 figures=_figures(tallies.get(name, Tally()), kinds.get(name, {}), grants_left.get(name, GrantsLeft())),
-                turn=TurnUsed(**used),
-                limits=_agent_limits(context, agent) if agent.role != ADMIN else None,
+                turn=turn_used(context, name),
+                limits=agent_limits(context, agent) if agent.role != ADMIN else None,
             )
         )
     return rows
-
-
-def _agent_limits(context: Context, agent: Agent) -> AgentLimits:
-    caller = msgspec.structs.replace(context.caller, name=agent.name, role=agent.role)
-    budget = turn_budget(context.view, context.policy, agent)
-    inline = inline_budget(context.view, context.policy, caller)
-    return AgentLimits(
-        repo=budget.repo,
-        artifact=budget.artifact,
-        sam=budget.sam,
-        tokens=budget.tokens,
-        run_tokens=budget.run_tokens,
-        put_tokens=budget.put_tokens,
-        session_turns=agent.session_turns,
-        inline_tokens=inline.max_inline_tokens,
-        engrams=inline.max_engrams,
-    )
 
 
 def _role_figures(agents: Sequence[AgentFigures]) -> list[RoleFigures]:

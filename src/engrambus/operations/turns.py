@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 import engrambus.policy as policy
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
-from engrambus.knowledge.messages import inline_budget
-from engrambus.policy import InlineBudget, TurnClosed
+from engrambus.knowledge.messages import inline_budget, turn_budget
+from engrambus.policy import Agent, InlineBudget, TurnClosed
 
 Boundary = Literal["prompt", "stop", "subagent_stop"]
 
@@ -59,6 +59,57 @@ def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
     return context.commit(decide, TurnAnswer)
 
 
+class TurnUsed(Struct, frozen=True, kw_only=True):
+    """An agent's dereferences in its present turn and in the run, and the engrams it put in the turn."""
+
+    number: int
+    repo: int
+    artifact: int
+    sam: int
+    tokens: int
+    run_tokens: int
+    put_tokens: int
+
+
+class AgentLimits(Struct, frozen=True, kw_only=True):
+    """An agent's limits for a turn, a run and a message."""
+
+    repo: int
+    artifact: int
+    sam: int
+    tokens: int
+    run_tokens: int
+    put_tokens: int
+    session_turns: int
+    """Turns' worth of budget in each of its turns."""
+    inline_tokens: int
+    engrams: int
+
+
+def turn_used(context: Context, name: str) -> TurnUsed:
+    """Return what an agent, or the admin, has used in its present turn and in the run."""
+    turn = policy.turn_of(context.view, context.caller.run.run_id, name)
+    return TurnUsed(**{field: getattr(turn, field) for field in TurnUsed.__struct_fields__})
+
+
+def agent_limits(context: Context, agent: Agent) -> AgentLimits:
+    """Return an agent's limits, as its parents lowered them."""
+    caller = structs.replace(context.caller, name=agent.name, role=agent.role)
+    budget = turn_budget(context.view, context.policy, agent)
+    inline = inline_budget(context.view, context.policy, caller)
+    return AgentLimits(
+        repo=budget.repo,
+        artifact=budget.artifact,
+        sam=budget.sam,
+        tokens=budget.tokens,
+        run_tokens=budget.run_tokens,
+        put_tokens=budget.put_tokens,
+        session_turns=agent.session_turns,
+        inline_tokens=inline.max_inline_tokens,
+        engrams=inline.max_engrams,
+    )
+
+
 class ReadTeamBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
@@ -73,6 +124,9 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
     left: int
     inline: InlineBudget
     """Limits of the caller's messages."""
+    turn: TurnUsed | None
+    """What the caller has used of its own budgets; None for a person, who has no turn."""
+    limits: AgentLimits | None
 
 
 @operation(
@@ -88,8 +142,9 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
     absent_from={"mcp": "hooks ask for it; the brief tells an agent its own"},
 )
 def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
-    """Show what the run's agents have read together, and what they may still read."""
+    """Show what the run's agents have read together, and what they may still read; of an agent, also its own turn."""
     run_id, view = context.caller.run.run_id, context.view
+    agent = view.agent(run_id, context.caller.name)
     used, limit = view.team_tokens(run_id), context.policy.turn_budget().team_tokens
     return TeamBudget(
         run_id=run_id,
@@ -98,4 +153,6 @@ def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
         limit=limit,
         left=max(0, limit - used),
         inline=inline_budget(view, context.policy, context.caller),
+        turn=turn_used(context, agent.name) if agent is not None else None,
+        limits=agent_limits(context, agent) if agent is not None else None,
     )

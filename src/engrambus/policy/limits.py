@@ -32,7 +32,10 @@ LIMITS: dict[LimitName, tuple[str, str]] = {
     "inline_code": ("inline.max_inline_code_chars", "characters of code in a message, a put or any other text"),
     "brief_lines": ("inline.max_brief_lines", "lines of brief in a broadcast"),
     "put_tokens": ("put_tokens_per_turn", "tokens that an agent puts in one turn"),
-    "put_rate": ("engrams_per_minute", "engrams that an agent, or a lead with its descendants, puts in a minute"),
+    "put_rate": (
+        "engrams_per_minute, lineage_engrams_per_minute",
+        "engrams that an agent, and a lead with all its descendants, puts in any 60 seconds",
+    ),
     "deref_count": ("deref.repo, deref.artifact, deref.sam", "dereferences in one turn"),
     "deref_tokens": ("deref.tokens", "tokens dereferenced in one turn"),
     "run_tokens": ("deref.run_turns", "tokens that one agent dereferences in a run, as turns' worth"),

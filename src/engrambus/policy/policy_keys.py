@@ -58,6 +58,7 @@ def policy_values(policy: Policy) -> dict[str, Any]:
     """Return the value of every key as JSON types, with what holds for scopes and roles that are not listed."""
     values = dict(_flatten(policy))
     values["promotion_floor"] = {scope: policy.floor(scope) for scope in SCOPES}
+    values["lineage_engrams_per_minute"] = policy.lineage_rate  # follows from an agent's rate unless it is set
     values["write_scopes"] = {role: [scope for scope in SCOPES if policy.may_write(role, scope)] for role in ROLES}
     return values
 

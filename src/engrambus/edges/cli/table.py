@@ -390,7 +390,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent budget": Entry(
         "team",
-        "Show what the run's agents have read together, and what they may still read.",
+        "Show what the run's agents have read together, and what they may still read; of an agent, also its own turn.",
         "engrambus agent budget",
         "team_budget",
         "team.budget",

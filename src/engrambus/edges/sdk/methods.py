@@ -1264,7 +1264,7 @@ class Methods(ABC):
     def team_budget(
         self,
     ) -> TeamBudget:
-        """Show what the run's agents have read together, and what they may still read."""
+        """Show what the run's agents have read together, and what they may still read; of an agent, also its own turn."""
         return cast("TeamBudget", self._do("team_budget", {}))
 
     def work_board(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engrambus.gateway.ports import Counts
     from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
     from engrambus.operations.gc import GarbageAnswer
-    from engrambus.operations.stats import Figures, StatsAnswer
+    from engrambus.operations.stats import AgentFigures, Figures, StatsAnswer
 
 _REASONS = {
     "artifact": "artifacts past their retention",
@@ -48,6 +48,7 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
     if rows:
         yield ""
         yield from _columns([*rows, ("the team", team)])
+    yield from _turns(answer.agents)
     busy = [point for point in answer.history.points if point.team != Tally()]
     if busy:
         yield ""
@@ -57,6 +58,29 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
             ["FROM", "INLINE", "READS", "PULLED", "SENT", "BACK", "ENGRAMS"],
             [[point.start[:16] + "Z", *_numbers(point.team)] for point in busy],
         )
+
+
+def _turns(agents: Sequence[AgentFigures]) -> Iterator[str]:
+    """Print what each agent has used of its present turn and of its ceiling."""
+    rows = [(row.agent_id, row.turn, row.limits) for row in agents if row.limits is not None]
+    if not rows:
+        return
+    yield ""
+    yield dim("in the present turn of each agent, and in the run")
+    yield from table(
+        ["AGENT", "TURN", "READS", "TOKENS", "PUT", "RUN"],
+        [
+            [
+                name + (f" (x{limits.session_turns})" if limits.session_turns > 1 else ""),
+                f"{used.number:,}",
+                f"{used.repo}/{limits.repo}",
+                f"{used.tokens:,}/{limits.tokens:,}",
+                f"{used.put_tokens:,}/{limits.put_tokens:,}",
+                f"{used.run_tokens:,}/{limits.run_tokens:,}",
+            ]
+            for name, used, limits in rows
+        ],
+    )
 
 
 def _columns(rows: list[tuple[str, Figures]]) -> Iterator[str]:

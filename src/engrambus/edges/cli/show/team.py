@@ -137,6 +137,15 @@ def turn(answer: TurnAnswer) -> Iterator[str]:
 
 def team_budget(answer: TeamBudget) -> Iterator[str]:
     yield f"{answer.agents} agents have read {answer.used:,} of {answer.limit:,} tokens; {answer.left:,} are left."
+    used, limits = answer.turn, answer.limits
+    if used is not None and limits is not None:
+        worth = f", worth {limits.session_turns} turns" if limits.session_turns > 1 else ""
+        yield f"Your turn {used.number}{worth}:"
+        yield f"  read  {used.repo} of {limits.repo} repo, {used.artifact} of {limits.artifact} artifact, " + (
+            f"{used.sam} of {limits.sam} sam; {used.tokens:,} of {limits.tokens:,} tokens"
+        )
+        yield f"  put   {used.put_tokens:,} of {limits.put_tokens:,} tokens"
+        yield f"  run   {used.run_tokens:,} of {limits.run_tokens:,} tokens read"
 
 
 def inbox(answer: InboxAnswer) -> Iterator[str]:
