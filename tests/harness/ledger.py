@@ -48,6 +48,8 @@ class Ledger:
         )
         self.in_run: defaultdict[AgentKey, int] = defaultdict(int)
         self.by_team: defaultdict[str, int] = defaultdict(int)
+        self.put_tokens = 2400
+        self.put: defaultdict[tuple[str, str, int], int] = defaultdict(int)
 
     def read(self, journal: bytes) -> None:
         """Read a journal to its end; fail at the first line that overspends anything."""
@@ -62,6 +64,7 @@ class Ledger:
         match fact["fact"]:
             case "policy.applied":
                 self.policy = FULL_TURN | fact["policy"].get("deref", {})
+                self.put_tokens = fact["policy"].get("put_tokens_per_turn", 2400)
             case "agent.added":
                 self.parents[fact["run"], fact["name"]] = fact.get("parent")
                 self.session_turns[fact["run"], fact["name"]] = fact.get("session_turns", 1)
@@ -83,6 +86,11 @@ class Ledger:
             case "turn.charged":
                 self._enter((fact["run"], fact["agent"]), fact["turn"], time)
                 self._charge(fact)
+                self._charge_put((fact["run"], fact["agent"]), fact)
+            case "engram.put" if "turn" in fact:
+                author = fact["run"], fact["engram"]["provenance"]["created_by"].rpartition("/")[2]
+                self._enter(author, fact["turn"], time)
+                self._charge_put(author, fact)
 
     def _spend(self, fact: dict[str, Any]) -> None:
         tokens, uses = self.spent[fact["block_id"]]
@@ -116,6 +124,8 @@ class Ledger:
     def _charge(self, fact: dict[str, Any]) -> None:
         """Charge a read to an agent's ceiling, and to its turn unless a grant pays."""
         agent = fact["run"], fact["agent"]
+        if "tokens" not in fact:
+            return  # nothing was read
         self.in_run[agent] += fact["tokens"]
         assert self.in_run[agent] <= self.policy["tokens"] * self.policy["run_turns"], fact
         if not fact.get("granted", False):
@@ -123,6 +133,11 @@ class Ledger:
             for name, amount in ((COUNTS[fact["type"]], 1), ("tokens", fact["tokens"])):
                 used[name] += amount
                 assert used[name] <= limits[name], (fact, used, limits)
+
+    def _charge_put(self, agent: AgentKey, fact: dict[str, Any]) -> None:
+        """Charge the tokens of engrams to an agent's turn."""
+        self.put[*agent, fact["turn"]] += fact.get("put_tokens", 0)
+        assert self.put[*agent, fact["turn"]] <= self.put_tokens * self.session_turns[agent], fact
 
     def limits(self, agent: AgentKey) -> dict[str, int]:
         """Return what an agent may read in a turn now: the policy's limits, lowered by each ancestor."""

@@ -30,7 +30,9 @@ from tests.harness.ledger import BlockLimits, Ledger
 PARENTS = {"lead": None, "mia": "lead", "paul": "mia", "pia": "mia"}
 ROLES = {"lead": "architect", "mia": "manager", "paul": "programmer", "pia": "programmer"}
 SESSION_TURNS = {"lead": 1, "mia": 1, "paul": 1, "pia": 2}
-POLICY = {"deref": {"repo": 2, "tokens": 220, "run_turns": 5, "team_turns": 10}}
+DEREF = {"repo": 2, "tokens": 220, "run_turns": 5, "team_turns": 10}
+PUT_TOKENS = 40
+POLICY = {"deref": DEREF, "put_tokens_per_turn": PUT_TOKENS, "engrams_per_minute": 1000}
 REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30), repo_ref("docs/c.md"))
 TARGETS = {
     f"repo:src/a.py@{SHA}": REFS[:1],
@@ -39,9 +41,9 @@ TARGETS = {
 }
 IDLE, SESSION_IDLE = 600 * SECOND_US, 60 * SECOND_US
 TOO_LONG = "It went on and on and said very little of any use. " * 80
-CEILING = POLICY["deref"]["tokens"] * POLICY["deref"]["run_turns"]
+CEILING = DEREF["tokens"] * DEREF["run_turns"]
 """What one agent may read in the whole run; a parent lowers turns, not this."""
-TEAM_CEILING = POLICY["deref"]["tokens"] * POLICY["deref"]["team_turns"]
+TEAM_CEILING = DEREF["tokens"] * DEREF["team_turns"]
 
 agents = st.sampled_from(tuple(PARENTS))
 targets = st.sampled_from(tuple(TARGETS))
@@ -53,7 +55,7 @@ class Turn:
     """The turn of an agent in the model."""
 
     def __init__(self, idle: int) -> None:
-        self.number, self.last_at, self.repo, self.tokens, self.in_run = 1, None, 0, 0, 0
+        self.number, self.last_at, self.repo, self.tokens, self.in_run, self.put = 1, None, 0, 0, 0, 0
         self.idle = idle
 
     last_at: int | None
@@ -67,7 +69,7 @@ class Turn:
 
     def close(self, now: int) -> None:
         """Begin the next turn."""
-        self.number, self.last_at, self.repo, self.tokens = self.number + 1, now, 0, 0
+        self.number, self.last_at, self.repo, self.tokens, self.put = self.number + 1, now, 0, 0, 0
 
 
 class Block:
@@ -142,6 +144,7 @@ class BudgetRules(RuleBasedStateMachine):
         self.client = GatewayClient(self.harness)
         self.turns = {name: Turn(SESSION_IDLE if times > 1 else IDLE) for name, times in SESSION_TURNS.items()}
         self.by_team = 0
+        self.puts = 0
         self.budgets: dict[str, dict[str, int]] = {}
         self.grants: list[Token] = []
         self.narrowed: dict[str, BlockLimits] = {}
@@ -173,7 +176,7 @@ class BudgetRules(RuleBasedStateMachine):
         """A limit of the policy as the parents lowered it."""
         return min(
             [
-                POLICY["deref"][name] * SESSION_TURNS[agent],
+                DEREF[name] * SESSION_TURNS[agent],
                 *(self.budgets.get(name_in_line, {}).get(budget, 10**9) for name_in_line in lineage(agent)),
             ]
         )
@@ -218,6 +221,23 @@ class BudgetRules(RuleBasedStateMachine):
         except (GrantRefusal, DerefDenied):
             return
         raise AssertionError("the token was taken")
+
+    @rule(agent=agents, speaker=agents, count=st.integers(1, 4), size=st.sampled_from((1, 12)))
+    def put(self, agent: str, speaker: str, count: int, size: int) -> None:
+        """Put some engrams at once, as oneself or by a speaker that is an ancestor."""
+        payers = payers_of(agent, speaker)
+        claims = [f"Part {self.puts + number} holds{' and holds' * size}." for number in range(count)]
+        self.puts += count
+        cost = sum(map(estimate_tokens, claims))
+        turns = {payer: self.turns[payer].as_of(self.now) for payer in payers}
+        if any(turn.put + cost > PUT_TOKENS * SESSION_TURNS[payer] for payer, turn in turns.items()):
+            with expect_refusal("BUDGET_EXCEEDED", "turn.put_tokens"):
+                self.client.put_many(claims, self._credential(payers))
+            return
+        self.client.put_many(claims, self._credential(payers))
+        for payer, turn in turns.items():
+            turn.put, turn.last_at = turn.put + cost, self.now
+            self.turns[payer] = turn
 
     @rule(token=tokens, times=st.integers(2, 6))
     def use_up(self, token: Token, times: int) -> None:
