@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, get_args
 
@@ -13,6 +15,7 @@ import pytest
 from engrambus.edges.cli.commands.start import LEAD_ROLES, MAX_SESSION_TURNS
 from engrambus.edges.sdk import Bus
 from engrambus.policy import LeadRole
+from engrambus.policy.marks import Mark, MarkKey
 from engrambus.policy.membership import MAX_SESSION_TURNS as POLICY_MAX_SESSION_TURNS
 from mcp import Client, StdioServerParameters
 from tests.cli.conftest import bare_shell, shell
@@ -157,6 +160,86 @@ def test_a_lead_joins_the_run_that_was_chosen(shell: Shell) -> None:
     assert len(runs(shell)) == 1
     (author,) = authors(shell).values()
     assert author.startswith(f"{run}/")
+
+
+def hook_value(shell: Shell, session: str, **more: str) -> str:
+    """Return the value of `as` that the hook of Claude Code sets on a call."""
+    event = {
+        "hook_event_name": "PreToolUse",
+        "session_id": session,
+        "cwd": str(shell.path),
+        "tool_name": "mcp__engrambus__less_put_engram",
+        "tool_input": {},
+        **more,
+    }
+    answer = shell.process("hook", stdin=json.dumps(event).encode()).json
+    value: str = answer["hookSpecificOutput"]["updatedInput"]["as"]
+    return value
+
+
+def test_a_call_that_a_hook_missed_is_that_of_the_sessions_lead(shell: Shell) -> None:
+    lead = hook_value(shell, "session-1")
+    child = hook_value(shell, "session-1", agent_id="sub-1", agent_type="Explore")
+    other = hook_value(shell, "session-2")
+
+    async def talk(client: Client) -> None:
+        await put_claims("The child says so.", **{"as": child})(client)
+        await put_claims("A hook has failed.")(client)
+        await put_claims("The lead says so.", **{"as": lead})(client)
+        await put_claims("The other lead says so.", **{"as": other})(client)
+        await put_claims("Its hook has failed, too.")(client)
+
+    serve(shell, talk)
+    by = authors(shell)
+    assert by["A hook has failed."] == by["The lead says so."] != by["The child says so."]
+    assert by["Its hook has failed, too."] == by["The other lead says so."] != by["The lead says so."]
+    assert len(runs(shell)) == 3, "no lead was made for the process"
+    run, _, name = by["The child says so."].partition("/")
+    assert {row["agent_id"]: row.get("parent") for row in agents(shell, run)} == {
+        by["The lead says so."].partition("/")[2]: None,
+        name: by["The lead says so."].partition("/")[2],
+    }
+
+
+def test_a_hook_that_begins_late_takes_over_from_the_lead_of_the_process(shell: Shell) -> None:
+    marked = hook_value(shell, "session-1")
+
+    async def talk(client: Client) -> None:
+        await put_claims("Before any hook.")(client)
+        await put_claims("With a hook.", **{"as": marked})(client)
+        await put_claims("After a hook.")(client)
+
+    serve(shell, talk)
+    by = authors(shell)
+    assert by["Before any hook."] != by["With a hook."] == by["After a hook."]
+
+
+def test_a_sub_agent_called_like_a_high_role_joins_below_a_low_lead(shell: Shell) -> None:
+    (shell.path / ".catalog" / "policy.yaml").write_text("lead_role: manager\n")
+    shell.ok("policy", "apply")
+    event = {
+        "hook_event_name": "SubagentStart",
+        "session_id": "session-1",
+        "agent_id": "sub-1",
+        "agent_type": "director",
+        "cwd": str(shell.path),
+    }
+    assert shell.process("hook", stdin=json.dumps(event).encode()).code == 0
+    assert [row["role"] for row in agents(shell, runs(shell)[0]["run_id"])] == ["manager", "programmer"]
+
+
+@pytest.mark.parametrize("place", ["", "session-1"])
+def test_no_mark_makes_a_caller_the_admin(shell: Shell, place: str) -> None:
+    folder = next((shell.home / ".local" / "state" / "engrambus").glob("*/token.key")).parent
+    forged = MarkKey.load(folder).make(Mark(place, "", "admin"), time.time_ns() // 1000)
+    alone = MarkKey.load(folder).make(Mark("", ""), time.time_ns() // 1000)
+
+    async def talk(client: Client) -> None:
+        for value in (forged, alone):
+            await client.call_tool("less_put_engram", {"claim": "Who says so?", "at": ["src/parser.py:1"], "as": value})
+
+    serve(shell, talk)
+    assert not any(author.endswith("/admin") for author in authors(shell).values())
 
 
 def test_admin_is_written_out_by_hand(shell: Shell) -> None:

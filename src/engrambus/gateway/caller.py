@@ -86,6 +86,9 @@ def _check_mark(view: View, credential: Credential, text: str, key: TokenKey) ->
 
 def _marked_agent(view: View, speaker: Caller, mark: Mark) -> Caller:
     """Return the agent that a hook has named: of any session for the project's own process, else a descendant."""
+    if not mark.place and speaker.role == ADMIN:
+        # A mark without a place is made with a token. No mark makes anybody the admin.
+        raise MarkInvalid(field="as")
     if not mark.place and not mark.client_id:
         return speaker
     if not mark.place:

@@ -11,6 +11,8 @@ from engrambus.errors import AgentAmbiguous, AgentNotFound, FieldValue, NotYourD
 from engrambus.policy.names import similar_names
 
 LeadRole = Literal["architect", "director", "manager", "programmer"]
+ParentRole = Literal["architect", "director", "manager"]
+"""A role that can have children, as the lead of a session with sub-agents must."""
 Role = Literal["architect", "director", "manager", "programmer", "tool", "admin"]
 ROLES: tuple[str, ...] = get_args(Role)
 

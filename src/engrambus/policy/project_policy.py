@@ -13,7 +13,7 @@ from engrambus.errors import EngramBusError, PolicyInvalid
 from engrambus.policy.budgets import DerefBudget, InlineBudget, TurnBudget, turn_budget_of
 from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
-from engrambus.policy.identity import ROLES, Caller, LeadRole
+from engrambus.policy.identity import ROLES, Caller, ParentRole
 from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
 from engrambus.policy.visibility import RoleVisibility, check_visibility
 
@@ -56,7 +56,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_ttl: Annotated[str, Meta(description="Longest lifetime of an engram")] = "P365D"
     token_ttl: Annotated[str, Meta(description="Default lifetime of an agent's token")] = "P30D"  # noqa: S105
     lead_role: Annotated[
-        LeadRole, Meta(description="Highest role, and the default one, of the lead of a coding agent's session")
+        ParentRole, Meta(description="Highest role, and the default one, of the lead of a coding agent's session")
     ] = "architect"
     promotion_floor: Annotated[
         dict[str, float], Meta(description="Scope → confidence that an engram needs to be seen in it")

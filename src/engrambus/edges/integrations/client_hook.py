@@ -18,7 +18,7 @@ import msgspec
 from engrambus.core import BYTES_PER_TOKEN
 from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
 from engrambus.edges.sdk.bus import Bus, Transport
-from engrambus.errors import EngramBusError, NotFound, ProjectNotFound, Refusal, TokenMissing
+from engrambus.errors import EngramBusError, NotFound, ProjectNotFound, Refusal, RoleForbidden, TokenMissing
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
 
@@ -113,8 +113,11 @@ class _Session:
 
     def add_child(self) -> str:
         """Add the event's sub-agent to the run if it is new, and return its name."""
-        role = self._event.role
-        return self.bus.add_agent(role=role, parent=self.lead, client_id=self._event.child).agent_id  # type: ignore[arg-type]  # an event's role is valid
+        client_id, role = self._event.child, self._event.role
+        try:
+            return self.bus.add_agent(role=role, parent=self.lead, client_id=client_id).agent_id  # type: ignore[arg-type]  # an event's role is valid
+        except RoleForbidden:  # a sub-agent called like a role that its lead may not give
+            return self.bus.add_agent(parent=self.lead, client_id=client_id).agent_id
 
 
 def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class NameConformance:
         for role in ("admin", "tool"):
             with expect_refusal("FIELD_VALUE", "role"):
                 client.call("add_lead", goal="a", role=role)
+        for role in ("admin", "tool", "programmer"):  # the lead of a session with sub-agents has children
             with expect_refusal("POLICY_INVALID"):
                 client.call("apply_policy", policy={"lead_role": role})
 
