@@ -20,7 +20,6 @@ from engrambus.core import (
     canonical,
     digest,
     digest_of,
-    estimate_tokens,
     is_digest,
     is_hex,
     is_ulid,
@@ -225,20 +224,6 @@ def test_other_texts_are_no_durations(text: str) -> None:
 def test_any_text_is_a_duration_or_refused(text: str) -> None:
     with contextlib.suppress(TtlInvalid):
         assert parse_duration(text) > 0
-
-
-@given(st.text())
-def test_tokens_are_a_quarter_of_the_bytes_rounded_up(text: str) -> None:
-    data = text.encode("utf-8", "surrogatepass")
-    assert estimate_tokens(data) == (len(data) + 3) // 4
-
-
-def test_tokens_count_bytes_and_not_characters() -> None:
-    assert estimate_tokens("") == 0
-    assert estimate_tokens("a") == 1
-    assert estimate_tokens("abcd") == 1
-    assert estimate_tokens("abcde") == 2
-    assert estimate_tokens("ключ") == 2
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)))

@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engrambus.core import estimate_tokens
 from engrambus.knowledge.cortex import Episode, SharedContextSnapshot, SnapshotLimits, SnapshotScope
 from engrambus.knowledge.cortex.snapshots import snapshot_items, take_snapshot
 
@@ -47,7 +48,7 @@ def is_covered(scope: SnapshotScope, episode: Episode) -> bool:
 
 
 def snapshot_of(
-    episodes: list[Episode], scope: SnapshotScope, max_bytes: int, now_us: int = NOW_US
+    episodes: list[Episode], scope: SnapshotScope, max_tokens: int, now_us: int = NOW_US
 ) -> SharedContextSnapshot:
     """Take a snapshot of the answers that a back end would give."""
     by_importance = sorted(episodes, key=lambda episode: -episode.importance)
@@ -60,14 +61,14 @@ def snapshot_of(
         scope,
     )
     limits = SnapshotLimits(max_chars=50_000, max_items=8)
-    return take_snapshot(items, scope, source_session="run/lead", now_us=now_us, limits=limits, max_bytes=max_bytes)
+    return take_snapshot(items, scope, source_session="run/lead", now_us=now_us, limits=limits, max_tokens=max_tokens)
 
 
 @given(memories(), scopes, st.integers(600, 5000))
-def test_a_snapshot_never_exceeds_its_limits(episodes: list[Episode], scope: SnapshotScope, max_bytes: int) -> None:
-    snapshot = snapshot_of(episodes, scope, max_bytes)
+def test_a_snapshot_never_exceeds_its_limits(episodes: list[Episode], scope: SnapshotScope, max_tokens: int) -> None:
+    snapshot = snapshot_of(episodes, scope, max_tokens)
     assert len(snapshot.items) <= 8
-    assert not snapshot.items or len(msgspec.json.encode(snapshot)) <= max_bytes
+    assert not snapshot.items or estimate_tokens(msgspec.json.encode(snapshot)) <= max_tokens
     larger = snapshot_of(episodes, scope, 1_000_000)
     assert larger.items[: len(snapshot.items)] == snapshot.items
     assert snapshot.left_out + len(snapshot.items) == larger.left_out + len(larger.items)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engrambus.core import estimate_tokens
 from tests.http.running_server import RunningServer
 
 YAML = {"Content-Type": "application/yaml"}
@@ -82,7 +83,7 @@ def test_a_message_over_its_budget_is_refused_with_one_to_send_instead(bus: Runn
     assert (answer.status, answer.code) == (413, "BUDGET_EXCEEDED")
     (exceeded,) = answer.json["exceeded"]
     assert (exceeded["what"], exceeded["limit"]) == ("inline_tokens", 800)
-    assert exceeded["used"] == -(-len(body) // 4)
+    assert exceeded["used"] == estimate_tokens(body)
     filled = answer.json["resend"].replace("...", "The input is trusted.")
     assert "The parser trusts its input." in filled
     second = bus.call("POST", "/message", filled.encode(), token=child, headers=YAML)

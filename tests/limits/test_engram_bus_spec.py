@@ -10,6 +10,7 @@ from engrambus.core import digest, estimate_tokens
 from engrambus.testing import expect_refusal
 from tests.limits.team import CHILD, PARENT, PASTED, Team
 from tests.projects import FILES
+from tests.tokens.padding import pad
 
 REPORT = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT:\n  summary: {}\n"
 
@@ -18,9 +19,7 @@ REPORT = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT:\n  summary: {}\n"
 
 
 def test_a_message_of_1200_inline_tokens_is_budget_exceeded(team: Team) -> None:  # EB-06
-    text = REPORT.format("word " * 900)
-    text += "#" * (1200 * 4 - len(text))
-    assert estimate_tokens(text) == 1200
+    text = pad(REPORT.format("word " * 900), 1200)
     refusal = team.refusal("send_message", team.paul, text=text)
     assert (refusal.code, refusal.limit, refusal.used) == ("BUDGET_EXCEEDED", 800, 1200)
 
@@ -91,9 +90,9 @@ def test_agents_coordinate_in_the_published_forms(team: Team) -> None:  # EB-16
 
 def test_a_message_of_800_tokens_is_accepted_and_of_801_is_not(team: Team) -> None:  # EB-06
     text = REPORT.format("Done.")
-    team.send(text + "#" * (800 * 4 - len(text)))
+    team.send(pad(text, 800))
     with expect_refusal("BUDGET_EXCEEDED"):
-        team.send(text + "#" * (800 * 4 - len(text) + 1))
+        team.send(pad(text, 800) + "#")
 
 
 @pytest.mark.parametrize(

@@ -16,22 +16,22 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multi
 
 from engrambus.core import SECOND_US, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
-from engrambus.evidence.pointers import DerefAnswer, Pointer
+from engrambus.evidence.pointers import DerefAnswer, Pointer, RepoAddress, parse_ref
 from engrambus.gateway import Credential
 from engrambus.policy.grants import MAX_BLOCKS, attenuate
 from engrambus.policy.grants.tokens import read_token
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.conformance.journal_figures import JournalFigures, check_figures
-from engrambus.testing.fakes import SHA, repo_ref
+from engrambus.testing.fakes import SHA, FakeRepository, repo_ref
 from engrambus.testing.harness import Harness
 from tests.harness.ledger import BlockLimits, Ledger
 
 PARENTS = {"lead": None, "mia": "lead", "paul": "mia", "pia": "mia"}
 ROLES = {"lead": "architect", "mia": "manager", "paul": "programmer", "pia": "programmer"}
 SESSION_TURNS = {"lead": 1, "mia": 1, "paul": 1, "pia": 2}
-DEREF = {"repo": 2, "tokens": 220, "run_turns": 5, "team_turns": 10}
-PUT_TOKENS = 40
+DEREF = {"repo": 2, "tokens": 440, "run_turns": 5, "team_turns": 10}
+PUT_TOKENS = 60
 POLICY = {"deref": DEREF, "put_tokens_per_turn": PUT_TOKENS, "engrams_per_minute": 1000}
 REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30), repo_ref("docs/c.md"))
 TARGETS = {
@@ -47,7 +47,7 @@ TEAM_CEILING = DEREF["tokens"] * DEREF["team_turns"]
 
 agents = st.sampled_from(tuple(PARENTS))
 targets = st.sampled_from(tuple(TARGETS))
-caps = st.sampled_from((30, 90, 200, 1000))
+caps = st.sampled_from((60, 180, 400, 2000))
 uses = st.sampled_from((1, 1, 2, 5))
 
 
@@ -116,7 +116,10 @@ def lineage(agent: str) -> list[str]:
 def least_cost(ref: str) -> int:
     """Return the cost of an answer without any line of the excerpt."""
     pointer = Pointer(type="repo", ref=ref)
-    bare = DerefAnswer(excerpt="", pointer=pointer, content_digest="sha256:" + "0" * 64, truncated=True)
+    address = parse_ref(ref)
+    assert isinstance(address, RepoAddress)
+    digest = FakeRepository().resolve(address).digest
+    bare = DerefAnswer(excerpt="", pointer=pointer, content_digest=digest, truncated=True)
     return estimate_tokens(msgspec.json.encode(bare))
 
 
@@ -189,7 +192,7 @@ class BudgetRules(RuleBasedStateMachine):
         per_turn = self.limit(agent, "tokens", "max_deref_tokens")
         return granted or (turn.repo < self.limit(agent, "repo", "max_repo_spans") and per_turn - turn.tokens >= least)
 
-    @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)))
+    @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((180, 800)))
     def deref(self, agent: str, speaker: str, ref: str, max_tokens: int) -> None:
         """Read something without a token, as oneself or by a speaker that is an ancestor."""
         least, payers = least_cost(ref), payers_of(agent, speaker)
@@ -209,7 +212,7 @@ class BudgetRules(RuleBasedStateMachine):
         fits = grant.pays(payers[0], ref, self.now, least)
         return fits and all(self.has_room(payer, least, granted=is_freed(payer, payers[0], grant)) for payer in payers)
 
-    @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((90, 400)), token=tokens)
+    @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((180, 800)), token=tokens)
     def deref_with(self, agent: str, speaker: str, ref: str, max_tokens: int, token: Token) -> None:
         """Read something with a token, the agent's own or another's."""
         payers = payers_of(agent, speaker)
@@ -244,13 +247,13 @@ class BudgetRules(RuleBasedStateMachine):
         """Read with a token until it is refused, and once more."""
         for _ in range(times):
             child = token.blocks[-1].child
-            self.deref_with(child, child, token.blocks[0].refs[0], 90, token)
+            self.deref_with(child, child, token.blocks[0].refs[0], 180, token)
 
     @rule(agent=agents, times=st.integers(3, 5))
     def read_on(self, agent: str, times: int) -> None:
         """Read past the limits of a turn."""
         for _ in range(times):
-            self.deref(agent, agent, REFS[0], 90)
+            self.deref(agent, agent, REFS[0], 180)
 
     def _credential(self, payers: list[str]) -> Credential:
         """The credential of the agent itself, or of the speaker with the agent's name."""
@@ -287,7 +290,7 @@ class BudgetRules(RuleBasedStateMachine):
 
     @rule(
         agent=st.sampled_from(("lead", "mia")),
-        budgets=st.sampled_from(({}, {"max_repo_spans": 1}, {"max_repo_spans": 9, "max_deref_tokens": 150})),
+        budgets=st.sampled_from(({}, {"max_repo_spans": 1}, {"max_repo_spans": 9, "max_deref_tokens": 300})),
     )
     def broadcast(self, agent: str, budgets: dict[str, int]) -> None:
         """A broadcast restores no budget and may lower those of children."""

@@ -20,7 +20,7 @@ DETERMINISTIC_MODULES = {
 }
 DETERMINISTIC_NAMES = {
     "datetime": {"UTC", "datetime", "timedelta"},
-    "engrambus.core": {"BYTES_PER_TOKEN", "SECOND_US", "canonical", "check_depth", "estimate_tokens", "read_json"},
+    "engrambus.core": {"SECOND_US", "canonical", "check_depth", "read_json"},
     "engrambus.policy": {"ContentDrawn", "Payers", "TurnCharged", "draw_content"},
     "engrambus.lazy_imports": {"lazy_exports"},  # loads modules of this same package
     "engrambus.errors": None,

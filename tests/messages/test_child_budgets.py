@@ -47,13 +47,13 @@ def test_budgets_never_raise_the_limits_of_the_project(bus: Bus, repository: Rep
 
 
 def test_budgets_lower_the_tokens_of_a_turn_but_not_of_the_run(bus: Bus, repository: Repository) -> None:  # EB-07
-    broadcast_budgets(bus, "max", "manager", deref_tokens=100)
+    broadcast_budgets(bus, "max", "manager", deref_tokens=200)
     pia = bus.speak_as("pia")
     cut = pia.deref_pointer(f"repo:src/parser.py#L1-L30@{repository.sha}")
     assert cut.truncated
     with pytest.raises(DerefDenied) as error:
         pia.deref_pointer(f"repo:src/parser.py#L1-L30@{repository.sha}")
-    assert (error.value.field, error.value.limit) == ("turn.tokens", 100)
+    assert (error.value.field, error.value.limit) == ("turn.tokens", 200)
     grant = bus.speak_as("max").issue_grant("pia", f"repo:src/parser.py#L1-L30@{repository.sha}", cap_tokens=1000)
     broadcast_budgets(bus, "max", "manager", deref_tokens=1)
     complete = pia.deref_pointer(f"repo:src/parser.py#L1-L30@{repository.sha}", budget_token=grant.budget_token)

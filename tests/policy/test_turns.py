@@ -216,9 +216,9 @@ def test_dereferenced_content_is_not_written_to_the_journal(workspace: Workspace
 def test_the_tail_of_a_text_can_be_read(workspace: Workspace) -> None:  # EB-04
     text = "".join(f"line {number}\n" for number in range(1, 2001)) + "the last has no end"
     ref = f"artifact:{workspace.gateway.tuple_space.bodies.put(text.encode())}"
-    complete = workspace.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=10_000, tail=True)
+    complete = workspace.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=20_000, tail=True)
     assert (complete.excerpt, complete.truncated, complete.tail) == (text, False, False)
-    for tokens in (80, 200, 1000):
+    for tokens in (170, 400, 2000):
         answers = [
             workspace.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=tokens, tail=tail)
             for tail in (False, True)
@@ -231,7 +231,7 @@ def test_the_tail_of_a_text_can_be_read(workspace: Workspace) -> None:  # EB-04
             (True, False, complete.content_digest),
             (True, True, complete.content_digest),
         ]
-        assert all(len(msgspec.json.encode(answer)) <= tokens * 4 for answer in answers)
+        assert all(estimate_tokens(msgspec.json.encode(answer)) <= tokens for answer in answers)
     with pytest.raises(BudgetTooSmall):
         workspace.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=1, tail=True)
 
@@ -241,7 +241,7 @@ def test_the_tail_of_a_text_can_be_read(workspace: Workspace) -> None:  # EB-04
 def test_a_line_that_is_too_long_is_cut(workspace: Workspace, character: str, lines: str) -> None:  # EB-05
     text = lines.replace("{}", f"<{character * 5000}>")
     digest = workspace.gateway.tuple_space.bodies.put(text.encode())
-    for tokens in (90, 200, 1001):
+    for tokens in (180, 400, 1001):
         request = {"pointer": f"artifact:{digest}", "max_tokens": tokens}
         first, last = (workspace.call("deref_pointer", LOCAL_ADMIN, **request, tail=tail) for tail in (False, True))
         assert first.excerpt.strip().startswith(f"<{character}")
@@ -250,8 +250,9 @@ def test_a_line_that_is_too_long_is_cut(workspace: Workspace, character: str, li
         assert text.endswith(last.excerpt)
         for answer, tail in ((first, False), (last, True)):
             assert (answer.truncated, answer.tail, answer.content_digest) == (True, tail, digest)
-            unused_bytes = tokens * 4 - len(msgspec.json.encode(answer))
-            assert 0 <= unused_bytes < len(msgspec.json.encode(character)) - 2, "the answer is as long as fits"
+            used_tokens = estimate_tokens(msgspec.json.encode(answer))
+            one_more = estimate_tokens(character) - estimate_tokens("") + 1
+            assert tokens - one_more <= used_tokens <= tokens, "the answer is as long as fits"
 
 
 def test_lines_that_fit_are_not_cut(workspace: Workspace) -> None:  # EB-05
@@ -269,6 +270,6 @@ def test_of_a_huge_line_as_much_is_read_as_fits_an_answer(workspace: Workspace, 
     digest = workspace.gateway.tuple_space.bodies.put(text.encode())
     ref = f"artifact:{digest}"
     answer = workspace.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=100_000, tail=tail)
-    assert 399_000 < len(msgspec.json.encode(answer)) <= 400_000
+    assert 99_990 < estimate_tokens(msgspec.json.encode(answer)) <= 100_000
     assert text.endswith(answer.excerpt) if tail else text.startswith(answer.excerpt)
     assert (answer.truncated, answer.tail, answer.content_digest) == (True, tail, digest)

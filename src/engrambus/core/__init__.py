@@ -12,22 +12,15 @@ from engrambus.core.clock import (
     parse_time,
     print_time,
 )
-from engrambus.core.costs import (
-    BYTES_PER_TOKEN,
-    MICROS_PER_DOLLAR,
-    answer_size,
-    estimate_tokens,
-    fits,
-    print_dollars,
-    take_within,
-)
+from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, fits, print_dollars, take_within
 from engrambus.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
 from engrambus.core.strict_yaml import read_yaml, read_yaml_with_lines
+from engrambus.core.tokens import MAX_BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
-    "BYTES_PER_TOKEN",
+    "MAX_BYTES_PER_TOKEN",
     "MICROS_PER_DOLLAR",
     "SECOND_US",
     "Clock",
@@ -36,10 +29,10 @@ __all__ = [
     "Randomness",
     "SystemClock",
     "age",
-    "answer_size",
     "boot_id",
     "canonical",
     "check_depth",
+    "check_fits",
     "digest",
     "digest_of",
     "estimate_tokens",

@@ -1,15 +1,17 @@
-"""Costs: the token estimator that every budget is counted with, answers within `max_tokens`, and money."""
+"""Costs: answers within `max_tokens`, and money."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 import msgspec
 
+from engrambus.core.tokens import MAX_BYTES_PER_TOKEN, estimate_tokens
 from engrambus.errors import BudgetTooSmall
 
-BYTES_PER_TOKEN = 4
 MICROS_PER_DOLLAR = 1_000_000
 """Money is counted in whole micro-dollars."""
 
@@ -18,18 +20,13 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
-def estimate_tokens(content: str | bytes) -> int:
-    """Return ceil(UTF-8 bytes / 4): deterministic, and the same for every model."""
-    size_bytes = len(content.encode() if isinstance(content, str) else content)
-    return -(-size_bytes // BYTES_PER_TOKEN)
-
-
 # decision 5: the JSON of the whole answer counts, because the reader pays for all of it.
 
 
 def fits(answer: msgspec.Struct, max_tokens: int) -> bool:
     """True if the answer costs no more than `max_tokens`."""
-    return len(_encode(answer)) <= max_tokens * BYTES_PER_TOKEN
+    data = _encode(answer)
+    return len(data) <= max_tokens * MAX_BYTES_PER_TOKEN and estimate_tokens(data) <= max_tokens
 
 
 def take_within(empty: msgspec.Struct, items: Sequence[T], max_tokens: int, *, at_least: int = 0) -> list[T]:
@@ -37,28 +34,30 @@ def take_within(empty: msgspec.Struct, items: Sequence[T], max_tokens: int, *, a
 
     A budget too small for `at_least` items is refused.
     """
-    used_bytes = answer_size(empty, max_tokens)
-    taken_items: list[T] = []
-    for item in items:
-        used_bytes += len(_encode(item)) + (1 if taken_items else 0)  # a comma between two items
-        if used_bytes > max_tokens * BYTES_PER_TOKEN:
-            if len(taken_items) < at_least:
-                raise _budget_too_small(max_tokens, used_bytes)
-            break
-        taken_items.append(item)
-    return taken_items
+    check_fits(empty, max_tokens)
+    head = _encode(empty)
+    texts = [_encode(item) for item in items]
+
+    def cost(count: int) -> int:
+        # The list's own brackets are counted twice, in place of how they join what is around them.
+        return estimate_tokens(b"%b[%b]" % (head, b",".join(texts[:count])))
+
+    sizes = accumulate((len(text) for text in texts), initial=len(head))
+    most = bisect_right(list(sizes), max_tokens * MAX_BYTES_PER_TOKEN) - 1
+    count = bisect_right(range(1, most + 1), max_tokens, key=cost)
+    if count < at_least:
+        raise _budget_too_small(max_tokens, cost(at_least))
+    return list(items[:count])
 
 
-def answer_size(answer: msgspec.Struct, max_tokens: int) -> int:
-    """Return the bytes of an answer's JSON; refuse a budget it does not fit into."""
-    size_bytes = len(_encode(answer))
-    if size_bytes > max_tokens * BYTES_PER_TOKEN:
-        raise _budget_too_small(max_tokens, size_bytes)
-    return size_bytes
+def check_fits(answer: msgspec.Struct, max_tokens: int) -> None:
+    """Refuse a budget that the answer does not fit into."""
+    tokens = estimate_tokens(_encode(answer))
+    if tokens > max_tokens:
+        raise _budget_too_small(max_tokens, tokens)
 
 
-def _budget_too_small(max_tokens: int, size_bytes: int) -> BudgetTooSmall:
-    needed = -(-size_bytes // BYTES_PER_TOKEN)
+def _budget_too_small(max_tokens: int, needed: int) -> BudgetTooSmall:
     return BudgetTooSmall(
         field="max_tokens", limit=max_tokens, used=needed, hint=f"Set `max_tokens` to at least {needed}."
     )

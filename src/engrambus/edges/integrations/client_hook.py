@@ -9,21 +9,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from bisect import bisect_right
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from engrambus.core import BYTES_PER_TOKEN
+from engrambus.core import estimate_tokens
 from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
 from engrambus.edges.sdk.bus import Bus, Transport
 from engrambus.errors import EngramBusError, NotFound, ProjectNotFound, Refusal, RoleForbidden, TokenMissing
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
 
-MAX_CONTEXT_BYTES = min(10_000, 2_500 * BYTES_PER_TOKEN)
-"""Claude Code takes 10,000 characters of context, Codex 2,500 tokens."""
+MAX_CONTEXT_CHARS = 10_000
+"""Size of the context that Claude Code takes."""
+MAX_CONTEXT_TOKENS = 2_500
+"""Size of the context that Codex takes."""
 BRIEF_TOKENS = 2_000
 MAX_ANSWER_CHARS = 65_536
 """Only this much of an answer is checked; a longer one exceeds every budget."""
@@ -151,8 +154,9 @@ def _brief_context(event: HookEvent, bus: Bus, name: str | None, rules: list[str
 
 
 def _context(event: HookEvent, lines: list[str]) -> dict[str, Any]:
-    text = "\n".join(lines).encode()[:MAX_CONTEXT_BYTES].decode(errors="ignore")
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+    text = "\n".join(lines)[:MAX_CONTEXT_CHARS]
+    end = bisect_right(range(1, len(text) + 1), MAX_CONTEXT_TOKENS, key=lambda length: estimate_tokens(text[:length]))
+    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text[:end]}}
 
 
 def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from engrambus.core import BYTES_PER_TOKEN, answer_size
+from engrambus.core import MAX_BYTES_PER_TOKEN, check_fits, fits
 from engrambus.errors import NotText
 from engrambus.evidence.pointers.addresses import Pointer
 from engrambus.evidence.pointers.resolve import Content
-
-_encode = msgspec.json.Encoder().encode
 
 
 class DerefAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,47 +41,39 @@ def cut_to_fit(full: DerefAnswer, max_tokens: int, *, tail: bool) -> DerefAnswer
 
     The cut is at the end of a line; inside a line only where not one line fits.
     """
-    allowed_bytes = max_tokens * BYTES_PER_TOKEN
-    # JSON has at least a byte for each character, so a text that is too long is not encoded to find that out.
-    if len(full.excerpt) <= allowed_bytes and len(_encode(full)) <= allowed_bytes:
+    # No text of more characters fits, so one that is too long is not encoded to find that out.
+    most_chars = max_tokens * MAX_BYTES_PER_TOKEN
+    if len(full.excerpt) <= most_chars and fits(full, max_tokens):
         return full
     # decision 5: the budget counts the JSON of the whole answer, because the reader pays for all of it
     empty = msgspec.structs.replace(full, excerpt="", truncated=True, tail=tail)
-    remaining_bytes = allowed_bytes - answer_size(empty, max_tokens)
-    take = _last_lines if tail else _first_lines
-    return msgspec.structs.replace(empty, excerpt=take(full.excerpt, remaining_bytes))
+    check_fits(empty, max_tokens)
+    text = full.excerpt[-most_chars:] if tail else full.excerpt[:most_chars]
+
+    def answer(length: int) -> DerefAnswer:
+        return msgspec.structs.replace(empty, excerpt=text[len(text) - length :] if tail else text[:length])
+
+    whole_lines = _last_lines(text) if tail else _first_lines(text)
+    length = _longest(whole_lines, answer, max_tokens)
+    if not answer(length).excerpt.strip():
+        length = _longest(range(length + 1, len(text) + 1), answer, max_tokens) or length
+    return answer(length)
 
 
-def _first_lines(text: str, size_bytes: int) -> str:
-    end = 0
-    while end < len(text):
-        next_end = text.find("\n", end) + 1 or len(text)
-        line_bytes = _json_bytes(text[end:next_end])
-        if line_bytes > size_bytes:
-            break
-        size_bytes -= line_bytes
-        end = next_end
-    if not text[:end].strip():
-        line = text[end : end + size_bytes]
-        end += bisect_right(range(1, len(line) + 1), size_bytes, key=lambda length: _json_bytes(line[:length]))
-    return text[:end]
+def _first_lines(text: str) -> list[int]:
+    """Return the lengths of the text's beginnings that end with a line."""
+    return [index + 1 for index, char in enumerate(text) if char == "\n"]
 
 
-def _last_lines(text: str, size_bytes: int) -> str:
-    start = len(text)
-    while start > 0:
-        next_start = text.rfind("\n", 0, start - 1) + 1
-        line_bytes = _json_bytes(text[next_start:start])
-        if line_bytes > size_bytes:
-            break
-        size_bytes -= line_bytes
-        start = next_start
-    if not text[start:].strip():
-        line = text[max(0, start - size_bytes) : start]
-        start -= bisect_right(range(1, len(line) + 1), size_bytes, key=lambda length: _json_bytes(line[-length:]))
-    return text[start:]
+def _last_lines(text: str) -> list[int]:
+    """Return the lengths of the text's ends that begin with a line, the shortest first."""
+    return [len(text) - index - 1 for index in range(len(text) - 2, -1, -1) if text[index] == "\n"]
 
 
-def _json_bytes(text: str) -> int:
-    """Return the size of a text inside the answer's JSON, without its quotes."""
-    return len(_encode(text)) - 2
+def _longest(lengths: Sequence[int], answer: Callable[[int], DerefAnswer], max_tokens: int) -> int:
+    """Return the greatest of the ascending lengths whose answer fits, 0 if there is none."""
+    count = bisect_right(lengths, False, key=lambda length: not fits(answer(length), max_tokens))
+    # What stands before the cut changes the weight of what follows by a fraction of a token.
+    while count and not fits(answer(lengths[count - 1]), max_tokens):
+        count -= 1
+    return lengths[count - 1] if count else 0

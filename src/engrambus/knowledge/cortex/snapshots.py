@@ -6,13 +6,15 @@ Pins come first, then important episodes, then recent ones, then engrams if the 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from engrambus.core import BYTES_PER_TOKEN, canonical, estimate_tokens, print_time
+from engrambus.core import MAX_BYTES_PER_TOKEN, canonical, estimate_tokens, print_time
 from engrambus.errors import BudgetTooSmall
 from engrambus.knowledge.cortex.ports import CortexView
 from engrambus.knowledge.cortex.text_rules import MAX_LABEL_CHARS
@@ -136,7 +138,7 @@ def inherit_snapshot(
     # decision 26: a sub-agent that inherits pays with its turn; the admin, who may hand it more, does not.
     for account in payers.accounts:
         check_may_read(account)
-    max_bytes = min(limits.max_chars, payers.tokens_left() * BYTES_PER_TOKEN)
+    max_tokens = payers.tokens_left()
     items = snapshot_items(
         view.pins(limit=limits.max_items),
         view.important(scope.min_importance, categories=scope.lower_categories, limit=2 * limits.max_items),
@@ -151,13 +153,11 @@ def inherit_snapshot(
         source_session=f"{caller.run.run_id}/{parent}",
         now_us=view.as_of,
         limits=limits,
-        max_bytes=max_bytes,
+        max_tokens=max_tokens,
     )
-    size_bytes = snapshot_bytes(snapshot)
-    if size_bytes > max_bytes:
-        if max_bytes < limits.max_chars:  # the turn has too few tokens, not the request
-            draw_content(payers, -(-size_bytes // BYTES_PER_TOKEN))
-        raise BudgetTooSmall(field="max_bytes", limit=max_bytes, used=size_bytes)
+    size_bytes, tokens = snapshot_bytes(snapshot), estimate_tokens(msgspec.json.encode(snapshot))
+    if size_bytes > limits.max_chars:
+        raise BudgetTooSmall(field="max_bytes", limit=limits.max_chars, used=size_bytes)
     snapshot_fact = SnapshotTaken(
         run=caller.run.run_id,
         by=caller.full_name,
@@ -166,7 +166,6 @@ def inherit_snapshot(
         items=len(snapshot.items),
         chars=size_bytes,
     )
-    tokens = estimate_tokens(msgspec.json.encode(snapshot))
     return [snapshot_fact, *draw_content(payers, tokens)], snapshot
 
 
@@ -204,14 +203,14 @@ def take_snapshot(
     source_session: str,
     now_us: int,
     limits: SnapshotLimits,
-    max_bytes: int,
+    max_tokens: int | None = None,
 ) -> SharedContextSnapshot:
     """Take the items that fit, in their order, with secrets removed.
 
-    `max_bytes` may be less than the limits, when the reader's turn pays for no more. It is not part of the snapshot, so
-    that a snapshot which loses no item by it has the same id.
+    `max_tokens` is what the reader's turn pays for. It is not part of the snapshot, so that a snapshot which loses no
+    item by it has the same id.
     """
-    snapshot = SharedContextSnapshot(
+    empty = SharedContextSnapshot(
         snapshot_id="0" * 64,  # as long as the real id, so that the size below is exact
         created_at=print_time(now_us),
         source_session=source_session,
@@ -221,7 +220,10 @@ def take_snapshot(
         limits=limits,
         left_out=len(items),
     )
-    size_bytes = snapshot_bytes(snapshot)
+    max_bytes = limits.max_chars
+    if max_tokens is not None:
+        max_bytes = min(max_bytes, max_tokens * MAX_BYTES_PER_TOKEN)
+    size_bytes = snapshot_bytes(empty)
     included: list[SnapshotItem] = []
     redactions: list[Redaction] = []
     for item in items[: limits.max_items]:
@@ -234,11 +236,24 @@ def take_snapshot(
             break
         included.append(redacted_item)
         redactions += item_redactions
-    snapshot = msgspec.structs.replace(
-        snapshot, items=tuple(included), redactions=tuple(redactions), left_out=len(items) - len(included)
-    )
-    hashed = {name: value for name, value in msgspec.to_builtins(snapshot).items() if name not in _NOT_HASHED}
-    return msgspec.structs.replace(snapshot, snapshot_id=hashlib.sha256(canonical(hashed)).hexdigest())
+
+    def first(count: int) -> SharedContextSnapshot:
+        snapshot = msgspec.structs.replace(
+            empty,
+            items=tuple(included[:count]),
+            redactions=tuple(redaction for redaction in redactions if redaction.item < count),
+            left_out=len(items) - count,
+        )
+        hashed = {name: value for name, value in msgspec.to_builtins(snapshot).items() if name not in _NOT_HASHED}
+        return msgspec.structs.replace(snapshot, snapshot_id=hashlib.sha256(canonical(hashed)).hexdigest())
+
+    count = len(included)
+    if max_tokens is not None:
+        costs = [estimate_tokens(msgspec.json.encode(item)) for item in included]
+        count = bisect_right(list(accumulate(costs)), max_tokens)
+        while count and estimate_tokens(msgspec.json.encode(first(count))) > max_tokens:
+            count -= 1
+    return first(count)
 
 
 def snapshot_bytes(snapshot: SharedContextSnapshot) -> int:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from engrambus.core import BYTES_PER_TOKEN, canonical, estimate_tokens
+from engrambus.core import canonical
 from engrambus.errors import FieldMissing, FieldValue, MemoryStoreChanged
 from engrambus.knowledge.memory.records import Segment, normalise, parse_moment, read_record, read_text
 from engrambus.knowledge.memory.scoring import (
@@ -36,6 +36,9 @@ from engrambus.knowledge.memory.values import (
     SpentBudget,
     TrustFilter,
 )
+
+BYTES_PER_TOKEN = 4
+"""The specification's rule for excerpts; all other budgets use `estimate_tokens` (decision 53)."""
 
 # Later than every timestamp that can be written, so that records without one sort last.
 _NO_MOMENT = 2**63
@@ -170,7 +173,7 @@ def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: list[_
             raise MemoryStoreChanged(f"{paths[number]} changed while it was read. Try again.", field="store_paths")
         # A cut inside a character drops its first bytes too.
         excerpt = record.text.strip().encode()[:excerpt_bytes].decode(errors="ignore")
-        tokens = estimate_tokens(excerpt)
+        tokens = count_memory_tokens(excerpt)
         if tokens > remaining_tokens:
             return selected, "budget_exhausted"
         remaining_tokens -= tokens
@@ -185,6 +188,11 @@ def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: list[_
             )
         )
     return selected, ""
+
+
+def count_memory_tokens(excerpt: str) -> int:
+    """Return ceil(UTF-8 bytes / 4)."""
+    return -(-len(excerpt.encode()) // BYTES_PER_TOKEN)
 
 
 def _item_tokens(request: MemoryInput) -> int:

@@ -142,17 +142,17 @@ class GrantConformance:
 
     def test_a_grant_pays_up_to_its_cap(self, harness: Harness) -> None:
         team = Team(harness)
-        grant = granted(team, cap_tokens=250, uses=50)
+        grant = granted(team, cap_tokens=500, uses=50)
         exhaust(team, team.paul)
         spent = 0
         with expect_refusal("GRANT_OVER_CAP", "budget_token"):
             for _ in range(50):
-                answer = team.client.deref(team.paul, FILE, max_tokens=120, budget_token=grant.budget_token)
+                answer = team.client.deref(team.paul, FILE, max_tokens=240, budget_token=grant.budget_token)
                 assert answer.truncated
                 spent += 1
         assert spent >= 2
         with expect_refusal("DEREF_DENIED"):
-            team.client.deref(team.paul, FILE, max_tokens=120)
+            team.client.deref(team.paul, FILE, max_tokens=240)
 
     def test_a_grant_covers_only_the_span_of_its_pointer(self, harness: Harness) -> None:
         team = Team(harness)
@@ -244,14 +244,14 @@ class GrantConformance:
 
     def test_a_grant_pays_when_the_turn_has_too_few_tokens_left(self, harness: Harness) -> None:
         team = Team(harness)
-        team.client.call("apply_policy", policy={"deref": {"tokens": 100}})
-        team.client.deref(team.paul, repo_ref("src/a.py"), max_tokens=90)
+        team.client.call("apply_policy", policy={"deref": {"tokens": 160}})
+        team.client.deref(team.paul, repo_ref("src/a.py"), max_tokens=150)
         with expect_refusal("DEREF_DENIED", "turn.tokens"):
             team.client.deref(team.paul, repo_ref("src/a.py"))
         granted(team, cap_tokens=10)  # too small to pay for anything
         with expect_refusal("DEREF_DENIED", "turn.tokens"):
             team.client.deref(team.paul, repo_ref("src/a.py"))
-        granted(team, cap_tokens=200)
+        granted(team, cap_tokens=400)
         team.client.deref(team.paul, repo_ref("src/a.py"))
 
     def test_the_token_ceiling_of_a_run_applies_to_grants_too(self, harness: Harness) -> None:
@@ -308,6 +308,7 @@ class GrantConformance:
 
     def test_a_broadcast_may_carry_grants_and_its_tokens_are_not_stored(self, harness: Harness) -> None:
         team = Team(harness)
+        team.client.call("apply_policy", policy={"inline": {"max_inline_tokens": 2000}})  # a Biscuit has hundreds
         grant = granted(team, biscuit=True)
         note = {"budget_token": grant.biscuit, "pointer": {"type": "repo", "ref": FILE}, "cap_tokens": 400}
         team.client.broadcast(team.mia, "Goal: read it.", grants=[note], to=["paul"])

@@ -15,13 +15,14 @@ from engrambus.testing.conformance.messages import Team, draft
 from engrambus.testing.harness import Harness
 
 CLAIM = "The {} gateway keeps every lease until its ledger has been written, synced and read back by the other side."
-COST = estimate_tokens(CLAIM)
-"""Tokens of one of these claims, whichever word of two letters is in it."""
+COST = estimate_tokens(CLAIM.format(1000))
+"""Tokens of each of `CLAIMS`."""
+CLAIMS = [text for text in (CLAIM.format(number) for number in range(1000, 1400)) if estimate_tokens(text) == COST]
 
 
 def claim(number: int) -> str:
     """Return one of many claims of the same size."""
-    return CLAIM.format(f"{number:02}")
+    return CLAIMS[number]
 
 
 def warnings_of(

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from engrambus.core import estimate_tokens
 from engrambus.knowledge.engrams import DEPTH, MAX_K
 from engrambus.testing.client import GatewayClient, expect_refusal, ref_to_test, without_keys
 from engrambus.testing.harness import Harness
@@ -181,13 +182,13 @@ class RecallConformance:
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(10)])
         complete = client.query("common", k=10)
-        size = len(msgspec.json.encode(complete))
-        assert client.query("common", k=10, max_tokens=-(-size // 4)) == complete
-        for tokens in range(20, size // 4, 97):
+        complete_tokens = estimate_tokens(msgspec.json.encode(complete))
+        assert client.query("common", k=10, max_tokens=complete_tokens) == complete
+        for tokens in range(50, complete_tokens, 97):
             cut = client.query("common", k=10, max_tokens=tokens)
             assert cut.truncated
             assert cut.engrams == complete.engrams[: len(cut.engrams)]
-            assert len(msgspec.json.encode(cut)) <= tokens * 4
+            assert estimate_tokens(msgspec.json.encode(cut)) <= tokens
         with expect_refusal("BUDGET_TOO_SMALL"):
             client.query("common", max_tokens=1)
 

@@ -62,11 +62,11 @@ class SessionConformance:
 
     def test_boundaries_do_not_reset_the_ceiling_of_a_run(self, harness: Harness) -> None:
         team = Team(harness)
-        team.client.call("apply_policy", policy={"deref": {"tokens": 60, "run_turns": 2}})
+        team.client.call("apply_policy", policy={"deref": {"tokens": 200, "run_turns": 2}})
 
         def read_on() -> None:
             for turn in range(1, 9):
-                team.client.deref(team.paul, repo_ref("a.py"), max_tokens=60)
+                team.client.deref(team.paul, repo_ref("a.py"), max_tokens=200)
                 assert team.client.call("close_turn", name="paul").turn == turn + 1
 
         with expect_refusal("DEREF_DENIED", "run.tokens"):
