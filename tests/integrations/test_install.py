@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import stat
 import subprocess
 import tomllib
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from engrambus.edges.integrations import jsonc
-from engrambus.edges.integrations.client_config import CLIENTS, runs_engrambus, setup_for
+from engrambus.edges.integrations import client_config, jsonc
+from engrambus.edges.integrations.client_config import CLIENTS, ClientSetup, ConfigEntry, runs_engrambus, setup_for
 from engrambus.edges.integrations.config_files import plan_install, write
 from engrambus.edges.integrations.install import skill_files
+from engrambus.edges.integrations.tool_call_hook import OUR_TOOLS
 from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
@@ -30,8 +34,8 @@ PLACES: dict[tuple[str, str], dict[str, str]] = {
     ("claude-code", "user"): {".claude.json": "claude.json", ".claude/settings.json": "settings.json"},
     ("codex", "project"): {".codex/config.toml": "config.toml", ".codex/hooks.json": "hooks.json"},
     ("codex", "user"): {".codex/config.toml": "config.toml", ".codex/hooks.json": "hooks.json"},
-    ("cursor", "project"): {".cursor/mcp.json": "mcp.json", ".cursor/hooks.json": "hooks.json"},
-    ("cursor", "user"): {".cursor/mcp.json": "mcp.json", ".cursor/hooks.json": "hooks.json"},
+    ("cursor", "project"): {".cursor/mcp.json": "mcp.json"},
+    ("cursor", "user"): {".cursor/mcp.json": "mcp.json"},
     ("vscode", "project"): {".vscode/mcp.json": "mcp.json"},
     ("vscode", "user"): {".config/Code/User/mcp.json": "mcp.json"},
     ("gemini", "project"): {".gemini/settings.json": "settings.json"},
@@ -46,6 +50,7 @@ SKILLS = {
 }
 """Where a client looks for skills: in a project, and in the home folder."""
 SERVERS = {"claude-code": "mcpServers", "codex": "mcp_servers", "cursor": "mcpServers", "vscode": "servers"}
+SETUPS = dict(client_config._SETUPS)
 EVERYWHERE = pytest.mark.parametrize(("client", "scope"), list(PLACES))
 
 
@@ -284,8 +289,8 @@ def test_a_foreign_server_with_our_name_is_not_replaced(shell: Shell, client: st
     assert place.tree() == original
 
 
-def test_a_file_we_created_stays_while_other_entries_need_it(shell: Shell) -> None:
-    shell.ok("install", "cursor")
+def test_a_file_we_created_stays_while_other_entries_need_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install_as_before(shell, "cursor", monkeypatch)
     path = shell.path / ".cursor" / "hooks.json"
     content = json.loads(path.read_text())
     content["hooks"]["afterFileEdit"] = [{"command": "./format.sh"}]
@@ -327,6 +332,87 @@ def test_symbolic_links_and_edited_skills_are_kept(shell: Shell) -> None:
     assert [path.name for path in skill.parent.iterdir()] == ["SKILL.md"]
     skill.write_text("---\nname: less\n---\nHow to use the pager.\n")
     assert shell.run("install", "claude-code", "--user", "--json").problem["code"] == "CLIENT_ENTRY_TAKEN"
+
+
+def _install_as_before(shell: Shell, client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install what the version before wrote: no hook on our tools, no turns of a session, hooks of turns everywhere."""
+    run = {"type": "command", "command": shlex.join([COMMAND, "hook"]), "timeout": 5}
+
+    def before(name: str, base: Path, *more: Any) -> ClientSetup:
+        setup = SETUPS[name](base, *more)
+        files = []
+        for file in setup.files:
+            entries = []
+            for entry in file.entries:
+                if entry.value.get("matcher") == OUR_TOOLS:
+                    continue
+                arguments = [word for word in entry.value.get("args", []) if word not in ("--session-turns", "4")]
+                value = {**entry.value, "args": arguments} if arguments else entry.value
+                entries.append(entry._replace(value=value))
+            for path in file.former:
+                item = {"command": run["command"]} if name == "cursor" else {"hooks": [run]}
+                entries.append(ConfigEntry(path, item, is_item=True))
+            if name == "cursor" and file.former:
+                entries.insert(0, ConfigEntry(("version",), 1))
+            files.append(file._replace(entries=tuple(entries), former=()))
+        return setup._replace(files=tuple(files))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client_config, "_SETUPS", {name: partial(before, name) for name in SETUPS})
+        shell.ok("install", client)
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["new", "existing"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "unrecorded"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_earlier_installation_is_recognised_updated_and_removed(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, client: str, recorded: bool, filled: bool
+) -> None:  # EB-31
+    place = Place(shell, client, "project")
+    if client == "cursor":  # earlier versions wrote a hook there
+        place.files[shell.path / ".cursor" / "hooks.json"] = RECORDED / "cursor" / "hooks.json"
+    if filled:
+        place.fill()
+    original = place.tree()
+    _install_as_before(shell, client, monkeypatch)
+    if not recorded:
+        shutil.rmtree(shell.home / ".local" / "state" / "engrambus" / "clients")
+    (row,) = [row for row in shell.run("doctor", "--json").json["checks"] if row["check"] == client]
+    assert (row["state"], row["next"]) == ("broken", f"engrambus install {client}")
+    shell.ok("install", client)
+    (row,) = [row for row in shell.run("doctor", "--json").json["checks"] if row["check"] == client]
+    assert row["state"] != "broken"
+    updated = place.tree()
+    shell.ok("uninstall", client)
+    if recorded:
+        assert place.tree() == original
+    shell.ok("install", client)
+    if recorded:
+        assert place.tree() == updated
+    shell.ok("uninstall", client)
+    _install_as_before(shell, client, monkeypatch)
+    shell.ok("uninstall", client)
+    if recorded:
+        assert place.tree() == original
+    assert not any(runs_engrambus(value) for path in place.files if path.exists() for value in _values(_read(path)))
+
+
+def _values(value: Any) -> Iterator[Any]:
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _values(inner)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_only_clients_whose_hooks_name_the_caller_have_one_turns_worth(shell: Shell, client: str) -> None:
+    place = Place(shell, client, "project")
+    shell.ok("install", client)
+    arguments = place.servers()["engrambus"]["args"]
+    named = client in ("claude-code", "codex")
+    assert (arguments[:3] == ["mcp", "--session-turns", "4"], "--session-turns" in arguments) == (not named, not named)
+    if named:
+        matchers = [group["matcher"] for group in _read(list(place.files)[1])["hooks"]["PreToolUse"]]
+        assert matchers == ["Agent", OUR_TOOLS]
 
 
 def test_a_linked_checkout_has_files_of_its_own(shell: Shell, tmp_path: Path) -> None:

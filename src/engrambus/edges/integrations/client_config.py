@@ -23,7 +23,9 @@ SPAWN_TOOL = "Agent"
 SUBAGENT_STOP_TIMEOUT_SECONDS = 10
 HOOK_TIMEOUT_SECONDS = 5
 _EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreToolUse")
-_GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "AfterAgent")
+SESSION_TURNS = ("--session-turns", "4")
+"""Where no hook tells agents apart, those of a session share the lead of its server: it has four turns' worth."""
+_GEMINI_FORMER_EVENTS = ("BeforeAgent", "AfterAgent")
 
 
 class ConfigEntry(NamedTuple):
@@ -40,6 +42,8 @@ class ClientFile(NamedTuple):
     path: Path
     format: Literal["json", "toml"]
     entries: tuple[ConfigEntry, ...]
+    former: tuple[tuple[str, ...], ...] = ()
+    """Lists that had an item of ours in earlier versions; `install` and `uninstall` remove it."""
 
 
 class ClientSetup(NamedTuple):
@@ -108,14 +112,12 @@ def _codex(base: Path, user: bool, command: list[str], hook: str, settings: Sett
 def _cursor(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     # Cursor does not start servers in the project's folder.
     project = ("--project", "${workspaceFolder}")
+    server = _server("mcpServers", command, "mcp", *SESSION_TURNS, *project)
     return ClientSetup(
         (
-            ClientFile(base / ".cursor" / "mcp.json", "json", (_server("mcpServers", command, "mcp", *project),)),
-            ClientFile(
-                base / ".cursor" / "hooks.json",
-                "json",
-                (ConfigEntry(("version",), 1), ConfigEntry(("hooks", "stop"), {"command": hook}, is_item=True)),
-            ),
+            ClientFile(base / ".cursor" / "mcp.json", "json", (server,)),
+            # decision 44: the turns of a server's own lead end by themselves, so no hook is told of them
+            ClientFile(base / ".cursor" / "hooks.json", "json", (), former=(("hooks", "stop"),)),
         ),
         base / ".cursor" / "skills" / "less",
     )
@@ -125,8 +127,9 @@ def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Set
     folder = settings.vscode_home if user else base / ".vscode"
     # VS Code replaces the variable itself; the working folder of a server is not documented.
     project = ("--project", "${workspaceFolder}")
+    server = _server("servers", command, "mcp", *SESSION_TURNS, *project, type="stdio")
     return ClientSetup(
-        (ClientFile(folder / "mcp.json", "json", (_server("servers", command, "mcp", *project, type="stdio"),)),),
+        (ClientFile(folder / "mcp.json", "json", (server,)),),
         base / (".copilot" if user else ".github") / "skills" / "less",
     )
 
@@ -134,9 +137,12 @@ def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Set
 def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     # Gemini counts a hook's timeout in milliseconds, the other clients in seconds.
     run = {"name": SERVER, "type": "command", "command": hook, "timeout": HOOK_TIMEOUT_SECONDS * 1000}
-    events = [ConfigEntry(("hooks", event), {"hooks": [run]}, is_item=True) for event in _GEMINI_EVENTS]
+    start = ConfigEntry(("hooks", "SessionStart"), {"hooks": [run]}, is_item=True)
+    former = tuple(("hooks", event) for event in _GEMINI_FORMER_EVENTS)
+    # Gemini lets a hook change a tool's input, but does not say which sub-agent calls.
+    server = _server("mcpServers", command, "mcp", *SESSION_TURNS)
     return ClientSetup(
-        (ClientFile(base / ".gemini" / "settings.json", "json", (_server("mcpServers", command, "mcp"), *events)),),
+        (ClientFile(base / ".gemini" / "settings.json", "json", (server, start), former),),
         base / ".gemini" / "skills" / "less",
     )
 

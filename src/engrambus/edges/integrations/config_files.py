@@ -50,7 +50,9 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_install(file: ClientFile, record: ChangeRecord | None) -> FileChange:
-    """Plan the change that adds our entries to a file."""
+    """Plan the change that adds our entries to a file and removes those of earlier versions."""
+    if not file.entries:
+        return plan_uninstall(file, record)
     old_content = _read(file.path)
     text = _decode(file.path, old_content)
     try:
@@ -96,7 +98,7 @@ def is_installed(file: ClientFile) -> bool | None:
     """Return True if a file has exactly our current entries, False if it has others of ours, None if it has none."""
     text = _decode(file.path, _read(file.path))
     try:
-        if _is_current(file, text):
+        if file.entries and _is_current(file, text):
             return True
         return False if _our_entries(file, text) else None
     except ParseFailure as problem:
@@ -166,12 +168,18 @@ def _is_current(file: ClientFile, text: str) -> bool:
 def _our_entries(file: ClientFile, text: str) -> list[str]:
     """Return every entry of ours in a text, under the paths that we use."""
     entries = []
-    for path, is_item in dict.fromkeys((entry.path, entry.is_item) for entry in file.entries):
+    for path, is_item in _places(file):
         value = _value_at(file, text, path)
         for item in value if is_item and isinstance(value, list) else [value]:
             if runs_engrambus(item):
                 entries.append(_printed(ConfigEntry(path, item, is_item)))
     return sorted(entries)
+
+
+def _places(file: ClientFile) -> list[tuple[tuple[str, ...], bool]]:
+    """Return the paths at which our entries are, or were in earlier versions, and whether they are items of a list."""
+    current = [(entry.path, entry.is_item) for entry in file.entries]
+    return list(dict.fromkeys([*current, *((path, True) for path in file.former)]))
 
 
 def _value_at(file: ClientFile, text: str, path: tuple[str, ...]) -> Any:
@@ -223,10 +231,10 @@ def _without_our_table(file: ClientFile, text: str, record: ChangeRecord | None)
 
 def _first_of_ours(file: ClientFile, text: str) -> tuple[Node, jsonc.NodeEntry] | None:
     root = _root(text)
-    for wanted in file.entries if root else ():
-        container = _descend(root, wanted.path if wanted.is_item else wanted.path[:-1])
+    for path, is_item in _places(file) if root else ():
+        container = _descend(root, path if is_item else path[:-1])
         for entry in (container.entries if container else None) or ():
-            matches = wanted.is_item or entry.key == wanted.path[-1]
+            matches = is_item or entry.key == path[-1]
             if container and matches and runs_engrambus(entry.value.value):
                 return container, entry
     return None

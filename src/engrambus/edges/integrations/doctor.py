@@ -218,7 +218,11 @@ def _clients(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         try:
             for scope, folder_or_home in (("project", root), ("home", None)):
                 setups = [setup_for(client, folder_or_home, settings, command) for command in commands]
-                files = [_file_state(variants) for variants in zip(*(setup.files for setup in setups), strict=True)]
+                files = [
+                    state
+                    for variants in zip(*(setup.files for setup in setups), strict=True)
+                    if (state := _file_state(variants)) is not None or variants[0].entries
+                ]
                 states[scope] = [*files, has_skill(setups[0].skill)]
         except EngramBusError as problem:
             yield _refused(client, problem)

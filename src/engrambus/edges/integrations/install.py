@@ -45,7 +45,7 @@ def install(
     records = store.read(_paths(setup))
     changes = [
         *_exclude_changes(client, root, setup, command),
-        *(plan_install(file, records.get(file.path)) for file in setup.files),
+        *(plan_install(file, records.get(file.path)) for file in setup.files if file.entries or file.path.exists()),
         *_plan_skill(setup.skill, records),
     ]
     if not dry_run:
@@ -77,7 +77,7 @@ def _exclude_changes(client: str, root: Path | None, setup: ClientSetup, command
     exclude = exclude_file(root) if root is not None else None
     if root is None or exclude is None:
         return []
-    paths = [file.path for file in setup.files]
+    paths = [file.path for file in setup.files if file.entries]
     if is_absolute(command):
         check_not_committed(root, paths, command[0])
     names = [str(path.relative_to(root)) for path in paths]
