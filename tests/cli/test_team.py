@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.core import estimate_tokens
 from tests.cli.runner import CommandResult, Shell
 
 REPORT = """\
@@ -212,7 +213,7 @@ def test_an_agent_sees_what_its_turn_has_left(shell: Shell) -> None:  # EB-08, E
     lines = shell.ok("--as", "ed", "agent", "budget").out.splitlines()
     assert lines[1] == "Your turn 1, worth 4 turns:"
     assert lines[2].startswith("  read  1 of 12 repo, 0 of 8 artifact, 0 of 8 sam; ")
-    assert lines[3] == "  put   7 of 9,600 tokens"
+    assert lines[3] == f"  put   {estimate_tokens('The parser trusts its input.')} of 9,600 tokens"
     assert lines[4].endswith(" of 24,000 tokens read")
     assert "ed (x4)" in shell.ok("stats").out
     assert len(shell.ok("agent", "budget").out.splitlines()) == 1  # a person has no turn
