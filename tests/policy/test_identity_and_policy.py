@@ -24,7 +24,7 @@ from engrambus.policy import (
     space_of,
     visible_spaces,
 )
-from engrambus.policy.identity import check_name
+from engrambus.policy.identity import check_name, with_article
 from engrambus.policy.limits import LIMITS, NOT_FOR_PEOPLE, LimitName
 from engrambus.policy.membership import check_below
 from engrambus.policy.policy_keys import policy_keys, policy_template, policy_values
@@ -113,6 +113,11 @@ def test_valid_names_are_accepted(name: str) -> None:
 def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(FieldValue):
         check_name(name)
+
+
+@pytest.mark.parametrize(("role", "text"), [("architect", "an architect"), ("admin", "an admin"), ("tool", "a tool")])
+def test_a_role_has_its_article(role: str, text: str) -> None:
+    assert with_article(role) == text
 
 
 def test_an_empty_policy_is_the_default() -> None:

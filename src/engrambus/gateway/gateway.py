@@ -21,7 +21,7 @@ from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge import messages
-from engrambus.policy import ADMIN, Caller
+from engrambus.policy import ADMIN, Caller, with_article
 from engrambus.policy.secrets import check_no_secrets
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class Gateway:
                 call.caller = caller
             if caller.role not in operation.roles:
                 raise RoleForbidden(
-                    f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))
+                    f"{with_article(caller.role).capitalize()} may not call {operation.title}.",
+                    limit=", ".join(sorted(operation.roles)),
                 )
             if operation.guards(request):
                 check_marked(view, caller, credential)

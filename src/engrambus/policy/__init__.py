@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         lineage_of_agent,
         parent_of,
         root_of,
+        with_article,
     )
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.marks import Mark, MarkKey
@@ -82,7 +83,7 @@ if not TYPE_CHECKING:
         ),
         "identity": (
             "ADMIN ROLES Agent Caller IdentityReads LeadRole Role Run check_descends find_agent lineage_of "
-            "lineage_of_agent parent_of root_of "
+            "lineage_of_agent parent_of root_of with_article "
         ),
         "limits": "LimitChecks LimitName",
         "marks": "Mark MarkKey",
@@ -113,5 +114,5 @@ __all__ = [
     "close_turn", "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits",
     "explain_settings", "find_agent", "find_project", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run",
     "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "turn_of",
-    "visible_spaces", "wider_space",
+    "visible_spaces", "wider_space", "with_article",
 ]

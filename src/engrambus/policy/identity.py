@@ -121,6 +121,11 @@ class IdentityView(IdentityReads, Protocol):
         ...
 
 
+def with_article(role: str) -> str:
+    """Return a role for a sentence: `an architect`, `a manager`."""
+    return f"an {role}" if role[0] == "a" else f"a {role}"
+
+
 def check_name(name: str, field: str = "name") -> str:
     """Return the name if it is valid for an agent."""
     if not 0 < len(name) <= MAX_NAME_CHARS or not _NAME_CHARACTERS.issuperset(name) or name[0] in "-.":
@@ -205,10 +210,13 @@ def _not_found(reads: IdentityReads, caller: Caller, name: str, field: str) -> A
         agents = [agent for agent in agents if descends(reads, caller, agent.name)]
     similar = similar_names(name.rpartition("/")[2][:MAX_NAME_CHARS], (agent.name for agent in agents))
     where = "project" if caller.role == ADMIN else "run"
+    otherwise = "`agent.list` lists the agents of a run."
+    if field == "as" and caller.role != ADMIN:
+        otherwise = "Leave `as` out to act in your own name; otherwise it names one of your descendants."
     return AgentNotFound(
         f"There is no agent '{name[:MAX_QUOTED_NAME]}' in this {where}.",
         field=field,
-        hint=f"Did you mean {' or '.join(similar)}?" if similar else "`agent.list` lists the agents of a run.",
+        hint=f"Did you mean {' or '.join(similar)}?" if similar else otherwise,
     )
 
 

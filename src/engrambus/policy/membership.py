@@ -5,7 +5,16 @@ from __future__ import annotations
 from engrambus.core import Randomness, new_ulid
 from engrambus.errors import AgentExists, RoleForbidden, RunNotFound
 from engrambus.policy.facts import AgentAdded, RunClosed, RunOpened
-from engrambus.policy.identity import ADMIN, Agent, Caller, IdentityReads, IdentityView, check_descends, check_name
+from engrambus.policy.identity import (
+    ADMIN,
+    Agent,
+    Caller,
+    IdentityReads,
+    IdentityView,
+    check_descends,
+    check_name,
+    with_article,
+)
 from engrambus.policy.names import generate_name
 
 MAX_SESSION_TURNS = 16
@@ -155,4 +164,8 @@ def check_below(role: str, parent_role: str, field: str = "role") -> None:
     if role == ADMIN:
         raise RoleForbidden("There is only one admin, the person at the machine.", field=field)
     if parent_role == "tool" or _RANK[role] >= _RANK[parent_role]:
-        raise RoleForbidden(f"A {role} cannot be the child of a {parent_role}.", field=field, limit=parent_role)
+        raise RoleForbidden(
+            f"{with_article(role).capitalize()} cannot be the child of {with_article(parent_role)}.",
+            field=field,
+            limit=parent_role,
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from engrambus.errors import ScopeForbidden
-from engrambus.policy.identity import Caller, Run
+from engrambus.policy.identity import Caller, Run, with_article
 from engrambus.policy.project_policy import Policy
 
 Scope = Literal["run", "project", "org", "global"]
@@ -67,4 +67,6 @@ def check_may_write(policy: Policy, caller: Caller, scope: str, field: str = "sc
     """Refuse a scope that the policy does not let this caller write."""
     check_may_promote(policy, scope, field)
     if not policy.may_write(caller.role, scope):
-        raise ScopeForbidden(f"A {caller.role} may not write the scope '{scope}'.", field=field)
+        raise ScopeForbidden(
+            f"{with_article(caller.role).capitalize()} may not write the scope '{scope}'.", field=field
+        )

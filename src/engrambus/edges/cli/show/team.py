@@ -9,6 +9,7 @@ import click
 
 from engrambus.edges.cli.screen import dim, safe, safe_line, table
 from engrambus.edges.cli.show.evidence import show_problems
+from engrambus.policy import with_article
 
 if TYPE_CHECKING:
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def agent(answer: AgentAnswer) -> Iterator[str]:
-    yield f"{click.style(safe(answer.agent_id), bold=True)} is a {safe(answer.role)} in run {safe(answer.run_id)}."
+    role = with_article(safe(answer.role))
+    yield f"{click.style(safe(answer.agent_id), bold=True)} is {role} in run {safe(answer.run_id)}."
     yield dim(f"Its token, good until {safe(answer.expires_at)}:")
     yield ""
     yield f"export ENGRAMBUS_TOKEN={safe(answer.token)}"
