@@ -132,6 +132,13 @@ def test_a_remote_gateway_is_checked(shell: Shell) -> None:
     assert "UNREACHABLE" in checks["gateway"]["found"]
 
 
+def test_a_hook_that_cannot_name_the_caller_is_reported(shell: Shell) -> None:  # EB-31
+    (folder,) = [path for path in (shell.home / ".local/state/engrambus").iterdir() if path.name != "clients"]
+    (folder / "token.key").write_bytes(b"too short")
+    (row,) = [row for row in shell.run("doctor", "--json").json["checks"] if row["check"] == "hook"]
+    assert (row["state"], row["found"]) == ("broken", "engrambus hook: FORMAT_UNKNOWN")
+
+
 def test_one_file_that_cannot_be_read_hides_nothing_else(shell: Shell) -> None:
     (shell.path / ".mcp.json").mkdir()
     (shell.path / ".gemini").symlink_to(".gemini")

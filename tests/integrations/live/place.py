@@ -70,10 +70,10 @@ class Place:
         """What the client prints when it is told to do something that needs no model."""
         return self._client(words, Model(self.program.dialect, lambda request: "There is nothing to say.")).out
 
-    def session(self, prompt: str, script: Script) -> Model:
+    def session(self, prompt: str, script: Script, *words: str) -> Model:
         """Have the client do something, with a model that follows a script, and was asked as the script expects."""
         model = Model(self.program.dialect, script)
-        result = self._client(self.program.ask(prompt), model)
+        result = self._client([*self.program.ask(prompt), *words], model)
         assert model.asked, f"the model was asked nothing\n{result}"
         return model
 

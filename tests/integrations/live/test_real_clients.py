@@ -236,6 +236,20 @@ def test_a_client_lists_the_server_until_it_is_uninstalled(place: Place) -> None
 
 
 @pytest.mark.parametrize("place", ["claude-code"], indirect=True)
+def test_the_plugins_own_hook_names_the_caller(place: Place) -> None:  # EB-31
+    """The plugin's server has another name, and so have its tools."""
+
+    def script(request: ModelRequest) -> Answer:
+        return END if request.results else keep(request)
+
+    words = ["--plugin-dir", str(ROOT / "plugin"), "--allowedTools", "mcp__plugin_engrambus_engrambus"]
+    asked = place.session(GOAL, script, *words).asked
+    with place.bus() as bus:
+        (matches,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
+    assert matches.provenance.created_by.rpartition("/")[2] == asked[0].agent_name
+
+
+@pytest.mark.parametrize("place", ["claude-code"], indirect=True)
 @pytest.mark.parametrize("folder", ["", "plugin"])
 def test_claude_code_accepts_the_marketplace_and_the_plugin(place: Place, folder: str) -> None:
     assert "Validation passed" in place.client("plugin", "validate", "--strict", str(ROOT / folder))
