@@ -31,7 +31,8 @@ SLOW = (
     "cli/test_process.py", "cli/test_up_and_mcp.py", "code/", "cortex/test_contradiction.py", "cortex/test_edges.py",
     "crash/", "demo/", "docs/", "events/test_streams.py", "evidence/test_junit.py", "guardrails/", "http/test_fuzz.py",
     "http/test_streams.py", "integrations/", "knowledge/test_hash_keys.py", "knowledge/test_rules.py",
-    "limits/test_budget_machine.py", "mcp/", "orchestrator_hooks/", "page/", "sdk/test_script.py", "secrets/",
+    "limits/test_budget_machine.py", "limits/test_interfaces.py", "mcp/", "orchestrator_hooks/", "page/",
+    "sdk/test_script.py", "secrets/",
     "space/test_cli.py", "space/test_edges.py", "space/test_inputs.py", "space/test_progress.py",
     "space/test_resume.py", "space/test_state_machine.py", "space/test_worker.py", "test_new_operation.py",
 )
