@@ -175,13 +175,26 @@ class StoreAgreement(RuleBasedStateMachine):
     @rule(
         target=people,
         by=people,
-        name=st.sampled_from(("ada", "bob", "cyd", "dee", "admin", "Ada")),
+        name=st.sampled_from(("ada", "bob", "cyd", "dee", "admin", "Ada", None)),
         role=st.sampled_from(("architect", "director", "manager", "programmer", "tool", "admin")),
+        parent=st.sampled_from((None, None, "ada", "bob")),
+        client_id=st.sampled_from((None, None, "one", "two")),
     )
-    def add_agent(self, by: Credential, name: str, role: str) -> Any:
+    def add_agent(self, by: Credential, name: str | None, role: str, parent: str | None, client_id: str | None) -> Any:
         """Add an agent, allowed or not."""
-        answer = self.both("add_agent", by, name=name, role=role)
+        answer = self.both("add_agent", by, name=name, role=role, parent=parent, client_id=client_id)
         return Credential(token=answer["token"]) if answer else multiple()
+
+    @rule(target=people, by=people, session=st.sampled_from((None, "one", "two")), turns=st.integers(1, 4))
+    def add_lead(self, by: Credential, session: str | None, turns: int) -> Any:
+        """Add the lead of a session, again or not."""
+        answer = self.both("add_lead", by, goal="a session", session=session, session_turns=turns)
+        return Credential(token=answer["token"]) if answer else multiple()
+
+    @rule(caller=people, name=st.sampled_from(("ada", "adda", "bob", "nobody")))
+    def sign_in(self, caller: Credential, name: str) -> None:
+        """Get a token for an agent of this run, of another run or of none."""
+        self.both("agent_token", caller, name=name)
 
     @rule(target=people, speaker=people, name=st.sampled_from(("ada", "bob", "cyd", "dee")))
     def speak_for(self, speaker: Credential, name: str) -> Credential:
