@@ -1,8 +1,10 @@
-"""The table of points in `docs/inline-code.md`, generated from the detector: `python -m tests.code.doc`."""
+"""The tables in `docs/inline-code.md`, generated from the detector: `python -m tests.code.doc`."""
 
 from __future__ import annotations
 
-from engrambus.knowledge.messages.code_lines import COUNTED, ENDING, OPENING, POINTS, SHAPES
+from engrambus.knowledge.messages.code_lines import COUNTED, ENDING, OPENING, SHAPES
+from engrambus.knowledge.messages.code_points import POINTS
+from engrambus.knowledge.messages.code_statements import STATEMENTS
 from tests.code.files import ROOT
 
 PAGE = ROOT / "docs" / "inline-code.md"
@@ -25,6 +27,8 @@ MEANING = {
     "plain run 8": "a run of 8 or more",
     "common": "common words, cap 4",
     "commas": "words in a run that end with a comma, cap 3",
+    "formula": "section 6 takes the line for a formula",
+    "whole statement": "a statement of section 5 opens the line, perhaps after a list mark",
     "mostly plain": "3 or more words, 80 % of them plain",
 }
 
@@ -41,13 +45,26 @@ def table() -> str:
 
 
 def _shown(pattern: str) -> str:
-    return "`" + pattern.replace("|", "\\|") + "`"
+    mark = "``" if "`" in pattern else "`"
+    return mark + pattern.replace("|", "\\|") + mark
+
+
+def statements() -> str:
+    rows = ["| statement | one of the words | all of | one of | pattern |", "|---|---|---|---|---|"]
+    for name, statement in STATEMENTS.items():
+        characters = " ".join(_shown(char) for char in statement.characters)
+        pieces = " ".join(_shown(piece) for piece in statement.pieces.split())
+        rows.append(f"| {name} | {statement.words} | {characters} | {pieces} | {_shown(statement.pattern)} |")
+    return "\n".join(rows)
 
 
 def page() -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- points -->\n")
-    after = rest.partition("<!-- /points -->")[2]
-    return f"{before}<!-- points -->\n{table()}\n<!-- /points -->{after}"
+    text = PAGE.read_text(encoding="utf-8")
+    for name, content in (("points", table()), ("statements", statements())):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        after = rest.partition(f"<!-- /{name} -->")[2]
+        text = f"{before}<!-- {name} -->\n{content}\n<!-- /{name} -->{after}"
+    return text
 
 
 if __name__ == "__main__":

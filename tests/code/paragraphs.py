@@ -113,7 +113,10 @@ def licences() -> Iterator[Sample]:
 
 def references() -> Iterator[Sample]:
     for name, text in sorted(topics.items()):
-        yield from _from("reference", inspect.cleandoc(text), name)
+        for sample in _from("reference", inspect.cleandoc(text), name):
+            # These pages write code in double quotes where others use backticks.
+            if all(NAME_ONLY.fullmatch(quoted) for quoted in re.findall(r'"([^"]*)"', sample.text)):
+                yield sample
 
 
 def commits() -> Iterator[Sample]:

@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engrambus.knowledge.messages import CodeBlock, count_code, find_code, find_code_blocks
-from engrambus.knowledge.messages.code import CodeSpan
 from engrambus.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
+from engrambus.knowledge.messages.code_markup import CodeSpan, fold
 from tests.code import doc
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
@@ -100,10 +100,36 @@ def test_a_fence_makes_anything_code() -> None:
     assert find_kinds("so ```print it``` is") == [("fenced", "print it")]
 
 
-def test_an_expression_in_backticks_is_code_but_a_name_is_not() -> None:
-    assert find_kinds("The bug is `return a + b * c` there.") == [("inline", "return a + b * c")]
-    assert find_kinds("Use ``x = foo(y)`` instead.") == [("inline", "x = foo(y)")]
+def test_short_code_in_backticks_inside_a_sentence_is_not_code() -> None:
+    assert find_kinds("The bug is `return a + b * c` there.") == []
+    assert find_kinds("Use ``x = foo(y)`` instead of this.") == []
     assert find_kinds("Use `foo`, `a.b()` and `open(path, mode)`.") == []
+
+
+def test_code_in_backticks_that_is_long_or_alone_on_its_line_is_code() -> None:
+    exactly = "x = f(" + "a" * 53 + ")"
+    longer = "x = f(" + "a" * 54 + ")"
+    assert len(exactly) == 60
+    assert find_kinds(f"The fix is `{exactly}` there.") == []
+    assert find_kinds(f"The fix is `{longer}` there.") == [("inline", longer)]
+    assert find_kinds("The fix:\n`return a + b * c`\nIt works.") == [("inline", "return a + b * c")]
+
+
+def test_many_short_pieces_in_backticks_one_after_another_are_code() -> None:
+    pieces = ["x = load()", "y = parse(x)", "z = check(y)", "return z + 1"]
+    text = "Please write " + " then ".join(f"`{piece}`" for piece in pieces) + " into the function."
+    assert [code for _, code in find_kinds(text)] == pieces
+    assert find_kinds(f"Please write `{pieces[0]}` then `{pieces[1]}` into the function.") == []
+    assert find_kinds("Each of `x = f(1)`, `y = f(2)` and `z = f(3)` fails alone.") == []
+    assert find_kinds("Try " + ", ".join(f"`x{n} = f({n})`" for n in range(6)) + " there.") != []
+
+
+def test_characters_that_hide_code_are_seen_through() -> None:
+    hidden = "r\u200beturn user + '-tok'"
+    assert find_kinds(hidden) == [("pasted", hidden)]
+    full_width = "if\uff08x == null\uff09{ return y; }"
+    assert find_kinds(f"Look:\n{full_width}\nIt works.") == [("pasted", full_width)]
+    assert find_kinds("设置\uff08timeout=30\uff09后\uff0c调用方必须检查返回值\uff1b否则会失败。") == []
 
 
 def test_code_between_sentences_is_detected_at_its_position() -> None:
@@ -172,7 +198,8 @@ def test_spans_are_sorted_inside_the_text_and_do_not_overlap(text: str) -> None:
 @given(TEXTS.filter(lambda text: bool(text.strip())), st.sampled_from(["```", "~~~", "`````"]))
 @settings(max_examples=300, deadline=None)
 def test_a_fence_around_a_text_makes_it_code(text: str, fence: str) -> None:
-    text = text.replace("`", "'").replace("~", "-")
+    text = fold(text).text.replace("`", "'").replace("~", "-")
+    assume(text.strip())
     fenced = f"{fence}\n{text}\n{fence}"
     assert [span.kind for span in find_code(fenced)] == ["fenced"]
     assert count_code(fenced) >= len(text.strip())

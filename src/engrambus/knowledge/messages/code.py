@@ -10,13 +10,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from engrambus.knowledge.messages.code_lines import CODE_WORDS, COMMON, MAX_LINE_CHARS, score
-
-CodeKind = Literal["fenced", "indented", "inline", "diff", "pasted"]
+from engrambus.knowledge.messages.code_formulas import is_formula
+from engrambus.knowledge.messages.code_lines import (
+    CODE_WORDS,
+    COMMON,
+    MAX_LINE_CHARS,
+    count_marks,
+    is_plain_prose,
+    score,
+)
+from engrambus.knowledge.messages.code_markup import (
+    CodeKind,
+    CodeSpan,
+    find_backticks,
+    find_fences,
+    fold,
+    is_rule,
+    mask_links,
+    split_lines,
+    table_rows,
+)
+from engrambus.knowledge.messages.code_statements import find_statement
 
 CODE_POINTS: Final = 14
 """Points that a line, or a group of neighbouring lines, needs to be code."""
@@ -26,12 +44,13 @@ MIN_LINE_POINTS: Final = -12
 """Most that a single line takes from its group."""
 MAX_COMMENT_LINES: Final = 12
 """A comment of at most this many lines between code belongs to the code."""
-BACKTICK_POINTS: Final = 8
-"""Points that a text gets for standing in backticks."""
-BACKTICK_CODE_POINTS: Final = 16
+MIN_PEAK_POINTS: Final = 8
+"""Points that the best line of a group needs: many lines that are hardly code are a list, not code."""
 SENTENCE_CODE_POINTS: Final = 11
+MIN_SENTENCE_MARKS: Final = 4
+"""Marks without which the words of a sentence cannot get enough points."""
 
-_FENCE = re.compile(r"[ \t]*(?:>[ \t]?)?(`{3,}|~{3,})([^`]*)$")
+_MARKUP = re.compile("[`\n]")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 _MARKED = re.compile(r"[+-](?:[^ +-]|  )")
 _COMMENT = re.compile(r"[ \t]*(?:#|//|/\*|\"\"\"|'''|--|<!--|;;|rem\b)", re.IGNORECASE)
@@ -39,31 +58,16 @@ _DIFF_HEAD = re.compile(
     r"diff --git \S+ \S+|index [0-9a-f]{7,64}\.\.[0-9a-f]{7,64}|(?:---|\+\+\+) (?:[ab]/\S|/dev/null)"
 )
 
-# decision 39: these are only compiled for the first text that has backticks.
-_BACKTICKS = r"`+"
-_SINGLE = (
-    r"[^\s\"';{}()=]*(?:\{[\w.*/-]*\}[^\s\"';{}()=]*){0,4}(?:=[\w./:@%+,*~<>-]*)?"  # a name, path, flag, pointer
-    r"|[\w.:$@!?*-]*[\w!?>\]]\((?:[\w.*]{0,40}(?:, ?[\w.*]{1,40}){0,3}|\.{3}|…)\)"  # a call by its name
-    r"|[\"'][^\"']*[\"']|[^\w\s]{1,3}"  # one string, one operator
-)
-_PAIR = r"[\w.-]+ [\w.-]+|[^<>]* ?<[^<>\s]+>"  # two words; a text and its target
-_COMMAND = r"[a-z][\w.+/-]*(?: [\w./:@=,~<>\[\]*+%^#…-]+){1,7}"
-_OPERATION = r"[\w)\]\"'}] (?:[-+*/%|&:]?=|[=!<>]=|[-+*/%<>?]|&&|\|\||=>|:=) [\w(\[\"'{$&*-]"  # a + b
-
 _QUOTED = re.compile(r"[(\[]?(?:\"[^\"]*\"|'[^']*')[),.;\]]{0,2}")
+_MENTION = re.compile(r"(?:\(?(?:#\d+|@[\w-]+)\)?|\[[\w.-]+\]|\([a-z]+\)?|[a-z]+\))[,.;:]{0,2}")
+"""An issue, a person, a reference, a plain word in parentheses."""
 _STRONG = re.compile(r"[{}]|===?|!==?|&&|\|\||=>|[-+*/|&:]=|\+\+|\w\[[^\]]*\]\.|\w\(.*\)[.;{]|^=$|^\+$|\);|\)\{|\):$")
 _MEDIUM = re.compile(
     r"\w\([^)\s]|[\w\]]=[\w\"'({\[]|;$|[\"'][,)\]]|->|^[-*/<>%|&]$|</?\w+|^\(\w|\w\)$|^\$\w|^[\[(]|::\w"
 )
+_HARD = re.compile(r"[{};\[\]\"'_$@]|\w\(|[=!]=|[=-]>|[-+*:]=|&&|\|\||[A-Za-z]\.[A-Za-z]")
+"""Marks of which code inside a sentence has at least one; a calculation has none."""
 _WEAK = re.compile(r"\w_\w|[a-z][A-Z]|\w\.\w|^\d+[,)]?$|^\W+$|^\w[,)]?$|^[A-Z_]+$|^[\"']")
-
-
-class CodeSpan(NamedTuple):
-    """One piece of code, `text[start:end]`, and the form it was detected by."""
-
-    start: int
-    end: int
-    kind: CodeKind
 
 
 class CodeBlock(NamedTuple):
@@ -81,18 +85,31 @@ class _Unit(msgspec.Struct):
     end: int
     text: str
     is_blank: bool
+    is_row: bool = False
+    """A row of a table, whose cells are not scored as a line."""
     points: int = 0
     kind: CodeKind | None = None
 
 
 def find_code(text: str) -> list[CodeSpan]:
     """Return the code in a text, in order and without overlaps."""
-    lines = list(_lines(text))
+    if text.isascii() and not _MARKUP.search(text) and is_plain_prose(text) and find_statement(text) is None:
+        return []  # most claims; spares them everything that follows
+    folded, positions = fold(text)
+    spans = _find_code(folded)
+    if positions is None:
+        return spans
+    return [CodeSpan(positions[span.start], positions[span.end], span.kind) for span in spans]
+
+
+def _find_code(text: str) -> list[CodeSpan]:
+    lines = list(split_lines(text))
     spans: list[CodeSpan] = []
-    fenced = _find_fences(text, lines, spans)
-    masked = _find_backticks(text, lines, fenced, spans)
+    fenced = find_fences(text, lines, spans)
+    masked = mask_links(find_backticks(text, lines, fenced, spans))
     units = list(_units(masked, lines, fenced))
     _mark_diffs(units)
+    _mark_markup(units)
     _score_units(units)
     _mark_groups(units)
     _mark_comments(units)
@@ -116,8 +133,10 @@ def find_code_blocks(text: str) -> list[CodeBlock]:
     for span in find_code(text):
         is_marked = span.kind in ("fenced", "inline")
         start, end = _with_marks(text, span) if is_marked else (span.start, span.end)
-        if joinable and not is_marked and not text[blocks[-1].end : start].strip():
-            start = blocks.pop().start
+        is_next = joinable and not is_marked and not text[blocks[-1].end : start].strip()
+        if blocks and (is_next or start < blocks[-1].end):  # a mark can be the end of pasted code
+            last = blocks.pop()
+            start, end = min(start, last.start), max(end, last.end)
             blocks.append(CodeBlock(start, end, text[start:end]))
         else:
             blocks.append(CodeBlock(start, end, text[span.start : span.end]))
@@ -138,115 +157,6 @@ def _with_marks(text: str, span: CodeSpan) -> tuple[int, int]:
         line_end = text.find("\n", next_line)
         end = line_end if line_end >= 0 else len(text)
     return start, end
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    while start <= len(text):
-        end = text.find("\n", start)
-        if end < 0:
-            end = len(text)
-        last = end - 1 if end > start and text[end - 1] == "\r" else end
-        yield start, last
-        start = end + 1
-
-
-def _find_fences(text: str, lines: list[tuple[int, int]], spans: list[CodeSpan]) -> list[bool]:
-    """Add a span for each fenced block; return for each line if it belongs to one."""
-    is_fenced = [False] * len(lines)
-    fence, first = "", 0
-    for index, (start, end) in enumerate(lines):
-        mark = _FENCE.match(text, start, end)
-        if not fence:
-            if mark:
-                fence, first = mark.group(1), index + 1
-                is_fenced[index] = True
-            continue
-        is_fenced[index] = True
-        if mark and mark.group(1).startswith(fence) and not mark.group(2).strip():
-            _add_fenced(text, lines[first:index], spans)
-            fence = ""
-    if fence:  # a fence that is never closed runs to the end of the text
-        _add_fenced(text, lines[first:], spans)
-    return is_fenced
-
-
-def _add_fenced(text: str, lines: list[tuple[int, int]], spans: list[CodeSpan]) -> None:
-    if lines and text[lines[0][0] : lines[-1][1]].strip():
-        spans.append(CodeSpan(lines[0][0], lines[-1][1], "fenced"))
-
-
-def _find_backticks(text: str, lines: list[tuple[int, int]], fenced: list[bool], spans: list[CodeSpan]) -> str:
-    """Add a span for each piece of code in backticks; return the text with everything in backticks masked."""
-    if "`" not in text:
-        return text  # most texts; spares the split into paragraphs
-    parts: list[str] = []
-    copied = 0
-    for first, last in _paragraphs(text, lines, fenced):
-        for start, end, width in _backtick_pairs(text, first, last):
-            content = text[start + width : end - width]
-            if width >= 3 and content.strip():
-                spans.append(CodeSpan(start + width, end - width, "fenced"))
-            elif _is_expression(content):
-                spans.append(CodeSpan(start + width, end - width, "inline"))
-            parts.append(text[copied:start])
-            # One plain word of the same length, so that positions stay and the line is scored without it.
-            parts.append("".join("\n" if char == "\n" else "x" for char in text[start:end]))
-            copied = end
-    parts.append(text[copied:])
-    return "".join(parts)
-
-
-def _paragraphs(text: str, lines: list[tuple[int, int]], fenced: list[bool]) -> Iterator[tuple[int, int]]:
-    first: int | None = None
-    last = 0
-    for (start, end), is_fenced in zip(lines, fenced, strict=True):
-        if is_fenced or not text[start:end].strip():
-            if first is not None:
-                yield first, last
-            first = None
-        else:
-            first = start if first is None else first
-            last = end
-    if first is not None:
-        yield first, last
-
-
-def _backtick_pairs(text: str, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start, end and width of each pair of backtick runs of equal width, the runs included."""
-    runs = [(run.start(), run.end() - run.start()) for run in re.compile(_BACKTICKS).finditer(text, first, last)]
-    # From the end, so that each run finds its partner in one step however many runs there are.
-    next_of_width: dict[int, int] = {}
-    closing = [-1] * len(runs)
-    for index in range(len(runs) - 1, -1, -1):
-        width = runs[index][1]
-        closing[index] = next_of_width.get(width, -1)
-        next_of_width[width] = index
-    index = 0
-    while index < len(runs):
-        partner = closing[index]
-        if partner < 0:
-            index += 1
-            continue
-        start, width = runs[index]
-        yield start, runs[partner][0] + width, width
-        index = partner + 1
-
-
-def _is_expression(content: str) -> bool:
-    """True if a text in backticks is more than one name, path, command, version, flag or pointer."""
-    content = content.strip()
-    if not any(char.isalpha() for char in content):
-        return False
-    if len(content) > MAX_LINE_CHARS:
-        piece = content[:MAX_LINE_CHARS]
-        return score(piece) + BACKTICK_POINTS >= BACKTICK_CODE_POINTS or _code_in_sentence(piece) is not None
-    if re.fullmatch(_SINGLE, content) or re.fullmatch(_PAIR, content):
-        return False
-    command = content.partition(" ")[0]
-    if re.fullmatch(_COMMAND, content) and command not in CODE_WORDS and " = " not in content:
-        return False
-    return re.search(_OPERATION, content) is not None or score(content) + BACKTICK_POINTS >= BACKTICK_CODE_POINTS
 
 
 def _units(text: str, lines: list[tuple[int, int]], fenced: list[bool]) -> Iterator[_Unit]:
@@ -276,9 +186,18 @@ def _mark_diffs(units: list[_Unit]) -> None:
             in_hunk = False
 
 
+def _mark_markup(units: list[_Unit]) -> None:
+    """Leave out rules and the underlines of headings; mark the rows of tables."""
+    for unit in units:
+        if not unit.is_blank and unit.kind is None and is_rule(unit.text):
+            unit.is_blank = True
+    for index in table_rows([unit.text for unit in units]):
+        units[index].is_row = not units[index].is_blank and units[index].kind is None
+
+
 def _score_units(units: list[_Unit]) -> None:
     for unit in units:
-        if unit.is_blank or unit.kind == "diff":
+        if unit.is_blank or unit.is_row or unit.kind == "diff":
             continue
         unit.points = score(unit.text)
         # A line of a diff without its header: also scored without the + or -.
@@ -293,7 +212,9 @@ def _mark_groups(units: list[_Unit]) -> None:
     peak = -1
     for index, unit in enumerate([*units, None]):
         points = (
-            _points_in_context(units, index) if unit is not None and unit.kind is None and not unit.is_blank else None
+            _points_in_context(units, index)
+            if unit is not None and unit.kind is None and not unit.is_blank and not unit.is_row
+            else None
         )
         if points is None and unit is not None and unit.is_blank:
             continue
@@ -333,6 +254,8 @@ def _mark_group(units: list[_Unit], start: int, peak: int, best: int) -> None:
     if best < CODE_POINTS or peak < start:
         return
     group = [unit for unit in units[start : peak + 1] if not unit.is_blank]
+    if max(unit.points for unit in group) < MIN_PEAK_POINTS:
+        return
     marked = sum(unit.text[0] in "+-" for unit in group)
     kind: CodeKind = "pasted"
     if marked * 2 > len(group):
@@ -362,16 +285,31 @@ def _unit_spans(units: list[_Unit]) -> Iterator[CodeSpan]:
         if unit.kind is not None:
             yield CodeSpan(unit.start, unit.end, unit.kind)
         elif not unit.is_blank:
-            code = _code_in_sentence(unit.text)
+            code = _code_in_sentence(unit.text, is_row=unit.is_row)
             if code is not None:
                 yield CodeSpan(unit.start + code[0], unit.start + code[1], "pasted")
 
 
-def _code_in_sentence(line: str) -> tuple[int, int] | None:
-    """Return start and end of the words in a line that look most like code, if their points are enough."""
+def _code_in_sentence(line: str, *, is_row: bool) -> tuple[int, int] | None:
+    """Return start and end of a statement in a line, or of the words that look most like code if they are enough."""
+    statement = find_statement(line.strip())
+    if statement is not None:
+        indent = len(line) - len(line.lstrip())
+        start, end = statement[0] + indent, statement[1] + indent
+        following = _best_words(line[end:])
+        return start, end + following[1] if following[2] > 0 else end
+    if is_row or count_marks(line) < MIN_SENTENCE_MARKS or is_formula(line):
+        return None
+    first, last, points = _best_words(line)
+    is_code = points >= SENTENCE_CODE_POINTS and _HARD.search(line, first, last)
+    return (first, last) if is_code else None
+
+
+def _best_words(line: str) -> tuple[int, int, int]:
+    """Return start, end and points of the words in a row that look most like code."""
     total = best = 0
     start = position = 0
-    code: tuple[int, int] | None = None
+    code = (0, 0)
     for word in line.split(" "):
         points = _word_points(word)
         if total <= 0:
@@ -380,14 +318,14 @@ def _code_in_sentence(line: str) -> tuple[int, int] | None:
         position += len(word) + 1
         if total > best:
             best, code = total, (start, position - 1)
-    return code if best >= SENTENCE_CODE_POINTS else None
+    return *code, best
 
 
 @lru_cache(maxsize=8192)
 def _word_points(word: str) -> int:
     if not word:
         return 0
-    if "://" in word or _QUOTED.fullmatch(word):
+    if "://" in word or _QUOTED.fullmatch(word) or _MENTION.fullmatch(word):
         return -1
     if _STRONG.search(word[:80]):
         return 3

@@ -1,8 +1,7 @@
 """The score of a single line: lexical features, and the points that each of them is worth.
 
 Every count has a cap and no pattern nests repetitions, so a line costs one linear pass for each pattern.
-`docs/inline-code.md` is the definition; the points were fitted on the tuning half of the corpus in `tests/code` and
-rounded to integers.
+`docs/inline-code.md` is the definition.
 """
 
 from __future__ import annotations
@@ -11,6 +10,10 @@ import re
 from functools import cache, lru_cache
 from typing import Final
 
+from engrambus.knowledge.messages.code_formulas import is_formula
+from engrambus.knowledge.messages.code_points import POINTS
+from engrambus.knowledge.messages.code_statements import find_statement
+
 MAX_LINE_CHARS: Final = 240
 """A longer line is scored in pieces of at most this many characters."""
 
@@ -18,7 +21,8 @@ _STRING = re.compile(r'"[^"]*"|(?<![\w\'])\'[^\']*\'(?!\w)')
 _NUMBERED = re.compile(r"[ \t]{0,8}\d{1,6}(?:[ \t]?[|:→│]|\t)(?=[ \t]|$)")
 _QUOTE_MARK = re.compile(r"(?:[ \t]{0,3}>[ \t]?(?![>=]))+")
 _COMMENT = re.compile(r"(?:^|[ \t;{}),])(?://|/\*|#[ \t]).*$|^--[ \t].*$")
-_PLAIN = re.compile(r"(?<![\w./:@#$<>=*&\\-])(?:[A-Za-z][a-z]+|[AaI]|[A-Z]+)(?:['’-][a-z]+)?(?![\w/:@#$<>=*&\\({\[-])")
+# Letters of any language: in most of them a capital inside a word is not what tells code from prose.
+_PLAIN = re.compile(r"(?:[A-Za-z][a-z]+|[AaI]|[A-Z]+|[^\W\d_A-Z]*[^\x00-\x7f\W\d_][^\W\d_A-Z]*)(?:['’-][^\W\d_]+)?")
 
 _WORD = re.compile(r"\w+")
 _MARKS = re.compile(r"[^\w .,\-'’]")
@@ -36,7 +40,7 @@ _STATEMENT = (
 _MODIFIER = "async|export|pub|public|private|static|default|abstract|inline|extern|cdef|cpdef"
 _DECLARATIONS = "def|class|function|fn|func|struct|enum|interface|impl|trait|namespace|typedef|cdef|cpdef|type"
 _BARE_BLOCK = "else|try|finally|do|begin|then|loop"
-_IMPORTS = "import|from|use|using|#include|require|package|cimport|source"
+_IMPORTS = "import|use|using|#include|require|package|cimport|source"
 _SQL = (
     "SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|FROM|WHERE|GROUP BY|ORDER BY|JOIN|VALUES|PRIMARY KEY|"
     "NOT NULL|UNIQUE|REFERENCES|ON CONFLICT|RETURNING|TEXT|INTEGER|BIGINT|VARCHAR|LIMIT|INNER|LEFT"
@@ -49,6 +53,19 @@ COMMON = frozenset(
         "into does do such same one if no more been being would could your our these those",
     )
 )
+_ONLY_IN_PROSE = frozenset(
+    re.findall(
+        r"\w+",
+        "the The a A an of to are be that this This it It was were can will which should has have their they we We you "
+        "but only because there these would could than been being also its into our your then when",
+    )
+)
+"""Words of sentences that no programming language has."""
+MIN_PROSE_WORDS: Final = 3
+MAX_PROSE_MARKS: Final = 4
+PROSE_POINTS: Final = -12
+"""Points of a line with several words of sentences and few marks; its other features are not counted."""
+_WITHOUT_MARKS = str.maketrans("", "", "{}()[]=;<>$|&+*^\"'@#\\~%_")
 CODE_WORDS = frozenset(f"{_BLOCK}|{_STATEMENT}".split("|")) | {"in", "is", "not", "and", "or", "as", "self"}
 
 # decision 39: the patterns below are strings; each is compiled for the first line that it could match.
@@ -58,9 +75,10 @@ COUNTED: Final[dict[str, tuple[str, int]]] = {
     "empty call": (r"\w\(\)", 2),
     "method call": (r"\.\w+\((?!\))", 2),
     "operator": (
-        r"===?|!==?|&&|\|\||->|=>|::|[-+*/|&^%:]=|\+\+|<<|>>|\?\.|\$[({]|\[\[|\]\]|\?\?",
+        r"===?|!==?|&&|\|\||->|=>|[-+*/|&^%:]=|\+\+|<<|>>|\?\.|\$[({]|\[\[|\]\]|\?\?",
         4,
     ),
+    "path": (r"\w::\w", 3),
     "spaced assignment": (r"[\w\])}\"'*] [-+*/|&:.?%]?= ?", 2),
     "tight assignment": (r"[\w\]]=[^\s=]", 3),
     "comparison": (r"[\w)\]] (?:[<>]=?|[+*/%^|&]) [\w(\"'-]", 2),
@@ -75,11 +93,14 @@ COUNTED: Final[dict[str, tuple[str, int]]] = {
     "tag": (r"</?[A-Za-z][\w:.-]*(?=[\s/>])[^<>]*/?>?|/>", 3),
     "attribute": (r"[\w-]=\"\"", 2),
     "annotated": (r"[\w)\]]: ?[A-Za-z_][\w.]*(?=[,)=\[|]| =|$)", 2),
-    "arrow": (r"->|=>", 1),
+    "arrow": (r" (?:->|=>|==>) ", 2),
     "pointer": (r"\w \*{1,2}\w|\w\* \w|\w\*\)", 2),
     "number": (r"\b0x[0-9a-fA-F]+|[\[(=,] ?-?\d", 2),
     "long flag": (r"(?:^| )--?[a-zA-Z][\w-]*", 2),
     "sql": (rf"\b(?:{_SQL})\b", 3),
+    "math sign": (r"[±≈≤≥≠∈∉∑Σ∏√∞∀∃·×÷⇒⇔→∂∇∪∩⊂⊆πσμλθ²³ⁿ₀-₉ⁱ]|\^[({]?\w|\b\d+[a-z](?![\w.])|\bO\([a-z]", 3),
+    "prose word": (r"[^\x00-\x7f\W\d_]{2,}", 4),
+    "masked": (r"\bx{4,}\b", 2),
     "tight comma": (r"[\w\"')\]],(?=[\w\"'(\[])", 2),
     "string and comma": (r"[\"'],", 2),
 }
@@ -91,13 +112,15 @@ OPENING: Final[dict[str, str]] = {
         rf"(?:(?:{_MODIFIER})\s)*(?:{_DECLARATIONS})\s+[\w*&]+"
         r"\s*(?:[(<\[{:=]|[*&]|$|\w+[\[({])"
     ),
-    "block": rf"(?:}}\s*)?(?:{_BLOCK})\b[^.?!]*[:{{(]$|(?:{_BARE_BLOCK}):?$",
+    # Words that prose ends a line with, before an example, need a mark of code after them.
+    "block": (
+        rf"(?:}}\s*)?(?:{_BLOCK})\b(?:[^.?!]*[{{(]$|(?<!\bwith)(?<!\bfor)(?<!\bdo)(?<!default)(?<!template)(?<!function)"
+        r"(?<!module)(?<!class)(?<!match)(?<!case)(?<!interface)[^.?!]*:$|[^.?!]*(?:[(\[{=_\"'.]| in | as )[^.?!]*:$)"
+        rf"|(?:{_BARE_BLOCK}):?$"
+    ),
     "statement": rf"(?:{_STATEMENT})\b(?=[ \t]*[\w\"'\[({{$*&!.<@-]*(?:[;,)]?$|[.([=:<>|]|[ \t][=|&?*]|[ \t]import\b))",
     "statement word": rf"(?:{_STATEMENT}|{_BLOCK})\b(?![-'’])",
-    "import": (
-        rf"(?:{_IMPORTS})\s+[\w.\"'<{{*:@/-]+[^ ]*"
-        r"(?:;|$|\s+c?import\b)"
-    ),
+    "import": rf"(?:{_IMPORTS})\s+[\w.\"'<{{*:@/-]+[^ ]*(?:;|(?<!\.)$|\s+c?import\b)|from\s+[\w.]+\s+c?import\b",
     "assignment": r"[\w.$\[\]\"'*&@-]+(?:: ?[^=]+)?\s*[-+*/|&^%:?.]?=(?![=>])\s*",
     "key": r"(?:- )?[\"']?[\w.@/$-]+[\"']?\s?:(?:\s|$)",
     "quoted key": r"\"\"\s*:|'[^']*'\s*:",
@@ -115,6 +138,14 @@ OPENING: Final[dict[str, str]] = {
     "trace": r"File \"\", line \d|at [\w.$<>]+\(|Traceback \(",
     "comment": r"//|/\*|\*/|<!--|--[ \t]|;;",
     "selector": r"[.#:\w\[\]=\"' >+~*,()-]+[{,]$",
+    "heading": r"#{1,6} \S",
+    "numbered": (
+        r"(?:(?:line|step|item|part|section|chapter|page|phase|stage|round|version|v) ?)?"
+        r"\d{1,4}(?:\.\d{1,4}){0,4}[.):]?(?: |$)"
+    ),
+    "option": r"-{1,2}[A-Za-z][\w-]*(?:[,=\[ ]|$)",
+    "log level": r"(?:FAILED|PASSED|ERROR|WARN|WARNING|INFO|DEBUG|FATAL|E  )\b",
+    "scope": r"[a-z]+\([^()]{1,60}\)!?: ",
     "capital": r"[\"'(*_]*[A-Z][a-z]+,? [a-z]",
     "item": r"(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)]?) ",
     "field": r":[\w* ]+:\s|[A-Z][A-Za-z_ -]+:(?:\s|$)|[a-z_]\w*: [A-Z][a-z]+ [a-z]",
@@ -133,6 +164,7 @@ ENDING: Final[dict[str, str]] = {
     "ends \\": r"\\$",
     "ends string": r"[\"'],?$",
     "ends operator": r"(?:[=+*/|&<?]|\band|\bor)$",
+    "ends numbers": r"(?: {2,}-?[\d.,]+ ?[%\w]{0,2}){1,12}$",
     "ends sentence": r"[^\s.][.!?][\"')*_]*$",
     "ends word": r"(?:^| )[a-z]+$",
 }
@@ -140,7 +172,7 @@ ENDING: Final[dict[str, str]] = {
 SHAPES: Final = (
     "bias", "indent 2", "indent 4", "has comment", "no words", "strings", "unbalanced", "dense 10", "dense 20",
     "dense 30", "one word", "two words", "plain", "plain run 3", "plain run 5", "plain run 8", "common", "commas",
-    "mostly plain",
+    "mostly plain", "formula", "whole statement",
 )  # fmt: skip
 
 # decision 14: name → literals without which its pattern matches nothing; it is tried only on lines with one of them.
@@ -153,6 +185,7 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "empty call": "(",
         "method call": "(",
         "operator": "= & | > : + < ? $ [ ]",
+        "path": ":",
         "spaced assignment": "=",
         "tight assignment": "=",
         "comparison": "< > + * / % ^ | &",
@@ -171,6 +204,9 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "number": "0x [ ( = ,",
         "long flag": "-",
         "sql": "E I O V",
+        "heading": "#",
+        "option": "-",
+        "scope": "(",
         "tight comma": ",",
         "string and comma": ",",
         "directive": "#",
@@ -212,7 +248,7 @@ BEGINNING: Final[dict[str, frozenset[str]]] = {
         "block": f"{_BLOCK}|{_BARE_BLOCK}",
         "statement": _STATEMENT,
         "statement word": f"{_STATEMENT}|{_BLOCK}",
-        "import": _IMPORTS,
+        "import": f"{_IMPORTS}|from",
         "query": "select|SELECT|insert|delete|alter|create",
     }.items()
 }
@@ -224,96 +260,23 @@ _Placed = tuple[str, re.Pattern[str]]
 _LONGER: Final = tuple(sorted(_LITERALS - _CHARACTERS))
 
 
-POINTS: Final[dict[str, int]] = {
-    "bias": 4,
-    "indent 2": 2,
-    "indent 4": 5,
-    "has comment": 3,
-    "no words": 2,
-    "strings": -2,
-    "unbalanced": 3,
-    "dense 10": 0,
-    "dense 20": 0,
-    "dense 30": 2,
-    "one word": -3,
-    "two words": 0,
-    "plain": -2,
-    "plain run 3": -2,
-    "plain run 5": 0,
-    "plain run 8": -2,
-    "common": -3,
-    "commas": 0,
-    "mostly plain": 0,
-    "call": 0,
-    "empty call": 0,
-    "method call": 3,
-    "operator": 5,
-    "spaced assignment": 6,
-    "tight assignment": 4,
-    "comparison": 3,
-    "subscript": 3,
-    "bracket list": 0,
-    "brace": 5,
-    "semicolon": 3,
-    "sigil": 4,
-    "name": 1,
-    "constant": 3,
-    "dotted": -3,
-    "tag": 7,
-    "attribute": 3,
-    "annotated": 5,
-    "arrow": -1,
-    "pointer": 2,
-    "number": 1,
-    "long flag": 4,
-    "sql": 10,
-    "tight comma": 2,
-    "string and comma": 2,
-    "directive": 10,
-    "declaration": 8,
-    "block": 7,
-    "statement": 6,
-    "statement word": 5,
-    "import": 8,
-    "assignment": 9,
-    "key": 4,
-    "quoted key": 6,
-    "string": 3,
-    "decorator": 6,
-    "section": 6,
-    "tag first": 8,
-    "prompt": 8,
-    "call first": 3,
-    "lone call": 8,
-    "pipeline": 18,
-    "query": 20,
-    "closing": 4,
-    "chained": 4,
-    "trace": 12,
-    "comment": 4,
-    "selector": 2,
-    "capital": -4,
-    "item": -7,
-    "field": -9,
-    "ends ;": 8,
-    "ends open": 6,
-    "ends }": 6,
-    "ends )": 1,
-    "ends );": 4,
-    "ends ],": 4,
-    "ends ,": 2,
-    "ends :": -2,
-    "ends \\": 4,
-    "ends string": 3,
-    "ends operator": 2,
-    "ends sentence": -10,
-    "ends word": 0,
-}
+def count_marks(line: str) -> int:
+    """Return how many characters of a line are of those that operators, brackets and quotes are made of."""
+    return len(line) - len(line.translate(_WITHOUT_MARKS))
+
+
+def score(line: str) -> int:
+    """Return the points of a line: positive if it looks like code, negative if it looks like prose."""
+    return PROSE_POINTS if is_plain_prose(line) else _score(line)  # spares most lines the patterns
+
+
+def is_plain_prose(line: str) -> bool:
+    """True if a line has several words that only sentences have, and few marks."""
+    return len(_ONLY_IN_PROSE.intersection(line.split())) >= MIN_PROSE_WORDS and count_marks(line) <= MAX_PROSE_MARKS
 
 
 @lru_cache(maxsize=4096)
-def score(line: str) -> int:
-    """Return the points of a line: positive if it looks like code, negative if it looks like prose."""
+def _score(line: str) -> int:
     return sum(POINTS[name] * count for name, count in features(line).items())
 
 
@@ -360,6 +323,11 @@ def features(line: str) -> dict[str, int]:
         if pattern.search(last):
             counts[name] = 1
     _count_shapes(bare, counts)
+    if is_formula(bare):
+        counts["formula"] = 1
+    statement = find_statement(text)
+    if statement is not None and statement[0] <= len(text) - len(text.lstrip("-*+•> 0123456789.):")):
+        counts["whole statement"] = 1
     return counts
 
 

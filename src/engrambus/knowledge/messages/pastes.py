@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from engrambus.errors import NoRepository, RevisionNotFound
 from engrambus.knowledge.messages.budget import free_texts
-from engrambus.knowledge.messages.code import CodeBlock, CodeSpan, find_code, find_code_blocks
+from engrambus.knowledge.messages.code import CodeBlock, find_code, find_code_blocks
 from engrambus.knowledge.messages.code_lines import MAX_LINE_CHARS, score
+from engrambus.knowledge.messages.code_markup import CodeSpan
 from engrambus.knowledge.messages.values import CHILD_SECTIONS, PARENT_SECTIONS
 
 if TYPE_CHECKING:
