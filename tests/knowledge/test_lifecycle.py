@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from engrambus.backends.facts import decode_facts
 from engrambus.errors import (
     EngramBusError,
     EngramNotFound,
@@ -184,3 +185,10 @@ def test_delivery_is_idempotent() -> None:
     assert receive(view_of(arrived), waiting, origin="another project")[0] == []
     assert mark_delivered(view_of(waiting), waiting)[0] == [EngramDelivered(id=waiting.engram.id)]
     assert mark_delivered(view_of(), waiting)[0] == []
+
+
+def test_a_promotion_journalled_by_an_earlier_version_is_read() -> None:  # EB-37
+    line = b'[{"fact":"engram.promoted","id":"01JH000000000000000000000A","space":"p","scope":"org","by":"run/lead"}]'
+    (fact,) = decode_facts(line)
+    assert isinstance(fact, EngramPromoted)
+    assert (fact.scope, fact.approved_by) == ("org", None)

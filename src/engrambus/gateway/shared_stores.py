@@ -11,11 +11,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from engrambus.gateway.ports import Store
 from engrambus.gateway.role_view import restrict_view, visible_store
-from engrambus.knowledge.engrams import RoleFilter, VisibleStore, mark_delivered, receive
+from engrambus.knowledge.engrams import VisibleStore, mark_delivered, receive
 from engrambus.policy import PROJECT_SPACE
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.engrams import RoleFilter
 
 
 class SharedStores:
