@@ -214,6 +214,10 @@ class EngramBusError(Exception):
     status: ClassVar[int] = 500
     members: ClassVar[tuple[str, ...]] = ("field", "line", "limit", "used", "hint")
     """Members of the problem object besides code, title, status and detail: each an attribute and an argument."""
+    is_denial: ClassVar[bool] = False
+    """True if a rule about who may do what, or how much, refused the call; the gateway records it (decision 52)."""
+    is_recorded = False
+    """True if the journal has a fact about this refusal already."""
 
     def __init_subclass__(cls) -> None:
         # Base classes and renamed classes set a code of their own, which must not pass on to subclasses.
@@ -406,6 +410,8 @@ class IdInvalid(EngramRefusal):
 class PhantomRead(EngramRefusal):
     """The engram has a digest of content that no agent of this run has read through the gateway."""
 
+    is_denial = True
+
 
 class TimeInvalid(EngramRefusal):
     """The time is not an RFC 3339 date-time."""
@@ -505,16 +511,20 @@ class UrlsOff(EvidenceRefusal):
     """URL pointers are switched off in this project."""
 
     status = 403
+    is_denial = True
 
 
 class UrlRefused(EvidenceRefusal):
     """This project's policy does not allow this URL."""
 
     status = 403
+    is_denial = True
 
 
 class SecretFound(Refusal):
     """The text contains a secret, and secrets are not stored."""
+
+    is_denial = True
 
 
 class MessageRefusal(Refusal):
@@ -693,6 +703,7 @@ class BudgetExceeded(Refusal):
     """The text is larger than its budget."""
 
     status = 413
+    is_denial = True
     members = (*Refusal.members, "exceeded", "pointers", "resend")
 
     def __init__(
@@ -737,6 +748,7 @@ class MemoryStoreOutside(MemoryRefusal):
     """A memory store lies outside the folders that may be read."""
 
     status = 403
+    is_denial = True
 
 
 class MemoryLineTooLong(MemoryRefusal):
@@ -767,6 +779,7 @@ class Unauthorized(EngramBusError):
     """The caller is unknown."""
 
     status = 401
+    is_denial = True
 
 
 class TokenMissing(Unauthorized):
@@ -789,6 +802,7 @@ class Forbidden(EngramBusError):
     """The caller may not do this."""
 
     status = 403
+    is_denial = True
 
 
 class RoleForbidden(Forbidden):
@@ -994,6 +1008,7 @@ class RateLimited(EngramBusError):
     """Too many engrams were put in one minute."""
 
     status = 429
+    is_denial = True
 
 
 class Notice(EngramBusError):

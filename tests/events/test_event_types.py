@@ -31,7 +31,17 @@ from engrambus.knowledge.engrams import (
     Provenance,
 )
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
-from engrambus.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunClosed, RunOpened, TurnClosed
+from engrambus.policy import (
+    AgentAdded,
+    CallDenied,
+    Caller,
+    DerefProved,
+    PolicyApplied,
+    Run,
+    RunClosed,
+    RunOpened,
+    TurnClosed,
+)
 from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
 
 PROJECT = "01K0000000000000000000000P"
@@ -174,6 +184,14 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         },
         "less.budget.reject",
         {"rejection": ID, "tokens": 900, "exceeded": 1},
+        RUN,
+    ),
+    (
+        CallDenied(
+            run=RUN, agent="ada", operation="deref_pointer", code="DEREF_DENIED", field="turn.repo", limit=3, used=3
+        ),
+        "less.denied",
+        {"operation": "deref_pointer", "code": "DEREF_DENIED", "field": "turn.repo", "limit": 3, "used": 3},
         RUN,
     ),
     (

@@ -62,6 +62,16 @@ def test_the_five_published_metrics_are_reported_by_role(bus: RunningServer) -> 
     assert b"sam:note" not in answer.body
 
 
+def test_denials_are_reported_by_code_and_strangers_are_counted(bus: RunningServer) -> None:  # EB-26
+    token = bus.add("paul")
+    assert bus.call("POST", "/agent", {"name": "boss", "role": "architect"}, token=token).status == 403
+    assert bus.call("GET", "/engram/query?q=x", token="nothing").status == 401
+    by_name, role = samples(bus.call("GET", "/metrics")), (("role", "programmer"),)
+    assert by_name["engrambus_denials_total", role] == 1
+    assert by_name["engrambus_denials_by_code_total", (("code", "ROLE_FORBIDDEN"), *role)] == 1
+    assert by_name["engrambus_unidentified_denials_total", (("code", "TOKEN_INVALID"),)] == 1
+
+
 def test_durations_are_reported_by_operation_and_code(bus: RunningServer) -> None:
     bus.put()
     bus.put("")

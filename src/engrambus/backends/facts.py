@@ -28,6 +28,7 @@ from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, Message
 from engrambus.policy import (
     ADMIN,
     AgentAdded,
+    CallDenied,
     ContentDrawn,
     DerefAnswered,
     DerefProved,
@@ -67,6 +68,7 @@ Fact = (
     | EngramChange
     | GrantChange
     | DerefProved
+    | CallDenied
     | ContentDrawn
     | MemoryRead
     | EpisodeKept

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from engrambus.core import Randomness, digest_of
 from engrambus.core.strict_json import MAX_DEPTH
-from engrambus.errors import BadText, EngramBusError, FieldValue, IndexDamaged, Internal, RoleForbidden, TooDeep
+from engrambus.errors import (
+    BadText,
+    EngramBusError,
+    FieldValue,
+    Forbidden,
+    IndexDamaged,
+    Internal,
+    NotFound,
+    Notice,
+    RoleForbidden,
+    TooDeep,
+)
 from engrambus.gateway.caller import Credential, check_marked, identify, resolve_agents
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Operation, Request, Response, prose_texts
+from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Store, View
@@ -83,8 +95,19 @@ class Gateway:
         self._ticks = ticks
         self._watchers: tuple[Callable[[Call], None], ...] = ()
         self.event_log = EventLog(store, work_line=self.tuple_space.commits)
+        self._denials = DenialRecorder(store)
+
+    @property
+    def unidentified_denials(self) -> Mapping[str, int]:
+        """Denials in this process of callers that could not be identified, by error code."""
+        return self._denials.unidentified
+
+    def count_unidentified(self, refusal: EngramBusError) -> None:
+        """Count a call that an edge refused before it reached an operation, because it did not know the caller."""
+        self._denials.unidentified[refusal.code] += 1
 
     def close(self) -> None:
+        self._denials.close()
         self.event_log.close()
         self.store.close()
         self.tuple_space.close()
@@ -143,6 +166,22 @@ class Gateway:
             raise BadText("A text holds half of a surrogate pair.") from None
         except RecursionError:  # deeply nested input that the decoders let through
             raise TooDeep(limit=MAX_DEPTH) from None
+        except EngramBusError as refusal:
+            # decision 52: here, for every operation on every edge
+            if refusal.is_denial and not refusal.is_recorded:
+                self._record_denial(operation, credential, refusal)
+            raise
+
+    def _record_denial(self, operation: Operation[Any, Any], credential: Credential, refusal: EngramBusError) -> None:
+        try:
+            try:
+                caller = self.identify(credential)
+            except (Forbidden, NotFound):  # it may not speak as the agent that it named
+                caller = self.identify(msgspec.structs.replace(credential, speak_as=None))
+        except EngramBusError:
+            self.count_unidentified(refusal)
+            return
+        self._denials.record(caller, operation.name, [refusal])
 
     def _call(
         self,
@@ -206,6 +245,8 @@ class Gateway:
                 self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
         if operation.writes:
             answer = operation.run(context, request)
+        if exceeded := [warning for warning in context.limits.warnings if not isinstance(warning, Notice)]:
+            self._denials.record(caller, operation.name, exceeded, "warn")
         # decision 49: a refused call gets its refusal alone
         if on_warning is not None:
             for warning in context.limits.warnings[:MAX_WARNINGS]:

@@ -12,9 +12,10 @@ from typing import Protocol
 import msgspec
 
 from engrambus.core import SECOND_US
+from engrambus.errors import BudgetExceeded
 from engrambus.knowledge.engrams import EngramPut, is_contradiction
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
-from engrambus.policy import ContentDrawn, DerefProved, DerefRequested, Turn, TurnCharged, TurnClosed
+from engrambus.policy import CallDenied, ContentDrawn, DerefProved, DerefRequested, Turn, TurnCharged, TurnClosed
 from engrambus.policy.grants import GrantIssued
 
 BUCKET_US = {"PT1M": 60 * SECOND_US, "PT1H": 3600 * SECOND_US, "P1D": 86_400 * SECOND_US}
@@ -48,6 +49,12 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Put engrams that are risks with two sources."""
     pointed_tokens: int = 0
     """Tokens of content behind the sent pointers, once for each reader."""
+    denials: int = 0
+    """Calls that were refused by a limit, a role or a grant; rejected reports and broadcasts included."""
+    warnings: int = 0
+    """Exceeded limits that the policy only warns about."""
+    rejected_tokens: int = 0
+    """Tokens of refused texts."""
 
 
 FIELDS: tuple[str, ...] = Tally.__struct_fields__
@@ -68,6 +75,8 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's turn; a back end counts it when it sees the number for the first time."""
     kind: str | None = None
     """Kind of the put engram."""
+    code: str | None = None
+    """Error code of the denials in `tally`."""
 
 
 class GrantsLeft(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +95,10 @@ class TallyReads(Protocol):
 
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
         """Return put engrams by kind, for each agent of a run; without a run, for each role of the project."""
+        ...
+
+    def denials_by_code(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        """Return denials by error code, for each agent of a run; without a run, for each role of the project."""
         ...
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
@@ -130,7 +143,13 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
             turn = turn_of(fact.run, fact.agent).number
             return Count(run=fact.run, agent=fact.agent, tally=tally, turn=turn)
         case MessageRejected():
-            tally = Tally(rejections=1)
+            tally = Tally(rejections=1, denials=1, rejected_tokens=fact.tokens)
+            return Count(run=fact.run, agent=fact.agent, tally=tally, code=BudgetExceeded.code)
+        case CallDenied(mode="warn"):
+            tally = Tally(warnings=fact.count)
+        case CallDenied():
+            tally = Tally(denials=fact.count, rejected_tokens=fact.tokens)
+            return Count(run=fact.run, agent=fact.agent, tally=tally, code=fact.code)
         case DerefProved():
             tally = Tally(derefs=1, deref_tokens=fact.tokens)
             return Count(run=fact.run, agent=fact.agent, tally=tally, turn=fact.turn)

@@ -447,4 +447,5 @@ def _reject(
         return [rejected], rejected
 
     context.commit(decide, MessageRejected)
+    problem.is_recorded = True
     return problem

@@ -49,6 +49,8 @@ class Figures(Tally, frozen=True, kw_only=True):
     grant_tokens_left: int
     kinds: dict[str, int]
     """Put engrams by kind, the most frequent first."""
+    denial_codes: dict[str, int]
+    """Denials by error code, the most frequent first."""
 
 
 class AgentFigures(Struct, frozen=True, kw_only=True):
@@ -156,6 +158,7 @@ def _may_see_project(context: Context) -> bool:
 def _agent_figures(context: Context) -> list[AgentFigures]:
     view, run_id = context.view, context.caller.run.run_id
     tallies, kinds, grants_left = view.tallies(run_id), view.kinds_put(run_id), view.grants_left(run_id)
+    codes = view.denials_by_code(run_id)
     agents = view.agents(run_id)
     if ADMIN in tallies:
         agents = [Agent(run=run_id, name=ADMIN, role=ADMIN), *agents]
@@ -167,7 +170,12 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
                 agent_id=name,
                 role=agent.role,
                 parent=agent.parent,
-                figures=_figures(tallies.get(name, Tally()), kinds.get(name, {}), grants_left.get(name, GrantsLeft())),
+                figures=_figures(
+                    tallies.get(name, Tally()),
+                    kinds.get(name, {}),
+                    codes.get(name, {}),
+                    grants_left.get(name, GrantsLeft()),
+                ),
                 turn=turn_used(context, name),
                 limits=agent_limits(context, agent) if agent.role != ADMIN else None,
             )
@@ -185,24 +193,31 @@ def _role_figures(agents: Sequence[AgentFigures]) -> list[RoleFigures]:
 
 def _project_figures(context: Context) -> list[RoleFigures]:
     tallies, kinds = context.view.tallies(None), context.view.kinds_put(None)
+    codes = context.view.denials_by_code(None)
     return [
-        RoleFigures(role=role, figures=_figures(tally, kinds.get(role, {}), GrantsLeft()))
+        RoleFigures(role=role, figures=_figures(tally, kinds.get(role, {}), codes.get(role, {}), GrantsLeft()))
         for role, tally in sorted(tallies.items())
     ]
 
 
 def _sum_figures(rows: Sequence[Figures]) -> Figures:
-    kinds: dict[str, int] = {}
-    for row in rows:
-        for kind, count in row.kinds.items():
-            kinds[kind] = kinds.get(kind, 0) + count
+    kinds = _sum_counts(row.kinds for row in rows)
+    codes = _sum_counts(row.denial_codes for row in rows)
     grants_left = GrantsLeft(
         grants=sum(row.grants_left for row in rows), tokens=sum(row.grant_tokens_left for row in rows)
     )
-    return _figures(total(rows), kinds, grants_left)
+    return _figures(total(rows), kinds, codes, grants_left)
 
 
-def _figures(tally: Tally, kinds: dict[str, int], grants_left: GrantsLeft) -> Figures:
+def _sum_counts(rows: Iterable[dict[str, int]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        for name, count in row.items():
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _figures(tally: Tally, kinds: dict[str, int], codes: dict[str, int], grants_left: GrantsLeft) -> Figures:
     return Figures(
         **msgspec.structs.asdict(tally),
         inline_tokens_per_turn=_ratio(tally.inline_tokens, tally.turns),
@@ -213,6 +228,7 @@ def _figures(tally: Tally, kinds: dict[str, int], grants_left: GrantsLeft) -> Fi
         grants_left=grants_left.grants,
         grant_tokens_left=grants_left.tokens,
         kinds=_most_frequent_first(kinds),
+        denial_codes=_most_frequent_first(codes),
     )
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from engrambus.policy.budgets import InlineBudget, TurnBudget
     from engrambus.policy.facts import (
         AgentAdded,
+        CallDenied,
         ContentDrawn,
         DerefAnswered,
         DerefProved,
@@ -78,8 +79,8 @@ if not TYPE_CHECKING:
         "accounts": "Account Payers charge_put check_may_read draw_content payers_of",
         "budgets": "InlineBudget TurnBudget",
         "facts": (
-            "AgentAdded ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed RunOpened "
-            "TurnCharged TurnClosed "
+            "AgentAdded CallDenied ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed "
+            "RunOpened TurnCharged TurnClosed "
         ),
         "identity": (
             "ADMIN ROLES Agent Caller IdentityReads LeadRole Role Run check_descends find_agent lineage_of "
@@ -105,14 +106,14 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
-    "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "Caller", "ContentDrawn", "DerefAnswered",
-    "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
-    "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Role", "RoleVisibility", "Run",
-    "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed",
-    "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "after_put",
-    "apply_policy", "as_yaml", "charge_put", "check_descends", "check_may_promote", "check_may_read", "check_may_write",
-    "close_turn", "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits",
-    "explain_settings", "find_agent", "find_project", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run",
-    "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "turn_of",
-    "visible_spaces", "wider_space", "with_article",
+    "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller", "ContentDrawn",
+    "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks",
+    "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Role",
+    "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget",
+    "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
+    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "check_descends", "check_may_promote",
+    "check_may_read", "check_may_write", "close_turn", "create_project", "draw_content", "end_run", "end_turn",
+    "exclude_from_git", "explain_limits", "explain_settings", "find_agent", "find_project", "lineage_of",
+    "lineage_of_agent", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "read_policy",
+    "root_of", "shared_scopes", "space_of", "turn_of", "visible_spaces", "wider_space", "with_article",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -94,6 +94,24 @@ class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", t
     agent: str
     turn: int
     why: str
+
+
+class CallDenied(msgspec.Struct, frozen=True, kw_only=True, tag="call.denied", tag_field="fact", omit_defaults=True):
+    """A call was refused by a rule about who may do what, or how much; or only warned about. No text of it is kept."""
+
+    run: str
+    agent: str
+    operation: str
+    code: str
+    field: str | None = None
+    """The field or the counter whose limit was met, such as `claim` or `turn.tokens`."""
+    limit: int | float | None = None
+    used: int | float | None = None
+    tokens: int = 0
+    """Tokens of the refused text, where they were counted."""
+    mode: Literal["enforce", "warn"] = "enforce"
+    count: int = 1
+    """Calls that this fact stands for: more than one if there were too many in a minute."""
 
 
 class DerefRequested(

@@ -123,6 +123,17 @@ def format_message(**sections: Any) -> str:
     return json.dumps({name.upper(): value for name, value in sections.items() if value}, ensure_ascii=False)
 
 
+def same_changes(journal: bytes, earlier: bytes) -> bool:
+    """True if two journals of a project differ at most in facts about denied calls (decision 52)."""
+    return _changes(journal) == _changes(earlier)
+
+
+def _changes(journal: bytes) -> list[list[dict[str, Any]]]:
+    lines = (json.loads(line)["facts"] for line in journal.splitlines()[1:])
+    changes = ([fact for fact in facts if fact["fact"] != "call.denied"] for facts in lines)
+    return [facts for facts in changes if facts]
+
+
 def catch_refusal(act: Callable[[], object]) -> EngramBusError:
     """Return the refusal that a call must meet."""
     try:

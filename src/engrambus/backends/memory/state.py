@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -115,6 +115,7 @@ class KnowledgeState:
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.counted_turns: dict[tuple[str, str], int] = {}
         self.kinds_put: dict[tuple[str, str, str], int] = {}
+        self.denials: dict[tuple[str, str, str], int] = {}
         self.history: dict[tuple[str, str, int, str], Tally] = {}
         self.ordinal = 0
 
@@ -263,6 +264,8 @@ class KnowledgeState:
         self.tallies[agent] = total([self.tallies.get(agent, Tally()), tally])
         if count.kind is not None:
             self.kinds_put[*agent, count.kind] = self.kinds_put.get((*agent, count.kind), 0) + 1
+        if count.code is not None:
+            self.denials[*agent, count.code] = self.denials.get((*agent, count.code), 0) + count.tally.denials
         for bucket, start in buckets_of(at_us):
             key = (count.run, bucket, start, role)
             self.history[key] = total([self.history.get(key, Tally()), tally])
@@ -477,12 +480,20 @@ class MemoryView(MemoryCortex):
         return totals
 
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        return self._counts_by_name(self._state.kinds_put, run_id)
+
+    def denials_by_code(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        return self._counts_by_name(self._state.denials, run_id)
+
+    def _counts_by_name(
+        self, counted: Mapping[tuple[str, str, str], int], run_id: str | None
+    ) -> dict[str, dict[str, int]]:
         counts: dict[str, dict[str, int]] = {}
-        for (run, agent, kind), count in self._state.kinds_put.items():
-            name = self._state.role(run, agent) if run_id is None else agent
+        for (run, agent, name), count in counted.items():
+            agent_or_role = self._state.role(run, agent) if run_id is None else agent
             if run_id in (None, run):
-                kinds = counts.setdefault(name, {})
-                kinds[kind] = kinds.get(kind, 0) + count
+                names = counts.setdefault(agent_or_role, {})
+                names[name] = names.get(name, 0) + count
         return counts
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:

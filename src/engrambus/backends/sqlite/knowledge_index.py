@@ -44,6 +44,7 @@ COMPARED = {
     "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
     "tallies": "SELECT * FROM tallies ORDER BY run, agent",
     "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
+    "denials": "SELECT * FROM denials ORDER BY run, agent, code",
     "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
     "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",
     "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",

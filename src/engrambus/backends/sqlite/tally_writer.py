@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apsw
@@ -25,6 +25,7 @@ class TallyWriter:
         self._sql = queries()
         self._added: defaultdict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0] * len(FIELDS))
         self._kinds: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        self._denials: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._turns: dict[tuple[str, str], int] = {}
         self._roles: dict[tuple[str, str], str] = {}
 
@@ -36,6 +37,8 @@ class TallyWriter:
                 added[position] += amount
         if count.kind is not None:
             self._kinds[count.run, count.agent, count.kind] += 1
+        if count.code is not None:
+            self._denials[count.run, count.agent, count.code] += count.tally.denials
         if count.turn is not None and count.turn > self._counted_turn(count.run, count.agent):
             self._turns[count.run, count.agent] = count.turn
             added[_TURNS] += 1
@@ -47,9 +50,11 @@ class TallyWriter:
         executemany = self._connection.executemany
         executemany(self._sql["add_tally"], self._tally_rows())
         executemany(self._sql["add_history"], self._history_rows())
-        executemany(self._sql["add_kind_count"], self._kind_rows())
+        executemany(self._sql["add_kind_count"], self._rows_by_name(self._kinds))
+        executemany(self._sql["add_denial_count"], self._rows_by_name(self._denials))
         self._added.clear()
         self._kinds.clear()
+        self._denials.clear()
 
     def _tally_rows(self) -> Iterator[tuple[Any, ...]]:
         for (run, agent, _), added in self._added.items():
@@ -61,9 +66,9 @@ class TallyWriter:
             for bucket, start in buckets_of(minute):  # minute, hour and day, so that no query adds up many rows
                 yield bucket, start, run, role, *added
 
-    def _kind_rows(self) -> Iterator[tuple[Any, ...]]:
-        for (run, agent, kind), count in self._kinds.items():
-            yield run, agent, kind, self._role(run, agent), count
+    def _rows_by_name(self, counts: Mapping[tuple[str, str, str], int]) -> Iterator[tuple[Any, ...]]:
+        for (run, agent, name), count in counts.items():
+            yield run, agent, name, self._role(run, agent), count
 
     def _counted_turn(self, run: str, agent: str) -> int:
         turn: int = self._look_up(self._turns, "counted_turn", run, agent, 0)

@@ -261,9 +261,15 @@ class SqliteView(SqliteCortex):
         return {name: _tally(counts) for name, *counts in rows}
 
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        return self._counts_by_name("kind_counts", run_id)
+
+    def denials_by_code(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        return self._counts_by_name("denial_counts", run_id)
+
+    def _counts_by_name(self, query: str, run_id: str | None) -> dict[str, dict[str, int]]:
         counts: dict[str, dict[str, int]] = {}
-        for name, kind, count in self._of_run_or_project("kind_counts", run_id):
-            counts.setdefault(name, {})[kind] = count
+        for agent_or_role, name, count in self._of_run_or_project(query, run_id):
+            counts.setdefault(agent_or_role, {})[name] = count
         return counts
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:

@@ -27,7 +27,7 @@ from engrambus.edges.http.requests import (
 )
 from engrambus.edges.http.responses import Headers, send_json, send_json_with_etag, send_text
 from engrambus.edges.telemetry import Metrics
-from engrambus.errors import EngramBusError, NumberRange
+from engrambus.errors import EngramBusError, NumberRange, Unauthorized
 from engrambus.gateway import (
     LOCAL_ADMIN,
     WARNING_HEADER,
@@ -92,8 +92,12 @@ class OperationEndpoint:
     def _signed_token(self, scope: Scope) -> str:
         """Return the token if this project signed it."""
         # The body of an unknown sender must not be read. Expiry is left to the gateway, which has the project's clock.
-        token = bearer_token(scope)
-        claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
+        try:
+            token = bearer_token(scope)
+            claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
+        except Unauthorized as refusal:
+            self._gateway.count_unidentified(refusal)
+            raise
         name_call(scope, self._operation.name, f"{claims.run}/{claims.agent}")
         return token
 

@@ -172,6 +172,8 @@ PLOTS = (
          series={"reads": "derefs", "requests": "requests", "grants": "grants"}),
     Plot(name="messages", title="Messages",
          series={"accepted": "messages", "rejected": "rejections", "sent again": "resends"}),
+    Plot(name="denials", title="Denied calls and warnings",
+         series={"denied": "denials", "warned about": "warnings"}),
     Plot(name="engrams", title="Engrams added",
          series={"engrams": "engrams", "contradictions": "contradictions"}),
 )  # fmt: skip

@@ -105,6 +105,9 @@ class CallExporter:
         meter.create_observable_counter(
             "engrambus.engrams", [self._observe_kinds], unit="{engram}", description="Engrams added."
         )
+        meter.create_observable_counter(
+            "engrambus.denials", [self._observe_denials], unit="{call}", description="Calls refused, by error code."
+        )
 
     def export(self, call: Call) -> None:
         """Export a finished call."""
@@ -164,6 +167,15 @@ class CallExporter:
         for row in self._roles():
             for kind, count in row.figures.kinds.items():
                 yield Observation(count, {"engrambus.role": row.role, "engrambus.engram.kind": kind})
+
+    def _observe_denials(self, options: CallbackOptions) -> Iterator[Observation]:
+        from opentelemetry.metrics import Observation
+
+        for row in self._roles():
+            for code, count in row.figures.denial_codes.items():
+                yield Observation(count, {"engrambus.role": row.role, "error.type": code})
+        for code, count in self._gateway.unidentified_denials.items():
+            yield Observation(count, {"error.type": code})
 
 
 def span_attributes(call: Call, project: str) -> dict[str, str | int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -28,6 +28,9 @@ COUNTERS = {
     "grants": "Grants issued.",
     "contradictions": "Engrams of kind risk that point at two sources.",
     "pointed_tokens": "Tokens behind the pointers in reports and engrams, counted once for each reader.",
+    "denials": "Calls refused by a limit, a role or a grant.",
+    "warnings": "Exceeded limits that the policy only warns about.",
+    "rejected_tokens": "Tokens of refused texts.",
 }
 RATES = {
     "inline_tokens_per_turn": "Inline tokens per turn.",
@@ -60,7 +63,7 @@ class Metrics:
         # A registry per scrape: the figures are those that this caller asked for.
         registry = CollectorRegistry()
         registry.register(self._durations)
-        registry.register(_FigureCollector(answer))
+        registry.register(_FigureCollector(answer, self._gateway.unidentified_denials))
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type
 
@@ -69,11 +72,18 @@ class Metrics:
 
 
 class _FigureCollector(Collector):
-    def __init__(self, answer: StatsAnswer) -> None:
+    def __init__(self, answer: StatsAnswer, unidentified: Mapping[str, int]) -> None:
         self._answer = answer
+        self._unidentified = unidentified
 
     def collect(self) -> Iterator[Metric]:
-        return _families(self._answer)
+        yield from _families(self._answer)
+        strangers = CounterMetricFamily(
+            "engrambus_unidentified_denials", "Calls to this server without a valid token.", labels=["code"]
+        )
+        for code, count in self._unidentified.items():
+            strangers.add_metric([code], count)
+        yield strangers
 
 
 def _families(answer: StatsAnswer) -> Iterator[Metric]:
@@ -93,6 +103,11 @@ def _families(answer: StatsAnswer) -> Iterator[Metric]:
         for kind, count in figures.kinds.items():
             added.add_metric([role, kind], count)
     yield added
+    denied = CounterMetricFamily("engrambus_denials_by_code", "Calls refused, by error code.", labels=["role", "code"])
+    for role, figures in roles:
+        for code, count in figures.denial_codes.items():
+            denied.add_metric([role, code], count)
+    yield denied
     current = GaugeMetricFamily("engrambus_engrams_held", "Current engrams, by kind.", labels=["kind"])
     for kind, count in answer.held.kinds.items():
         current.add_metric([kind], count)

@@ -73,6 +73,7 @@ FACT_EVENTS: dict[str, FactMapping] = {
             "cap_tokens": "cap_tokens",
             "uses": "uses",
             "inline_code_chars": "inline_code_chars",
+            "narrowed_from": "narrowed_from",
         },
     ),
     "grant.spent": FactMapping(
@@ -93,6 +94,20 @@ FACT_EVENTS: dict[str, FactMapping] = {
     "message.rejected": FactMapping(
         type="less.budget.reject",
         data={"rejection": "rejection_id", "tokens": "tokens", "exceeded": "exceeded"},
+        agent="agent",
+    ),
+    "call.denied": FactMapping(
+        type="less.denied",
+        data={
+            "operation": "operation",
+            "code": "code",
+            "field": "field",
+            "limit": "limit",
+            "used": "used",
+            "tokens": "tokens",
+            "mode": "mode",
+            "count": "count",
+        },
         agent="agent",
     ),
     "broadcast.sent": FactMapping(

@@ -11,6 +11,7 @@ from engrambus.testing.conformance.agents import AgentConformance
 from engrambus.testing.conformance.approvals import ApprovalConformance
 from engrambus.testing.conformance.briefs import BriefConformance
 from engrambus.testing.conformance.cortex import CortexConformance
+from engrambus.testing.conformance.denials import DenialConformance
 from engrambus.testing.conformance.duplicates import DuplicateConformance
 from engrambus.testing.conformance.feed import FeedConformance
 from engrambus.testing.conformance.figures import FigureConformance
@@ -31,6 +32,7 @@ __all__ = [
     "ApprovalConformance",
     "BriefConformance",
     "CortexConformance",
+    "DenialConformance",
     "DuplicateConformance",
     "FeedConformance",
     "FigureConformance",
@@ -56,6 +58,7 @@ class StoreConformance(
     DuplicateConformance,
     MessageConformance,
     GrantConformance,
+    DenialConformance,
     PassedOnGrantConformance,
     SessionConformance,
     TurnConformance,

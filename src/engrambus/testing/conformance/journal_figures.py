@@ -20,7 +20,7 @@ class JournalFigures:
 
     def __init__(self, journal: bytes) -> None:
         self.agents, self.roles, self.history = _sums(), _sums(), _sums()
-        self.kinds = _sums()
+        self.kinds, self.codes = _sums(), _sums()
         self._role: dict[tuple[str, str], str] = {}
         self._turn: dict[tuple[str, str], tuple[int, datetime]] = {}
         self._counted_turns: set[tuple[str, str, int]] = set()
@@ -52,7 +52,13 @@ class JournalFigures:
                     number, last = self._turn.get((run, agent), (1, time))
                     self._count_turn(run, agent, time, number + (time - last > IDLE))
             case "message.rejected":
-                self._add(run, agent, time, rejections=1)
+                self._add(run, agent, time, rejections=1, denials=1, rejected_tokens=fact["tokens"])
+                self.codes[run, agent]["BUDGET_EXCEEDED"] += 1
+            case "call.denied" if fact.get("mode") == "warn":
+                self._add(run, agent, time, warnings=fact.get("count", 1))
+            case "call.denied":
+                self._add(run, agent, time, denials=fact.get("count", 1), rejected_tokens=fact.get("tokens", 0))
+                self.codes[run, agent][fact["code"]] += fact.get("count", 1)
             case "deref.proved":
                 self._count_turn(run, agent, time, fact["turn"])
                 self._turn[run, agent] = fact["turn"], time
@@ -91,6 +97,7 @@ def check_figures(stats: Any, expected: JournalFigures) -> None:
         counted = {name: expected.agents[run, row.agent_id][name] for name in _COUNTED}
         assert reported == counted, (row.agent_id, reported, counted)
         assert dict(row.figures.kinds) == dict(expected.kinds[run, row.agent_id]), row
+        assert dict(row.figures.denial_codes) == dict(expected.codes[run, row.agent_id]), row
     everyone = {
         agent for of_run, agent in expected.agents if of_run == run and any(expected.agents[run, agent].values())
     }
@@ -115,6 +122,9 @@ _COUNTED = (
     "engrams",
     "contradictions",
     "pointed_tokens",
+    "denials",
+    "warnings",
+    "rejected_tokens",
 )
 
 

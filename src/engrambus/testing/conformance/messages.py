@@ -10,7 +10,7 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetExceeded, EngramBusError
 from engrambus.gateway import LOCAL_ADMIN, Credential
-from engrambus.testing.client import NOTE, GatewayClient, catch_refusal, expect_refusal, format_message
+from engrambus.testing.client import NOTE, GatewayClient, catch_refusal, expect_refusal, format_message, same_changes
 from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
 
@@ -66,7 +66,7 @@ class MessageConformance:
         forged = {"created_at": "2026-01-01T00:00:00Z", "created_by": "mia", "source": "tool"}
         with expect_refusal("PROVENANCE_STAMPED", "ENGRAMS[0].provenance"):
             team.client.report(team.paul, engrams=[draft("Alpha holds.", provenance=forged)])
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
 
     def test_one_bad_engram_refuses_the_message_and_is_named(self, harness: Harness) -> None:
         team = Team(harness)
@@ -91,7 +91,7 @@ class MessageConformance:
             team.client.report(
                 team.paul, engrams=[draft("Alpha.", id=free_id), draft("Beta is another matter.", id=free_id)]
             )
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
         assert team.client.mail(team.mia) == []
 
     def test_a_text_that_is_not_a_message_is_refused_and_not_stored(self, harness: Harness) -> None:
@@ -110,7 +110,7 @@ class MessageConformance:
             assert code == (expected or "MESSAGE_SECTION_UNKNOWN"), text
         with expect_refusal("MESSAGE_SECTION_UNKNOWN"):
             team.client.broadcast(team.mia, "Alpha", output="x")
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
 
     def test_a_message_over_its_budget_is_rejected_and_its_resend_linked(self, harness: Harness) -> None:
         team = Team(harness)
@@ -298,11 +298,11 @@ class MessageConformance:
             code, _ = team.client.try_call("send_message", team.paul, text=text)
             assert first == code == (expected or first)
             if expected is None:
-                assert harness.journal_bytes() == journal
+                assert same_changes(harness.journal_bytes(), journal)
             journal = harness.journal_bytes()
         parent = format_message(role="manager", instructions=["Go on."])
         assert team.client.call("validate_message", team.mia, text=parent, kind="parent").ok
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
 
     def test_a_repeated_claim_in_a_message_confirms_the_engram(self, harness: Harness) -> None:
         team = Team(harness)
@@ -321,7 +321,7 @@ class MessageConformance:
         journal = harness.journal_bytes()
         with expect_refusal("RATE_LIMITED", "engrams_per_minute"):
             team.client.report(team.paul, engrams=three)
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
         team.client.report(team.paul, engrams=three[:2])
 
     # decision 5: the envelope of an answer counts too
@@ -384,7 +384,7 @@ class MessageConformance:
         ):
             with expect_refusal("RUN_ENDED"):
                 team.client.call(operation, caller, **fields)
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
         assert [mail.kind for mail in team.client.mail(team.mia)] == ["request"]
 
     def test_runs_have_separate_inboxes(self, harness: Harness) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from engrambus.gateway import LOCAL_ADMIN
-from engrambus.testing.client import NOTE, catch_refusal, expect_refusal, format_message
+from engrambus.testing.client import NOTE, catch_refusal, expect_refusal, format_message, same_changes
 from engrambus.testing.conformance.messages import Team, draft
 from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
@@ -83,7 +83,7 @@ class SecretConformance:
                 problem = str(refusal.problem())
                 assert secret not in problem
                 assert SECRET not in problem
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
 
     def test_a_secret_written_with_escapes_is_found(self, harness: Harness) -> None:  # SC-06
         team = Team(harness)
@@ -92,7 +92,7 @@ class SecretConformance:
         text = '{"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": "' + hidden + '"}}'
         with expect_refusal("SECRET_FOUND", "OUTPUT.summary"):
             team.client.call("send_message", team.paul, text=text)
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
 
     def test_validating_a_message_reports_a_secret(self, harness: Harness) -> None:  # SC-06
         team = Team(harness)
@@ -109,5 +109,5 @@ class SecretConformance:
                 code, problem = team.client.try_call(operation, caller, **fields)
                 assert code == "SECRET_CHECK_FAILED", operation
                 assert b"out of order" not in problem
-        assert harness.journal_bytes() == journal
+        assert same_changes(harness.journal_bytes(), journal)
         team.client.put("Alpha holds.", team.paul)

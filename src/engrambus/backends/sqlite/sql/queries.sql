@@ -326,8 +326,9 @@ SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
 
 -- name: add_tally
 INSERT INTO tallies (run, agent, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs,
-    deref_tokens, requests, grants, engrams, contradictions, pointed_tokens, counted_turn)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    deref_tokens, requests, grants, engrams, contradictions, pointed_tokens,
+    denials, warnings, rejected_tokens, counted_turn)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, agent) DO UPDATE SET
     turns = turns + excluded.turns, messages = messages + excluded.messages,
     broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
@@ -335,7 +336,8 @@ ON CONFLICT (run, agent) DO UPDATE SET
     derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
     requests = requests + excluded.requests, grants = grants + excluded.grants,
     engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
-    pointed_tokens = pointed_tokens + excluded.pointed_tokens,
+    pointed_tokens = pointed_tokens + excluded.pointed_tokens, denials = denials + excluded.denials,
+    warnings = warnings + excluded.warnings, rejected_tokens = rejected_tokens + excluded.rejected_tokens,
     counted_turn = max(counted_turn, excluded.counted_turn);
 
 -- name: counted_turn
@@ -343,13 +345,13 @@ SELECT counted_turn FROM tallies WHERE run = ? AND agent = ?;
 
 -- name: tallies
 SELECT agent, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens, requests,
-    grants, engrams, contradictions, pointed_tokens
+    grants, engrams, contradictions, pointed_tokens, denials, warnings, rejected_tokens
 FROM tallies WHERE run = ? ORDER BY agent;
 
 -- name: tallies_of_project
 SELECT role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum(rejections), sum(resends),
     sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
-    sum(pointed_tokens)
+    sum(pointed_tokens), sum(denials), sum(warnings), sum(rejected_tokens)
 FROM tallies GROUP BY role ORDER BY role;
 
 -- name: add_kind_count
@@ -362,10 +364,21 @@ SELECT agent, kind, engrams FROM kinds_put WHERE run = ?;
 -- name: kind_counts_of_project
 SELECT role, kind, sum(engrams) FROM kinds_put GROUP BY role, kind;
 
+-- name: add_denial_count
+INSERT INTO denials (run, agent, code, role, denials) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, agent, code) DO UPDATE SET denials = denials + excluded.denials;
+
+-- name: denial_counts
+SELECT agent, code, denials FROM denials WHERE run = ?;
+
+-- name: denial_counts_of_project
+SELECT role, code, sum(denials) FROM denials GROUP BY role, code;
+
 -- name: add_history
 INSERT INTO history (bucket, start, run, role, turns, messages, broadcasts, inline_tokens, rejections, resends,
-    derefs, deref_tokens, requests, grants, engrams, contradictions, pointed_tokens)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    derefs, deref_tokens, requests, grants, engrams, contradictions, pointed_tokens,
+    denials, warnings, rejected_tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (bucket, start, run, role) DO UPDATE SET
     turns = turns + excluded.turns, messages = messages + excluded.messages,
     broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
@@ -373,17 +386,18 @@ ON CONFLICT (bucket, start, run, role) DO UPDATE SET
     derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
     requests = requests + excluded.requests, grants = grants + excluded.grants,
     engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
-    pointed_tokens = pointed_tokens + excluded.pointed_tokens;
+    pointed_tokens = pointed_tokens + excluded.pointed_tokens, denials = denials + excluded.denials,
+    warnings = warnings + excluded.warnings, rejected_tokens = rejected_tokens + excluded.rejected_tokens;
 
 -- name: history
 SELECT start, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens,
-    requests, grants, engrams, contradictions, pointed_tokens
+    requests, grants, engrams, contradictions, pointed_tokens, denials, warnings, rejected_tokens
 FROM history WHERE run = ? AND bucket = ? AND start >= ? ORDER BY start, role;
 
 -- name: history_of_project
 SELECT start, role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum(rejections),
     sum(resends), sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
-    sum(pointed_tokens)
+    sum(pointed_tokens), sum(denials), sum(warnings), sum(rejected_tokens)
 FROM history WHERE bucket = ? AND start >= ? GROUP BY start, role ORDER BY start, role;
 
 -- name: insert_promotion

@@ -260,6 +260,9 @@ CREATE TABLE tallies (              -- totals of each agent of a run
     engrams        INTEGER NOT NULL,
     contradictions INTEGER NOT NULL,
     pointed_tokens INTEGER NOT NULL,
+    denials        INTEGER NOT NULL,
+    warnings       INTEGER NOT NULL,
+    rejected_tokens INTEGER NOT NULL,
     counted_turn   INTEGER NOT NULL,    -- number of the last turn that was counted
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
@@ -271,6 +274,15 @@ CREATE TABLE kinds_put (            -- engrams put by each agent of a run, by ki
     role           TEXT    NOT NULL,
     engrams        INTEGER NOT NULL,
     PRIMARY KEY (run, agent, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE denials (              -- denied calls of each agent of a run, by error code
+    run            TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    code           TEXT    NOT NULL,
+    role           TEXT    NOT NULL,
+    denials        INTEGER NOT NULL,
+    PRIMARY KEY (run, agent, code)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE history (              -- totals of each role, for each minute, hour and day in which anything was counted
@@ -291,6 +303,9 @@ CREATE TABLE history (              -- totals of each role, for each minute, hou
     engrams        INTEGER NOT NULL,
     contradictions INTEGER NOT NULL,
     pointed_tokens INTEGER NOT NULL,
+    denials        INTEGER NOT NULL,
+    warnings       INTEGER NOT NULL,
+    rejected_tokens INTEGER NOT NULL,
     PRIMARY KEY (bucket, start, run, role)
 ) STRICT, WITHOUT ROWID;
 

@@ -39,6 +39,7 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
             ("put", f"{team.engrams:,}" + _by_kind(team.kinds)),
             ("contradictions", f"{team.contradictions:,}, {team.contradiction_rate:.0%} of what was put"),
             ("resent", f"{team.resends:,}, {team.resend_rate:.0%} of what was accepted"),
+            ("denied", f"{team.denials:,}{_by_kind(team.denial_codes)}"),
             ("not copied", f"{team.tokens_not_copied:,} tokens"),
             *(_store_size(answer.counts) if answer.counts else ()),
         ]
