@@ -23,6 +23,7 @@ from tests.catalog.test_agents_file import PRINTED
 from tests.catalog.test_names import make_entry
 from tests.cli.runner import Shell
 from tests.http.running_server import run_server
+from tests.mcp.transports import call_full, problem_of
 from tests.projects import Repository
 
 SOURCE = str(Path(engrambus.__file__).parents[1])
@@ -296,13 +297,12 @@ def test_agents_look_up_yools_over_mcp(stocked: Gateway, repository: Repository)
         server = StdioServerParameters(command=sys.executable, args=command, env=environment)
         async with Client(server) as client:
             with anyio.fail_after(30):
-                answer = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruff"})
-                listed = await client.call_tool("catalog_list_by_lane", {"lane": "catalog"})
+                answer = await call_full(client, "catalog_lookup", {"name": "agent.lint.ruff"})
+                listed = await call_full(client, "catalog_list_by_lane", {"lane": "catalog"})
                 missing = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruf"})
-        assert answer.structured_content["yool_id"] == "agent.lint.ruff.v2"
-        assert len(listed.structured_content["yools"]) == 3
-        assert missing.is_error
-        assert missing.structured_content["nearest"] == ["agent.lint.ruff"]
+        assert answer["yool_id"] == "agent.lint.ruff.v2"
+        assert len(listed["yools"]) == 3
+        assert problem_of(missing)["nearest"] == ["agent.lint.ruff"]
 
     anyio.run(talk)
 

@@ -14,7 +14,7 @@ from engrambus.settings import Settings
 from mcp import Client
 from tests.cli.runner import Shell
 from tests.http.running_server import RunningServer, run_server
-from tests.mcp.transports import over_http, over_stdio, problem_of
+from tests.mcp.transports import call_full, over_http, over_stdio, problem_of
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 ELSEWHERE = '{"memory_id":"m","text":"gateway"}\n'
@@ -131,16 +131,16 @@ def test_the_command_line_shows_the_checks_of_a_contribution(
 
 
 async def _call_tools(client: Client, outside: str) -> None:
-    sent = (await client.call_tool("contribute", {"content": "The gateway waits."})).structured_content
+    sent = await call_full(client, "contribute", {"content": "The gateway waits."})
     assert sent["status"] == "submitted"
     notes = {**memory_request(store="notes.jsonl"), "budget": {"max_excerpt_tokens": 5}}
-    counted = (await client.call_tool("memory_read", notes)).structured_content
+    counted = await call_full(client, "memory_read", notes)
     assert counted["selection"]["dropped_counts"] == {"budget_exhausted": 2, "invalid_record_schema": 1}
     assert "dropped" not in counted["selection"]
-    full = (await client.call_tool("memory_read", {**notes, "dropped": "full"})).structured_content
+    full = await call_full(client, "memory_read", {**notes, "dropped": "full"})
     assert len(full["selection"]["dropped"]) == 3
     assert full["package_hash"] == counted["package_hash"]
-    snapshot = (await client.call_tool("inherit", {"max_bytes": 4000})).structured_content
+    snapshot = await call_full(client, "inherit", {"max_bytes": 4000})
     assert [item["content"] for item in snapshot["items"]] == ["The gateway waits for no one."]
     refused = problem_of(await client.call_tool("memory_read", memory_request(store=outside)))
     assert refused["code"] == "MEMORY_STORE_OUTSIDE"

@@ -115,7 +115,7 @@ class TestEdges:
         result = ToolCalls(lambda: team.gateway).call_tool("less_message", {"text": REPORT}, team.paul)
         first, answer = [block["text"] for block in result["content"]]
         assert first.startswith("warning: BUDGET_EXCEEDED: ")
-        assert "message_id" in answer
+        assert " sent to mia; turn 2 is open" in answer
         # A client that gets structured content shows its model nothing else.
         assert "structuredContent" not in result
 

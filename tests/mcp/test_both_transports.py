@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from mcp import Client
-from tests.mcp.transports import GENERATIONS, TRANSPORTS, problem_of, talk_over, text_of
+from tests.mcp.transports import GENERATIONS, TRANSPORTS, call_full, problem_of, talk_over, text_of
 from tests.projects import Repository
 
 pytestmark = [pytest.mark.parametrize("transport", TRANSPORTS), pytest.mark.parametrize("mode", GENERATIONS)]
@@ -22,22 +22,19 @@ def test_an_agent_puts_queries_and_dereferences(
     repository: Repository, settings: Settings, transport: str, mode: str
 ) -> None:  # EB-29
     async def talk(client: Client) -> None:
-        put = await client.call_tool(
-            "less_put_engram", {"claim": "The parser trusts its input.", "at": ["src/parser.py:10-12"], "kind": "risk"}
-        )
-        assert not put.is_error
-        engram = put.structured_content
+        risk = {"claim": "The parser trusts its input.", "at": ["src/parser.py:10-12"], "kind": "risk"}
+        engram = await call_full(client, "less_put_engram", risk)
         assert "hash_keys" not in engram
-        query = await client.call_tool("less_query_engrams", {"q": "parser input", "k": 3})
-        assert query.structured_content["engrams"] == [engram]
-        read = await client.call_tool("less_deref_pointer", {"pointer": engram["pointers"][0]["ref"]})
-        assert read.structured_content["excerpt"].startswith("line 10 of the parser\n")
-        assert read.structured_content["content_digest"] == engram["pointers"][0]["digest"]
-        assert json.loads(text_of(read)) == read.structured_content
-        second = await client.call_tool(
-            "less_put_engram", {"claim": "Lines 10 to 12 do it.", "at": [engram["pointers"][0]["ref"]]}
+        query = await call_full(client, "less_query_engrams", {"q": "parser input", "k": 3})
+        assert query["engrams"] == [engram]
+        assert query["about"] == {engram["id"]: {"evidence": {"state": "same"}}}
+        read = await call_full(client, "less_deref_pointer", {"pointer": engram["pointers"][0]["ref"]})
+        assert read["excerpt"].startswith("line 10 of the parser\n")
+        assert read["content_digest"] == engram["pointers"][0]["digest"]
+        second = await call_full(
+            client, "less_put_engram", {"claim": "Lines 10 to 12 do it.", "at": [engram["pointers"][0]["ref"]]}
         )
-        assert second.structured_content["pointers"] == engram["pointers"]
+        assert second["pointers"] == engram["pointers"]
 
     talk_over(transport, repository, settings, mode, talk)
 
@@ -73,8 +70,7 @@ def test_resources_can_be_read_and_cached(
             "engrambus://engram/{id}",
             "engrambus://receipt/{id}",
         ]
-        put = await client.call_tool("less_put_engram", {"claim": "A fact.", "at": ["src/parser.py:3"]})
-        engram = put.structured_content
+        engram = await call_full(client, "less_put_engram", {"claim": "A fact.", "at": ["src/parser.py:3"]})
         resource = await client.read_resource(f"engrambus://engram/{engram['id']}")
         (content,) = resource.contents
         assert content.mime_type == "application/json"
@@ -105,11 +101,11 @@ def test_a_receipt_is_a_resource(repository: Repository, settings: Settings, tra
     async def talk(client: Client) -> None:
         lint = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
         write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([lint]))
-        sent = await client.call_tool("tuple_dispatch", {"lane": "build", "payload": [{"yool": lint.name}]})
-        receipt = sent.structured_content["receipt_id"]
+        sent = await call_full(client, "tuple_dispatch", {"lane": "build", "payload": [{"yool": lint.name}]})
+        receipt = sent["receipt_id"]
         resource = await client.read_resource(f"engrambus://receipt/{receipt}")
-        answer = await client.call_tool("receipt_get", {"id": receipt})
-        assert json.loads(resource.contents[0].text) == answer.structured_content  # type: ignore[union-attr]
+        answer = await call_full(client, "receipt_get", {"id": receipt})
+        assert json.loads(resource.contents[0].text) == answer  # type: ignore[union-attr]
         if mode != "legacy":
             assert (resource.ttl_ms, resource.cache_scope) == (3_600_000, "private")
 
@@ -171,7 +167,6 @@ def test_an_error_names_the_accepted_values(
             "pointers[0].path",
             "type, ref",
         ),
-        ("less_deref_pointer", {"pointer": "src/parser.py:1-2"}, "POINTER_SYNTAX", "pointer.ref", "repo, artifact"),
     ]
 
     async def talk(client: Client) -> None:
@@ -198,15 +193,16 @@ def test_concurrent_calls_are_all_answered(
 
         async def put_claim(number: int) -> None:
             claim = f"Rule number {number} of {number * 7} holds."
-            answer = await client.call_tool("less_put_engram", {"claim": claim, "at": [f"src/parser.py:{number + 1}"]})
-            assert answer.structured_content["claim"] == claim
-            put[number] = answer.structured_content["id"]
+            arguments = {"claim": claim, "at": [f"src/parser.py:{number + 1}"]}
+            answer = await call_full(client, "less_put_engram", arguments)
+            assert answer["claim"] == claim
+            put[number] = answer["id"]
 
         async with anyio.create_task_group() as group:
             for number in range(25):
                 group.start_soon(put_claim, number)
-        query = await client.call_tool("less_query_engrams", {"k": 50})
-        assert {engram["id"] for engram in query.structured_content["engrams"]} == set(put.values())
+        query = await call_full(client, "less_query_engrams", {"k": 50})
+        assert {engram["id"] for engram in query["engrams"]} == set(put.values())
         assert len(put) == 25
 
     talk_over(transport, repository, settings, mode, talk)

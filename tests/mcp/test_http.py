@@ -19,7 +19,7 @@ from engrambus.edges.mcp.http import MAX_BODY_BYTES
 from engrambus.gateway import Gateway
 from mcp import Client
 from tests.http.running_server import Answer, RunningServer, count_engrams, run_new_project, run_server
-from tests.mcp.transports import GENERATIONS, http_client, over_http, problem_of
+from tests.mcp.transports import GENERATIONS, call_full, http_client, over_http, parse_problem, problem_of
 from tests.projects import Repository
 
 OLDER = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -99,8 +99,8 @@ def test_a_tool_call_that_is_too_large_gets_the_problem_as_its_result(bus: Runni
         answer = _post(bus, json.dumps(_call("less_put_engram", {"claim": "x" * size}, 5)).encode())
         assert (answer.status, answer.json["id"]) == (200, 5)
         result = answer.json["result"]
-        assert (result["isError"], result["structuredContent"]["code"]) == (True, "BODY_TOO_LARGE")
-        assert result["structuredContent"]["limit"] == MAX_BODY_BYTES
+        problem = parse_problem(result["content"][0]["text"])
+        assert (result["isError"], problem["code"], problem["limit"]) == (True, "BODY_TOO_LARGE", MAX_BODY_BYTES)
 
     async def talk(client: Client) -> None:
         refused = await client.call_tool("tuple_dispatch", {"lane": "x" * MAX_BODY_BYTES})
@@ -123,7 +123,7 @@ def test_invalid_bodies_are_refused_as_everywhere(bus: RunningServer) -> None:
             answer = _post(bus, b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":%s}' % params)
             assert (answer.status, answer.json["id"]) == (200, 5)
             assert answer.json["result"]["isError"] is True
-            assert answer.json["result"]["structuredContent"]["code"] == code
+            assert parse_problem(answer.json["result"]["content"][0]["text"])["code"] == code
         for body, code in ((b"this is no json", "BAD_JSON"), (b"\xff", "BAD_TEXT"), (b"[" * 5000, "TOO_DEEP")):
             broken = _post(bus, body)
             assert (broken.status, broken.json["id"], broken.json["error"]["code"]) == (400, None, -32700)
@@ -136,7 +136,7 @@ def test_older_clients_use_a_session(bus: RunningServer, version: str) -> None: 
     called = _post(bus, _call("less_query_engrams", {"k": 1}), Mcp_Session_Id=session, Mcp_Protocol_Version=version)
     result = called.json["result"]
     assert result["isError"] is False
-    assert "as_of" in json.loads(result["content"][0]["text"])
+    assert result["content"] == [{"type": "text", "text": "Nothing found."}]
     assert bus.call("DELETE", "/mcp", headers={**BOTH, "Mcp-Session-Id": session}).status == 200
     assert _post(bus, _call("less_query_engrams", {}), Mcp_Session_Id=session).status == 404
 
@@ -144,7 +144,7 @@ def test_older_clients_use_a_session(bus: RunningServer, version: str) -> None: 
 def test_a_session_can_be_used_only_by_its_agent(bus: RunningServer) -> None:
     ada, bob = bus.add("ada"), bus.add("bob")
     session = _session(bus, ada)
-    put = _call("less_put_engram", {"claim": "Ada says so.", "at": ["src/parser.py:7"]})
+    put = _call("less_put_engram", {"claim": "Ada says so.", "at": ["src/parser.py:7"], "full": True})
     with bus.nothing_stored():
         assert _post(bus, put, token=bob, Mcp_Session_Id=session).status == 404
     renewed = bus.call("POST", "/agent/ada/token", {}).json["token"]
@@ -190,14 +190,14 @@ def test_a_child_requests_a_parent_grants_and_the_child_reads(
                 assert not (await agent.call_tool("less_deref_pointer", {"pointer": ref})).is_error
             denied = problem_of(await agent.call_tool("less_deref_pointer", {"pointer": ref}))
             assert denied["code"] == "LESS_DEREF_DENIED"
-            request = await agent.call_tool("less_request_deref", {"pointer": ref, "reason": "To be sure."})
-            assert request.structured_content["asked"] == "lead"
+            request = await call_full(agent, "less_request_deref", {"pointer": ref, "reason": "To be sure."})
+            assert request["asked"] == "lead"
             grant = {"child_id": "child", "pointer": ref, "cap_tokens": 300}
             refused = problem_of(await agent.call_tool("less_issue_grant", grant))
             assert refused["code"] == "ROLE_FORBIDDEN", "only parents issue grants"
-            granted = (await parent.call_tool("less_issue_grant", grant)).structured_content
+            granted = await call_full(parent, "less_issue_grant", grant)
             paid = {"pointer": ref, "budget_token": granted["budget_token"]}
-            read = (await agent.call_tool("less_deref_pointer", paid)).structured_content
+            read = await call_full(agent, "less_deref_pointer", paid)
             assert read["excerpt"].startswith("line 1 of the parser")
 
     with run_server(gateway, repository) as bus:
@@ -210,10 +210,10 @@ def test_a_client_acts_as_a_descendant_with_as(gateway: Gateway, repository: Rep
     body = {"claim": "Put in the name of another agent.", "at": ["src/parser.py:1"]}
 
     async def talk(client: Client) -> None:
-        as_child = await client.call_tool("less_put_engram", {**body, "as": "child"})
-        assert as_child.structured_content["provenance"]["created_by"].endswith("/child")
-        as_lead = await client.call_tool("less_put_engram", {**body, "claim": "Put in my own name."})
-        assert as_lead.structured_content["provenance"]["created_by"].endswith("/lead")
+        as_child = await call_full(client, "less_put_engram", {**body, "as": "child"})
+        assert as_child["provenance"]["created_by"].endswith("/child")
+        as_lead = await call_full(client, "less_put_engram", {**body, "claim": "Put in my own name."})
+        assert as_lead["provenance"]["created_by"].endswith("/lead")
         for name, code in (("stranger", "NOT_YOUR_DESCENDANT"), ("admin", "AGENT_NOT_FOUND")):
             refused = await client.call_tool("less_put_engram", {**body, "as": name})
             assert problem_of(refused)["code"] == code
@@ -246,7 +246,7 @@ def test_a_client_that_disconnects_does_not_affect_others(gateway: Gateway, repo
                     assert time.monotonic() < deadline
                     time.sleep(0.01)
         assert count_engrams(gateway) == 10, "only complete requests are carried out"
-        query = _post(bus, _call("less_query_engrams", {"k": 50}, 99), Mcp_Session_Id=session)
+        query = _post(bus, _call("less_query_engrams", {"k": 50, "full": True}, 99), Mcp_Session_Id=session)
         assert len(query.json["result"]["structuredContent"]["engrams"]) == 10
 
 
@@ -270,8 +270,8 @@ def test_many_clients_of_both_generations_work_at_once(gateway: Gateway, reposit
             for number in range(5):
                 claim = f"{name} found number {number} of the rules."
                 at = [f"src/parser.py:{number + 1}"]
-                put = await client.call_tool("less_put_engram", {"claim": claim, "at": at, "scope": "run"})
-                assert put.structured_content["provenance"]["created_by"].endswith(f"/{name}")
+                put = await call_full(client, "less_put_engram", {"claim": claim, "at": at, "scope": "run"})
+                assert put["provenance"]["created_by"].endswith(f"/{name}")
 
     async def main(bus: RunningServer, tokens: dict[str, str]) -> None:
         with anyio.fail_after(60):

@@ -16,7 +16,7 @@ from engrambus.gateway import LOCAL_ADMIN
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from mcp import Client
-from tests.mcp.transports import GENERATIONS, over_stdio, problem_of, server_arguments
+from tests.mcp.transports import GENERATIONS, call_full, over_stdio, parse_problem, problem_of, server_arguments
 from tests.projects import Repository, make_gateway
 
 
@@ -45,10 +45,10 @@ def test_a_client_acts_as_the_descendants_of_its_token(repository: Repository, s
     body = {"claim": "Put in the name of another agent.", "at": ["src/parser.py:1"]}
 
     async def talk(client: Client) -> None:
-        as_child = await client.call_tool("less_put_engram", {**body, "as": "child"})
-        assert as_child.structured_content["provenance"]["created_by"].endswith("/child")
-        as_lead = await client.call_tool("less_put_engram", {**body, "claim": "Put in my own name."})
-        assert as_lead.structured_content["provenance"]["created_by"].endswith("/lead")
+        as_child = await call_full(client, "less_put_engram", {**body, "as": "child"})
+        assert as_child["provenance"]["created_by"].endswith("/child")
+        as_lead = await call_full(client, "less_put_engram", {**body, "claim": "Put in my own name."})
+        assert as_lead["provenance"]["created_by"].endswith("/lead")
         refused = await client.call_tool("less_put_engram", {**body, "as": "stranger"})
         assert problem_of(refused)["code"] == "NOT_YOUR_DESCENDANT"
 
@@ -68,11 +68,11 @@ def test_less_tools_prefix_the_codes_of_the_two_budget_errors(repository: Reposi
         for _ in range(3):
             assert not (await client.call_tool("less_deref_pointer", ref)).is_error
         denied = problem_of(await client.call_tool("less_deref_pointer", ref))
-        assert (denied["code"], denied["status"], denied["field"]) == ("LESS_DEREF_DENIED", 403, "turn.repo")
+        assert (denied["code"], denied["field"]) == ("LESS_DEREF_DENIED", "turn.repo")
         large = problem_of(await client.call_tool("less_message", {"text": report + "It went on and on. " * 300}))
-        assert (large["code"], large["status"], large["limit"]) == ("LESS_BUDGET_EXCEEDED", 413, 800)
+        assert (large["code"], large["limit"]) == ("LESS_BUDGET_EXCEEDED", 800)
         resend = {"text": large["resend"].replace("...", "It went on.")}
-        assert (await client.call_tool("less_message", resend)).structured_content["resends"]
+        assert (await call_full(client, "less_message", resend))["resends"]
         assert not (await client.call_tool("less_deref_pointer", ref)).is_error  # the report closed the turn
         incomplete = problem_of(await client.call_tool("less_message", {"text": "ROLE: programmer"}))
         assert incomplete["code"] == "MESSAGE_SECTION_MISSING"
@@ -149,7 +149,7 @@ def test_invalid_arguments_are_refused_as_over_http(repository: Repository, sett
     assert [answer["id"] for answer in answers] == list(range(1, len(sent) + 1))
     for answer, (_, code) in zip(answers, [*cases, *cases[1:]], strict=True):
         assert answer["result"]["isError"] is True
-        assert answer["result"]["structuredContent"]["code"] == code
+        assert parse_problem(answer["result"]["content"][0]["text"])["code"] == code
     assert journal.read_bytes() == stored
 
 
@@ -165,7 +165,8 @@ def test_an_invalid_line_is_refused_and_the_next_one_is_read(repository: Reposit
         json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/list"}).encode(),
     )
     *broken, long, tool_list = answers
-    assert (long["id"], long["result"]["structuredContent"]["code"]) == (5, "BODY_TOO_LARGE")
+    assert long["id"] == 5
+    assert long["result"]["content"][0]["text"].startswith("BODY_TOO_LARGE: ")
     assert [(answer["id"], answer["error"]["data"]["code"]) for answer in broken] == [
         (None, "BAD_JSON"),
         (None, "BAD_TEXT"),

@@ -15,7 +15,7 @@ from engrambus.edges.mcp.tools import tools
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from mcp import Client
-from tests.mcp.transports import GENERATIONS, TRANSPORTS, talk_over
+from tests.mcp.transports import GENERATIONS, TRANSPORTS, call_full, talk_over
 from tests.projects import Repository
 
 LESS = [
@@ -108,8 +108,8 @@ def test_claims_of_agents_do_not_get_into_the_list_of_tools(
 
     async def talk(client: Client) -> None:
         listing = _as_json((await client.list_tools(cache_mode="bypass")).tools)
-        put = await client.call_tool("less_put_engram", {"claim": hostile, "at": ["src/parser.py:1"]})
-        assert put.structured_content["claim"] == hostile
+        put = await call_full(client, "less_put_engram", {"claim": hostile, "at": ["src/parser.py:1"]})
+        assert put["claim"] == hostile
         assert _as_json((await client.list_tools(cache_mode="bypass")).tools) == listing
         assert hostile not in listing
         assert hostile not in (client.instructions or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -88,11 +89,36 @@ def talk_over(transport: str, repository: Repository, settings: Settings, mode: 
 
 
 def problem_of(result: CallToolResult) -> dict[str, Any]:
-    """Return the problem of a refused call, which must be the same in structure and text."""
+    """Return the problem of a refused call, read from its only text."""
     assert result.is_error
-    problem: dict[str, Any] = result.structured_content
-    assert [json.loads(block.text) for block in result.content if block.type == "text"] == [problem]
-    return problem
+    assert result.structured_content is None
+    return parse_problem(text_of(result))
+
+
+def parse_problem(text: str) -> dict[str, Any]:
+    """Read a refusal: the code and the detail, a line of figures, a hint, other members, what to send instead."""
+    text, _, resend = text.partition("\nresend:\n")
+    first, *lines = text.split("\n")
+    code, _, detail = first.partition(": ")
+    problem: dict[str, Any] = {"code": code, "detail": detail}
+    if lines and _FIGURE.match(lines[0]):
+        problem |= {name: int(value) if value.isdigit() else value for name, value in _FIGURE.findall(lines.pop(0))}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        problem[name] = value if name == "hint" else json.loads(value)
+    return problem | ({"resend": resend} if resend else {})
+
+
+_FIGURE = re.compile(r"(?:^|, )(field|line|limit|used): (.*?)(?=, (?:field|line|limit|used): |$)")
+
+
+async def call_full(client: Client, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Call a tool for its JSON, which must be the same in structure and text."""
+    result = await client.call_tool(name, {**(arguments or {}), "full": True})
+    assert not result.is_error, result
+    structured: dict[str, Any] = result.structured_content
+    assert json.loads(text_of(result)) == structured
+    return structured
 
 
 def text_of(result: CallToolResult) -> str:

@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[str, Callable[[Bus], Any]]] = {
         "POINTER_REVISION",
         lambda bus: bus.deref_pointer(Pointer(type="repo", ref="repo:src/parser.py#L1@abc")),
     ),
-    "a small budget": ("BUDGET_TOO_SMALL", lambda bus: bus.query_engrams("parser", max_tokens=1)),
+    "a small budget": ("BUDGET_TOO_SMALL", lambda bus: bus.inbox(max_tokens=1)),
     "a role that may not": ("ROLE_FORBIDDEN", lambda bus: bus.stats(over="project")),
     "an absent descendant": ("AGENT_NOT_FOUND", lambda bus: bus.speak_as("nobody").query_engrams()),
     "someone else's child": ("NOT_YOUR_DESCENDANT", lambda bus: bus.speak_as("stranger").query_engrams()),

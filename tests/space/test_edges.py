@@ -21,7 +21,7 @@ from engrambus.space.tuples import Completion, tuple_id
 from engrambus.testing.work import completion, failure
 from mcp import Client
 from tests.http.running_server import RunningServer, run_server
-from tests.mcp.transports import GENERATIONS, over_http, problem_of
+from tests.mcp.transports import GENERATIONS, call_full, over_http, problem_of
 from tests.projects import Repository
 
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
@@ -274,9 +274,9 @@ def test_an_agent_observes_its_tuple_over_mcp(bus: RunningServer, mode: str) -> 
     of_another_run = bus.gateway.tuple_space.space.out({"lane": "x"}, authority={"user": "admin"}, run="another")[0].id
 
     async def talk(client: Client) -> None:
-        tuple_id = (await client.call_tool("tuple_dispatch", TUPLE)).structured_content["id"]
+        tuple_id = (await call_full(client, "tuple_dispatch", TUPLE))["id"]
         for state, exits, receipts in (("waiting", [None], 1), ("done", [0], 3)):
-            status = (await client.call_tool("tuple_observe", {"id": tuple_id[:20]})).structured_content
+            status = await call_full(client, "tuple_observe", {"id": tuple_id[:20]})
             assert (status["id"], status["state"], len(status["receipts"])) == (tuple_id, state, receipts)
             assert [step.get("exit") for step in status["steps"]] == exits
             assert status == bus.call("GET", f"/tuple/{tuple_id}", token=coder).json, "the same as over HTTP"

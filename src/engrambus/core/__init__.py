@@ -12,7 +12,7 @@ from engrambus.core.clock import (
     parse_time,
     print_time,
 )
-from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, fits, print_dollars, take_within
+from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, check_tokens_fit, fits, print_dollars, take_within
 from engrambus.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
@@ -33,6 +33,7 @@ __all__ = [
     "canonical",
     "check_depth",
     "check_fits",
+    "check_tokens_fit",
     "digest",
     "digest_of",
     "estimate_tokens",

@@ -57,6 +57,13 @@ def check_fits(answer: msgspec.Struct, max_tokens: int) -> None:
         raise _budget_too_small(max_tokens, tokens)
 
 
+def check_tokens_fit(text: str, max_tokens: int) -> None:
+    """Refuse a budget that a text does not fit into."""
+    tokens = estimate_tokens(text)
+    if tokens > max_tokens:
+        raise _budget_too_small(max_tokens, tokens)
+
+
 def _budget_too_small(max_tokens: int, needed: int) -> BudgetTooSmall:
     return BudgetTooSmall(
         field="max_tokens", limit=max_tokens, used=needed, hint=f"Set `max_tokens` to at least {needed}."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import fits, print_time, take_within
+from engrambus.core import check_fits, fits, print_time
 from engrambus.errors import EngramNotFound, FieldValue
 from engrambus.evidence.pointers import STALE, Staleness
 from engrambus.gateway.context import Context
@@ -33,6 +34,8 @@ MAX_ROWS = 200
 MAX_SEARCHED = 10_000
 """Engrams one feed request looks at; its cursor continues from there."""
 READ_SIZE = 200
+STATES: tuple[Staleness, ...] = ("same", "moved", "changed", "gone")
+"""States of evidence, from the best to the worst."""
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,10 +55,23 @@ class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ) = None
 
 
+class EvidenceAbout(Struct, frozen=True, kw_only=True):
+    state: Staleness
+    """How the pointed lines compare with the commit that is checked out; of several pointers, the worst."""
+
+
+class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known about an engram now; it is no part of the engram, whose schema is closed."""
+
+    evidence: EvidenceAbout | None = None
+
+
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     engrams: list[Engram]
     as_of: str
     """The time the answer is true of."""
+    about: dict[str, EngramAbout] = {}
+    """What is known now, by the engram's id; engrams about which nothing is known are left out."""
     truncated: bool = False
     """True if engrams were left out to stay within max_tokens."""
     cursor: str | None = None
@@ -103,16 +119,38 @@ def _query_answer(
 ) -> QueryAnswer:
     """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows."""
     shown_engrams = [_without_keys(engram) for engram in engrams]
-    cursor = str(ordinals[request.k - 1]) if len(ordinals) > request.k else None
-    answer = QueryAnswer(engrams=shown_engrams, as_of=print_time(context.as_of), cursor=cursor)
-    if request.max_tokens is None or fits(answer, request.max_tokens):
-        return answer
-    # The cursor depends on how many engrams fit, so room is reserved for the longest.
-    longest_cursor = "9" * MAX_CURSOR_DIGITS if ordinals else None
-    empty = QueryAnswer(engrams=[], as_of=answer.as_of, truncated=True, cursor=longest_cursor)
-    fitting = take_within(empty, shown_engrams, request.max_tokens)
-    last_cursor = str(ordinals[len(fitting) - 1]) if ordinals and fitting else None
-    return msgspec.structs.replace(empty, engrams=fitting, cursor=last_cursor)
+    about = about_engrams(context, shown_engrams)
+
+    def answer(count: int) -> QueryAnswer:
+        truncated = count < len(shown_engrams)
+        has_more = truncated or len(ordinals) > request.k
+        return QueryAnswer(
+            engrams=shown_engrams[:count],
+            as_of=print_time(context.as_of),
+            about={engram.id: about[engram.id] for engram in shown_engrams[:count] if engram.id in about},
+            truncated=truncated,
+            cursor=str(ordinals[count - 1]) if ordinals and has_more and count else None,
+        )
+
+    count, max_tokens = len(shown_engrams), request.max_tokens
+    if max_tokens is None or fits(answer(count), max_tokens):
+        return answer(count)
+    check_fits(answer(0), max_tokens)
+    count = bisect_right(range(1, count), False, key=lambda number: not fits(answer(number), max_tokens))
+    while count and not fits(answer(count), max_tokens):
+        count -= 1
+    return answer(count)
+
+
+def about_engrams(context: Context, engrams: Sequence[Engram]) -> dict[str, EngramAbout]:
+    """Return what is known now about each engram, by its id."""
+    about = {}
+    for engram in engrams:
+        states = [state for state in context.project_files.staleness_of(engram.pointers) if state is not None]
+        if states:
+            state = max(states, key=STATES.index)
+            about[engram.id] = EngramAbout(evidence=EvidenceAbout(state=state))
+    return about
 
 
 def _requested_keys(request: QueryEngrams) -> list[str]:

@@ -24,6 +24,7 @@ from engrambus.evidence.pointers import (
 )
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
+from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.messages import read_payers
 from engrambus.policy.grants import check_deref, deref
 
@@ -74,7 +75,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     A pointer names a file, some of its lines and a commit: src/refunds.py:10-20@3a4c4fe. Following it, or
     "deref", counts against what an agent may read in a turn.
     """
-    pointer, _ = check_pointer(as_pointer(request.pointer))
+    pointer, _ = check_pointer(find_pointer(context, request.pointer))
     full = full_answer(pointer, context.evidence.read(pointer), tail=request.tail)
     return context.commit(
         lambda view: deref(
@@ -127,7 +128,7 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
     """Check whether you may read a pointer now, without reading it."""
-    pointer, _ = check_pointer(as_pointer(request.pointer))
+    pointer, _ = check_pointer(find_pointer(context, request.pointer))
     outcome = check_deref(
         context.view,
         pointer,
@@ -143,6 +144,13 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
         granted=outcome.granted,
         problems=[outcome.refusal.problem()] if outcome.refusal is not None else [],
     )
+
+
+def find_pointer(context: Context, pointer: Pointer | str) -> Pointer:
+    """Return a pointer; of `src/x.py:10-20@3a4c4fe`, as answers show it, the one it stands for."""
+    if isinstance(pointer, str) and not is_ref(pointer):
+        return context.project_files.point_at(pointer, "pointer")
+    return as_pointer(pointer)
 
 
 def as_pointer(pointer: Pointer | str) -> Pointer:

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from engrambus.edges.mcp.tools import SPEAK_AS, find_resource, tool_operations
+from engrambus.edges.mcp.answers import compact_text, problem_text, takes_text_budget
+from engrambus.edges.mcp.tools import FULL, SPEAK_AS, find_resource, tool_operations
 from engrambus.edges.mcp.wire import tool_result
 from engrambus.errors import (
     BudgetExceeded,
@@ -21,9 +22,10 @@ from engrambus.errors import (
 )
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations.brief import BriefAnswer
 
 log = logging.getLogger(__name__)
+
+MAX_TOKENS = "max_tokens"
 
 _LESS_CODES = (BudgetExceeded.code, DerefDenied.code)
 """Error codes that the specification of the LESS tools prefixes with `LESS_`."""
@@ -60,27 +62,37 @@ class ToolCalls:
         on_refusal: Callable[[str, EngramBusError], None] = lambda operation, refusal: None,
     ) -> dict[str, Any]:
         """Return the result of a tool call: the operation's answer, or the problem with it."""
-        operation = tool_operations().get(name)
+        operation, full = tool_operations().get(name), False
         try:
             if operation is None:
                 raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
+            arguments = {**arguments}
+            full = _take_full(arguments)
             defaults = operation.tool.defaults if operation.tool else {}
             warnings: list[EngramBusError] = []
+            max_tokens = None
+            if not full and takes_text_budget(name):
+                # Lines are cut to the limit below; they cost less than the JSON that the operation would count.
+                max_tokens = arguments.pop(MAX_TOKENS, None)
+                to_request({MAX_TOKENS: max_tokens}, operation.request)
             answer = self._call(operation, {**defaults, **arguments}, credential, warnings.append)
-            return tool_result(_for_model(answer), notes=[f"warning: {warning_line(item)}" for item in warnings])
+            notes = [f"warning: {warning_line(item)}" for item in warnings]
+            return tool_result(_fields(answer) if full else compact_text(name, answer, max_tokens), notes=notes)
         except EngramBusError as error:
             refusal = error
         except Exception:
             log.exception("%s failed", name)
             refusal = Internal()
         on_refusal(operation.name if operation else "mcp", refusal)
-        return tool_result(_with_less_code(name, refusal.problem()), is_error=True)
+        problem = _with_less_code(name, refusal.problem())
+        return tool_result(problem if full else problem_text(problem), is_error=True)
 
     def read_resource(self, uri: str, credential: Credential) -> tuple[str, str, int]:
         """Return a resource's text, its media type, and for how many milliseconds a client may cache it."""
         operation, resource, arguments = find_resource(uri)
-        answer = _for_model(self._call(operation, arguments, credential))
-        text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+        answer = self._call(operation, arguments, credential)
+        is_json = resource.media_type == "application/json"
+        text = msgspec.json.encode(_fields(answer)).decode() if is_json else compact_text(operation.tool_name, answer)
         return text, resource.media_type, resource.ttl_ms
 
     def _call(
@@ -107,11 +119,16 @@ class ToolCalls:
             return self._target
 
 
-def _for_model(answer: Any) -> dict[str, Any] | str:
-    """Return an answer as a model should read it: a brief as prose, an engram without its search keys."""
-    if isinstance(answer, BriefAnswer):
-        head = f"Brief {answer.version} ({answer.role}); call with since={answer.version} to get only what is new."
-        return "\n".join([head, *answer.lines])
+def _take_full(arguments: dict[str, Any]) -> bool:
+    """Remove the argument that asks for JSON, and return it."""
+    full = arguments.pop(FULL, False)
+    if not isinstance(full, bool):
+        raise FieldType("Expected true or false.", field=FULL)
+    return full
+
+
+def _fields(answer: Any) -> dict[str, Any]:
+    """Return an answer as an object; an engram without its search keys."""
     if isinstance(answer, Engram):
         answer = msgspec.structs.replace(answer, hash_keys=())
     fields: dict[str, Any] = msgspec.to_builtins(answer)

@@ -40,7 +40,7 @@ from engrambus.version import __version__
 
 INSTRUCTIONS = (
     "The team's shared knowledge. Read the brief and query before you work; put what you learn, pointing at the lines "
-    "that show it. `as` names the descendant you act for."
+    "that show it. `as` names the descendant you act for; `full: true` returns JSON."
 )
 
 LIST_TTL_MS = 3_600_000

@@ -20,6 +20,8 @@ from engrambus.gateway.declare import Tool as DeclaredTool
 from engrambus.operations import OPERATIONS
 
 SPEAK_AS = "as"
+FULL = "full"
+"""Argument of every tool that asks for its JSON; the server's instructions name it once instead of every schema."""
 
 _OMITTED_KEYS = frozenset(
     {"title", "default", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum", "maximum"}

@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import PARSE_ERROR, JSONRPCError, JSONRPCResponse
 
 from engrambus.core import read_json
+from engrambus.edges.mcp.answers import problem_text
 from engrambus.errors import BodyTooLarge, EngramBusError
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -132,7 +133,7 @@ def refusal_message(text: bytes, refusal: EngramBusError) -> tuple[dict[str, Any
     problem = refusal.problem()
     call_id = _tool_call_id(text)
     if call_id is not None:
-        return {"jsonrpc": "2.0", "id": call_id, "result": tool_result(problem, is_error=True)}, True
+        return {"jsonrpc": "2.0", "id": call_id, "result": tool_result(problem_text(problem), is_error=True)}, True
     error = {"code": PARSE_ERROR, "message": refusal.title, "data": problem}
     return {"jsonrpc": "2.0", "id": None, "error": error}, False
 

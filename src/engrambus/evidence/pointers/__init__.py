@@ -28,7 +28,14 @@ if TYPE_CHECKING:
         parse_ref,
         print_address,
     )
-    from engrambus.evidence.pointers.links import editor_link, github_link, parse_github_link, parse_swhid, swhid
+    from engrambus.evidence.pointers.links import (
+        editor_link,
+        github_link,
+        parse_github_link,
+        parse_swhid,
+        short_ref,
+        swhid,
+    )
     from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
@@ -47,7 +54,7 @@ if not TYPE_CHECKING:
         "excerpts": "DerefAnswer cut_to_fit full_answer",
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
-        "links": "editor_link github_link parse_github_link parse_swhid swhid",
+        "links": "editor_link github_link parse_github_link parse_swhid short_ref swhid",
         "repo": "DiffResolver RepoResolver Repositories cut_lines",
         "resolve": "Content Evidence Resolver",
         "staleness": "STALE Staleness StalenessChecker",
@@ -61,5 +68,5 @@ __all__ = [
     "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress",
     "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer", "cut_lines",
     "cut_to_fit", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link", "parse_lines",
-    "parse_ref", "parse_swhid", "print_address", "swhid",
+    "parse_ref", "parse_swhid", "print_address", "short_ref", "swhid",
 ]

@@ -1,16 +1,35 @@
-"""Pointers as links other tools open, and back: GitHub permalinks, SWHIDs, editor links."""
+"""Pointers as people write them, as links other tools open, and back: GitHub permalinks, SWHIDs, editor links."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from engrambus.core import is_hex
+from engrambus.core import is_digest, is_hex
 from engrambus.errors import PointerRevision, PointerSpan, PointerSyntax
-from engrambus.evidence.pointers.addresses import RepoAddress
-from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revision, parse_lines
+from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
+from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revision, parse_lines, parse_ref
 
 _GITHUB = "https://github.com/"
+_SHORT = 7
+"""Digits of a commit that people read."""
+
+
+def short_ref(pointer: Pointer) -> str:
+    """Return a pointer as people write it, `src/x.py:10-20@3a4c4fe`; `engrambus deref` accepts it."""
+    ref = pointer.ref
+    if pointer.type == "repo":
+        address = parse_ref(ref)
+        if isinstance(address, RepoAddress) and address.repository is None:
+            first, last = address.lines or (0, 0)
+            lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
+            return f"{address.path}{lines}@{address.revision[:_SHORT]}"
+    target, mark, pin = ref.rpartition("@")
+    if mark and is_hex(pin, 40, 64):
+        return f"{target}@{pin[:_SHORT]}"
+    if mark and is_digest(pin):
+        return f"{target}@{pin[: len('sha256:') + _SHORT]}…"
+    return ref
 
 
 def github_link(address: RepoAddress, origin: str) -> str | None:

@@ -7,37 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.core import age, is_digest, is_hex
+from engrambus.core import age
 from engrambus.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
-from engrambus.evidence.pointers import RepoAddress, parse_ref
+from engrambus.evidence.pointers import short_ref
 
 if TYPE_CHECKING:
-    from engrambus.evidence.pointers import Pointer
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
 
 KIND_COLUMN = 12
-SHORT = 7
 MAX_VERSIONS = 8
-
-
-def short_ref(pointer: Pointer) -> str:
-    """Return a pointer as people write it, `src/x.py:10-20@3a4c4fe`; `engrambus deref` accepts it."""
-    ref = pointer.ref
-    if pointer.type == "repo":
-        address = parse_ref(ref)
-        if isinstance(address, RepoAddress) and address.repository is None:
-            first, last = address.lines or (0, 0)
-            lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
-            return f"{address.path}{lines}@{address.revision[:SHORT]}"
-    target, mark, pin = ref.rpartition("@")
-    if mark and is_hex(pin, 40, 64):
-        return f"{target}@{pin[:SHORT]}"
-    if mark and is_digest(pin):
-        return f"{target}@{pin[: len('sha256:') + SHORT]}…"
-    return ref
 
 
 def _author(engram: Engram) -> str:

@@ -1,0 +1,262 @@
+"""Answers as agents read them: short lines of text, sent once (decision 54).
+
+A tool without a function here is answered with its JSON as text. `full: true` in a call gets the JSON of any tool.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from engrambus.core import check_tokens_fit, estimate_tokens
+from engrambus.evidence.pointers import Pointer, RepoAddress, parse_ref, short_ref
+
+if TYPE_CHECKING:
+    from engrambus.evidence.pointers import DerefAnswer
+    from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot
+    from engrambus.knowledge.engrams import Engram
+    from engrambus.knowledge.memory import ContextPackage
+    from engrambus.operations.artifacts import ArtifactAnswer
+    from engrambus.operations.brief import BriefAnswer
+    from engrambus.operations.catalog import CatalogAnswer, YoolAnswer, YoolRow
+    from engrambus.operations.deref_requests import RequestAnswer
+    from engrambus.operations.engram_queries import QueryAnswer
+    from engrambus.operations.grants import GrantAnswer
+    from engrambus.operations.messages import MessageAnswer
+    from engrambus.operations.pointers import AnchorAnswer
+    from engrambus.operations.tuples import DispatchAnswer, TupleStatus
+
+SHORT_ID_CHARS = 13
+"""A ULID's time and three random characters: unique even among engrams of one millisecond."""
+SHORT_DIGEST_CHARS = len("sha256:") + 12
+_REPO_REF = re.compile(r"\brepo:((?:(?!//)[^\s#@:])+)#L(\d+)-L(\d+)@([0-9a-f]{7})[0-9a-f]{33,57}\b")
+QUERY_TOKENS = 800
+"""Size of an answer to a query if the agent asks for no other."""
+
+
+def compact_text(tool: str, answer: Any, max_tokens: int | None = None) -> str:
+    """Return the answer of a tool as text, within `max_tokens` where the tool takes that."""
+    lines = _LINES.get(tool)
+    if lines is None:
+        return msgspec.json.encode(answer).decode()
+    if tool in _CUT:
+        return _CUT[tool](answer, max_tokens)
+    return "\n".join(lines(answer))
+
+
+def problem_text(problem: dict[str, Any]) -> str:
+    """Return a refusal as text: the code first, then what was wrong, what to do, and what to send instead."""
+    code, detail = problem["code"], problem.get("detail") or problem["title"]
+    figures = [f"{name}: {problem[name]}" for name in ("field", "line", "limit", "used") if name in problem]
+    lines = [f"{code}: {_line(detail)}", *([", ".join(map(_line, figures))] if figures else [])]
+    if "hint" in problem:
+        lines.append(f"hint: {_line(problem['hint'])}")
+    for name, value in problem.items():
+        if name not in _SHOWN_MEMBERS:
+            lines.append(f"{name}: {_line(value) if isinstance(value, str) else msgspec.json.encode(value).decode()}")
+    if "resend" in problem:
+        lines += ["resend:", problem["resend"]]
+    return "\n".join(lines)
+
+
+_SHOWN_MEMBERS = frozenset({"type", "title", "status", "code", "detail", "field", "line", "limit", "used", "hint"}) | {
+    "resend"
+}
+
+
+def _line(text: object) -> str:
+    """Return a text on one line: what an agent wrote must not begin a line of its own."""
+    return " ".join(str(text).split())
+
+
+def short_id(identifier: str) -> str:
+    """Return the beginning of an id that names it among all others."""
+    return identifier[:SHORT_ID_CHARS] if len(identifier) == 26 else identifier
+
+
+def short_pointer(pointer: Pointer) -> str:
+    """Return a pointer as the tools take it: short for lines of this repository, else its ref."""
+    if pointer.type == "repo":
+        address = parse_ref(pointer.ref)
+        if isinstance(address, RepoAddress) and address.repository is None:
+            return short_ref(pointer)
+    return pointer.ref
+
+
+def engram_line(engram: Engram, state: str | None) -> str:
+    """Return an engram as one line: kind unless a fact, claim, evidence with its state, short id."""
+    kind = "" if engram.kind == "fact" else f"{engram.kind}: "
+    places = " ".join(short_pointer(pointer) for pointer in engram.pointers)
+    return f"{kind}{_line(engram.claim)} [{places}{f' {state}' if state else ''}] {short_id(engram.id)}"
+
+
+def _query(answer: QueryAnswer) -> Iterable[str]:
+    for engram in answer.engrams:
+        about = answer.about.get(engram.id)
+        yield engram_line(engram, about.evidence.state if about is not None and about.evidence is not None else None)
+
+
+def _query_within(answer: QueryAnswer, max_tokens: int | None) -> str:
+    """Return as many whole lines as fit, and the number of the others."""
+    lines = list(_query(answer))
+    if not lines:
+        return "Nothing found."
+
+    def text(count: int) -> str:
+        omitted = [f"+{len(lines) - count} more"] if count < len(lines) else []
+        page = [f"cursor: {answer.cursor}"] if answer.cursor is not None and not omitted else []
+        return "\n".join([*lines[:count], *omitted, *page])
+
+    limit = QUERY_TOKENS if max_tokens is None else max_tokens
+    # The whole answer may fit although one line less and the note about it do not.
+    count = len(lines)
+    if estimate_tokens(text(count)) > limit:
+        count = bisect_right(range(1, count), limit, key=lambda number: estimate_tokens(text(number)))
+        check_tokens_fit(text(max(count, 1)), limit)
+    return text(count)
+
+
+def _brief(answer: BriefAnswer) -> Iterable[str]:
+    yield f"Brief {answer.version} ({answer.role}); call with since={answer.version} to get only what is new."
+    yield from (_REPO_REF.sub(r"\1:\2-\3@\4", line) for line in answer.lines)
+
+
+def _brief_within(answer: BriefAnswer, max_tokens: int | None) -> str:
+    lines = list(_brief(answer))
+    while max_tokens is not None and len(lines) > 1 and estimate_tokens("\n".join(lines)) > max_tokens:
+        lines.pop()
+    if max_tokens is not None:
+        check_tokens_fit("\n".join(lines), max_tokens)
+    return "\n".join(lines)
+
+
+def _deref(answer: DerefAnswer) -> Iterable[str]:
+    cut = (" (cut: the end)" if answer.tail else " (cut: the beginning)") if answer.truncated else ""
+    yield f"{short_pointer(answer.pointer)} {answer.content_digest[:SHORT_DIGEST_CHARS]}{cut}"
+    yield answer.excerpt
+
+
+def _put(answer: Engram) -> Iterable[str]:
+    places = " ".join(short_pointer(pointer) for pointer in answer.pointers)
+    yield f"{short_id(answer.id)} stored at {answer.scope}: [{places}]"
+
+
+def _request(answer: RequestAnswer) -> Iterable[str]:
+    yield f"asked {answer.asked}: request {answer.request_id}"
+
+
+def _grant(answer: GrantAnswer) -> Iterable[str]:
+    yield f"granted {answer.child_id} until {answer.expires_at}: {answer.biscuit or answer.budget_token}"
+
+
+def _message(answer: MessageAnswer) -> Iterable[str]:
+    engrams = f"; engrams {' '.join(map(short_id, answer.engrams))}" if answer.engrams else ""
+    requests = f"; requests {' '.join(answer.requests)}" if answer.requests else ""
+    resends = f"; answers rejection {answer.resends}" if answer.resends else ""
+    yield f"{answer.message_id} sent to {answer.to}; turn {answer.turn} is open{engrams}{requests}{resends}"
+
+
+def _artifact(answer: ArtifactAnswer) -> Iterable[str]:
+    yield f"{answer.pointer} stored, {answer.tokens} tokens"
+
+
+def _anchor(answer: AnchorAnswer) -> Iterable[str]:
+    if answer.pointer is not None:
+        yield short_pointer(answer.pointer)
+    elif answer.candidates:
+        yield f"in several places, {answer.matched_lines} lines matched:"
+        yield from map(short_pointer, answer.candidates)
+    else:
+        yield "not found"
+
+
+def _inherit(answer: SharedContextSnapshot) -> Iterable[str]:
+    for item in answer.items:
+        yield f"{_line(item.content)} {item.provenance.memory_id or short_id(item.provenance.atom_id or '')}".rstrip()
+    if answer.left_out:
+        yield f"+{answer.left_out} more"
+    if not answer.items and not answer.left_out:
+        yield "Nothing is remembered yet."
+
+
+def _contribute(answer: Contribution) -> Iterable[str]:
+    yield f"{answer.contribution_id} {answer.status}"
+
+
+def _memory(answer: ContextPackage) -> Iterable[str]:
+    for item in answer.selection.selected:
+        yield f"{item.memory_id}: {_line(item.excerpt)}"
+    dropped = answer.selection.dropped_counts
+    if isinstance(dropped, dict) and dropped:
+        yield "dropped: " + ", ".join(f"{reason} {count}" for reason, count in sorted(dropped.items()))
+    elif not answer.selection.selected:
+        yield "Nothing found."
+
+
+def _catalog(answer: CatalogAnswer) -> Iterable[str]:
+    for yool in answer.yools:
+        yield _yool_row(yool)
+    if answer.cursor is not None:
+        yield f"cursor: {answer.cursor}"
+
+
+def _yool_row(yool: YoolRow | YoolAnswer) -> str:
+    return f"{yool.yool_id} ({yool.lane}) {_line(yool.about)}".rstrip()
+
+
+def _yool(answer: YoolAnswer) -> Iterable[str]:
+    yield _yool_row(answer)
+    yield f"authority: {', '.join(answer.authority)}"
+    for name in ("agent_terms", "contract", "versions"):
+        value = getattr(answer, name)
+        if value:
+            yield f"{name}: {msgspec.json.encode(value).decode()}"
+
+
+def _dispatch(answer: DispatchAnswer) -> Iterable[str]:
+    yield f"{answer.id} {'accepted' if answer.new else 'is there already'}, receipt {answer.receipt_id}"
+
+
+def _status(answer: TupleStatus) -> Iterable[str]:
+    yield f"{answer.state} on {answer.lane}, attempts {answer.attempts}, {answer.tokens} tokens, ${answer.usd:g}"
+    for step in answer.steps:
+        yield msgspec.json.encode(step).decode()
+    if answer.error:
+        yield f"error: {_line(answer.error)}"
+    if answer.terminal:
+        yield f"final receipt: {answer.terminal}"
+
+
+_LINES: dict[str, Callable[[Any], Iterable[str]]] = {
+    "catalog_list_by_lane": _catalog,
+    "catalog_lookup": _yool,
+    "contribute": _contribute,
+    "inherit": _inherit,
+    "less_anchor": _anchor,
+    "less_brief": _brief,
+    "less_deref_pointer": _deref,
+    "less_issue_grant": _grant,
+    "less_message": _message,
+    "less_put_engram": _put,
+    "less_query_engrams": _query,
+    "less_request_deref": _request,
+    "less_store_artifact": _artifact,
+    "memory_read": _memory,
+    "tuple_dispatch": _dispatch,
+    "tuple_observe": _status,
+}
+
+_CUT: dict[str, Callable[[Any, int | None], str]] = {
+    "less_brief": _brief_within,
+    "less_query_engrams": _query_within,
+}
+"""Tools whose lines are cut here, because lines cost less than the JSON that the operation counts."""
+
+
+def takes_text_budget(tool: str) -> bool:
+    """True if `max_tokens` of the tool counts its lines."""
+    return tool in _CUT
