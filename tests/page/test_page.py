@@ -214,6 +214,7 @@ def test_a_promotion_beyond_the_project_is_approved(visit: Visit, scene: Scene) 
 
 
 def test_a_contribution_appears_and_is_accepted_or_rejected(visit: Visit, scene: Scene) -> None:  # SC-03, SC-05, SC-06
+    scene.call("apply_policy", policy={"limits": {"inline_code": "off"}})  # markup in a contribution is code
     scene.call("keep_episode", text="The stall timer is 10 seconds.", kind="decision", slug="stall", pinned=True)
     page = visit.open("/")
     expect(page.locator("#panel-review")).to_be_hidden()
@@ -251,6 +252,7 @@ def test_a_contribution_appears_and_is_accepted_or_rejected(visit: Visit, scene:
     expect(page.locator("#waiting-review")).to_have_count(0)
     assert scene.call("show_contribution", "emil", id=first).reason == "It was raised in one region only."
     assert scene.call("show_contribution", "ida", id=second).status == "accepted"
+    scene.call("apply_policy", policy={})
 
 
 def test_a_constraint_is_pinned_and_unpinned(visit: Visit, scene: Scene) -> None:
