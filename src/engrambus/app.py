@@ -15,6 +15,7 @@ from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
 from engrambus.gateway import Gateway, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
+from engrambus.gateway.events import ActivityChannel
 from engrambus.knowledge import cortex
 from engrambus.policy import (
     JOURNAL,
@@ -108,6 +109,7 @@ def open_project(
         shared=shared,
         cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
         tuple_space=tuple_space,
+        activity=ActivityChannel(project.catalog / "activity", project.project_id),
     )
 
 

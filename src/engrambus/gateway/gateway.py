@@ -27,7 +27,7 @@ from engrambus.gateway.caller import Credential, check_marked, identify, resolve
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
-from engrambus.gateway.events import EventFilter, EventLog, filter_for
+from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.role_view import restrict_view
@@ -82,6 +82,7 @@ class Gateway:
         cortex: CortexFiles | None = None,
         ticks: Callable[[], int] = time.perf_counter_ns,
         tuple_space: LazyTupleSpace | None = None,
+        activity: ActivityChannel | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -94,7 +95,7 @@ class Gateway:
         self._cortex = cortex
         self._ticks = ticks
         self._watchers: tuple[Callable[[Call], None], ...] = ()
-        self.event_log = EventLog(store, work_line=self.tuple_space.commits)
+        self.event_log = EventLog(store, work_line=self.tuple_space.commits, activity=activity)
         self._denials = DenialRecorder(store)
 
     @property

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.gateway.events.activity import ActivityChannel
     from engrambus.gateway.events.event_log import (
         EventLog,
         Follower,
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "activity": "ActivityChannel",
         "event_log": "EventLog Follower FollowerPosition events_after newest_events",
         "event_types": "EVENT_TYPES",
         "values": "Event EventFilter ResumePoint filter_for parse_resume_point",
     })
 
 __all__ = [
-    "EVENT_TYPES", "Event", "EventFilter", "EventLog", "Follower", "FollowerPosition", "ResumePoint", "events_after",
-    "filter_for", "newest_events", "parse_resume_point",
+    "EVENT_TYPES", "ActivityChannel", "Event", "EventFilter", "EventLog", "Follower", "FollowerPosition", "ResumePoint",
+    "events_after", "filter_for", "newest_events", "parse_resume_point",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ import msgspec
 
 from engrambus.core.journal import Line
 from engrambus.errors import EngramBusError
-from engrambus.gateway.events.event_types import call_event, fact_events, work_event
+from engrambus.gateway.events.activity import ActivityChannel
+from engrambus.gateway.events.event_types import CALL_EVENTS, call_event, fact_events, work_event
 from engrambus.gateway.events.values import Event, ResumePoint, parse_resume_point
 from engrambus.gateway.ports import Store
 from engrambus.policy import Caller
@@ -62,9 +64,16 @@ class EventLog:
     # decision 22: work has a journal of its own. Only its growth is an event, and only the latest one matters.
 
     def __init__(
-        self, store: Store, *, work_line: Callable[[], int] | None = None, poll_seconds: float = POLL_SECONDS
+        self,
+        store: Store,
+        *,
+        work_line: Callable[[], int] | None = None,
+        activity: ActivityChannel | None = None,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._store = store
+        self._activity = activity
+        """Brings the events of calls that other processes answer, while there is a follower."""
         self._work_line = work_line or (lambda: 0)
         self._work: tuple[int, Event | None] = (0, None)
         """Last known line of the journal of work, and its event."""
@@ -99,6 +108,8 @@ class EventLog:
             follower = Follower(self, FollowerPosition(after, self._call_count, self._work[0]), matches, wake)
             self._followers = (*self._followers, follower)
             if self._poller is None and not self._stop.is_set():
+                if self._activity is not None:
+                    self._activity.listen()
                 self._poller = threading.Thread(target=self._poll, args=(last,), name="events", daemon=True)
                 self._poller.start()
         return follower
@@ -109,12 +120,20 @@ class EventLog:
             self._followers = tuple(registered for registered in self._followers if registered is not follower)
 
     def add_call(self, operation: str, caller: Caller, now_us: int, request: object, answer: object) -> None:
-        """Add the event of a call that leaves nothing in the journal, if it has one and there are followers."""
-        if self._followers and (event := call_event(operation, caller, now_us, request, answer)):
-            with self._lock:
-                self._call_events.append(event)
-                self._call_count += 1
-            self._wake_followers()
+        """Add the event of a call that leaves nothing in the journal, if it has one and somebody follows."""
+        if operation not in CALL_EVENTS:
+            return
+        make_event = partial(call_event, operation, caller, now_us, request, answer)
+        if self._followers and (event := make_event()):
+            self._add_call_events([event])
+        if self._activity is not None:
+            self._activity.publish(make_event)
+
+    def _add_call_events(self, events: Sequence[Event]) -> None:
+        with self._lock:
+            self._call_events.extend(events)
+            self._call_count += len(events)
+        self._wake_followers()
 
     def calls_since(self, count: int) -> tuple[list[Event], int]:
         """Return the events of calls after the first `count`, and the number of all so far."""
@@ -160,6 +179,8 @@ class EventLog:
             poller = self._poller
         if poller is not None:
             poller.join()
+        if self._activity is not None:
+            self._activity.close()
         self._wake_followers()
 
     def _decode(self, stored: Line) -> LineEvents:
@@ -208,7 +229,11 @@ class EventLog:
             with self._lock:
                 if not self._followers:
                     self._poller = None
+                    if self._activity is not None:
+                        self._activity.close()
                     return
+            if self._activity is not None and (events := self._activity.read()):
+                self._add_call_events(events)
             self._check_work()
             try:
                 current = self._store.last_line()

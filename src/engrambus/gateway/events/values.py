@@ -43,7 +43,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the run in which it happened."""
     agent: str | None
     """Name, within the run, of the agent that caused it."""
-    data: dict[str, str | int]
+    data: dict[str, str | int | bool]
     """Ids, words from fixed lists, and counts."""
     audience: str
     """Callers that may see it: all of the project, those of one run by its id or its space, or admins only."""
