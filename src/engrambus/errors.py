@@ -164,6 +164,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── RateLimited              429  RATE_LIMITED
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
+│   ├── ClaimConfirmed            CLAIM_CONFIRMED
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
@@ -1020,6 +1021,10 @@ class Notice(EngramBusError):
 
 class ScopeLowered(Notice):
     """The engram was stored for fewer readers than its author asked for."""
+
+
+class ClaimConfirmed(Notice):
+    """The claim repeats an engram, which was confirmed instead of storing it again."""
 
 
 class ApprovalPending(Notice):

@@ -118,7 +118,7 @@ def test_the_command_line_shows_the_checks_of_a_contribution(
     shell.ok("init")
     assert "No contributions" in shell.ok("review", "list", "--status", "rejected").out
     shell.ok("contribute", "Retries are idempotent.")
-    shell.ok("contribute", "Idempotent are retries.")
+    shell.ok("contribute", "The retries are idempotent")
     newer, older = shell.ok("review", "list", "--json").json["contributions"]
     assert f"similar to  {older['contribution_id']}" in shell.ok("review", "show", newer["contribution_id"]).out
     lines = shell.ok("contribute", "One line.\r\n\tAnother, indented.").out.splitlines()

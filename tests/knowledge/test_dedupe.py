@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engrambus.core import print_time
@@ -52,13 +54,27 @@ DIFFERENT = [
 ]
 
 
-def engram(claim: str) -> Engram:
-    """Return an engram with this claim and one fixed pointer."""
+SHA, OTHER_SHA = "a" * 40, "b" * 40
+CLAIM = "The parser trusts its input."
+
+
+def written_pairs() -> dict[str, list[tuple[str, str]]]:
+    """Return the pairs of `duplicate_pairs.txt`: the same claim twice, and two claims that are nearly the same."""
+    text = Path(__file__).with_name("duplicate_pairs.txt").read_text(encoding="utf-8")
+    sections = [section.partition("\n") for section in text.removeprefix("=== ").split("\n=== ")]
+    return {
+        name: [(first, second) for first, second in (pair.split("\n") for pair in body.strip().split("\n\n"))]
+        for name, _, body in sections
+    }
+
+
+def engram(claim: str, *refs: str) -> Engram:
+    """Return an engram with this claim and these pointers, or one fixed pointer."""
     return Engram(
         id="01KDVP9R000000000000000000",
         kind="fact",
         claim=claim,
-        pointers=(Pointer(type="sam", ref=REF),),
+        pointers=tuple(Pointer(type="repo" if "repo" in ref else "sam", ref=ref) for ref in refs or (REF,)),
         confidence=0.8,
         ttl="P90D",
         scope="project",
@@ -69,8 +85,40 @@ def engram(claim: str) -> Engram:
 
 def confirms(claim: str, earlier_claim: str) -> bool:
     """True if putting the claim would confirm the earlier one."""
-    repeat, earlier = engram(claim), engram(earlier_claim)
+    return repeats(engram(claim), engram(earlier_claim))
+
+
+def repeats(repeat: Engram, earlier: Engram) -> bool:
     return twin_key(repeat) == twin_key(earlier) and is_repeat(repeat, earlier)
+
+
+def test_written_duplicates_and_near_misses_are_told_apart() -> None:
+    pairs = written_pairs()
+    assert min(map(len, pairs.values())) >= 50
+    assert [pair for pair in pairs["different"] if confirms(*pair)] == []
+    missed = [pair for pair in pairs["same"] if not confirms(*pair)]
+    assert len(missed) <= len(pairs["same"]) // 10, missed
+
+
+@pytest.mark.parametrize(
+    ("refs", "others", "expected"),
+    [
+        (["repo:a.py#L1-L9@" + SHA], ["repo:a.py#L5-L20@" + SHA], True),
+        (["repo:a.py#L1-L9@" + SHA], ["repo:a.py#L5-L20@" + OTHER_SHA], True),
+        (["repo:a.py#L1-L9@" + SHA], ["repo:a.py@" + SHA], True),
+        (["repo:a.py#L1-L9@" + SHA], ["repo:a.py#L10-L20@" + SHA], False),
+        (["repo:a.py#L1-L9@" + SHA], ["repo:b.py#L1-L9@" + SHA], False),
+        (["repo:a.py#L1-L9@" + SHA], ["repo:a.py#L1-L9@" + SHA, "repo:b.py#L1-L2@" + SHA], False),
+        (["repo:a.py#L1-L9@" + SHA, "repo:a.py#L30-L40@" + SHA], ["repo:a.py#L5-L6@" + SHA], False),
+        (["sam:note:x@v1"], ["sam:note:x@v2"], False),
+    ],
+)
+def test_the_same_claim_confirms_over_overlapping_lines_of_a_file(
+    refs: list[str], others: list[str], expected: bool
+) -> None:
+    first, second = engram(CLAIM, *refs), engram(CLAIM, *others)
+    assert repeats(first, second) is expected
+    assert repeats(second, first) is expected
 
 
 @pytest.mark.parametrize(("first", "second"), SAME)

@@ -17,7 +17,7 @@ from engrambus.errors import DerefDenied
 from engrambus.gateway import LOCAL_ADMIN, Credential, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.policy.limits import LIMITS, LimitName
-from tests.limits.attempts import ATTEMPTS, INTERFACES, Attempt, Step
+from tests.limits.attempts import ATTEMPTS, INTERFACES, Attempt, Step, put
 from tests.limits.interfaces import Outcome, Project, calls_over
 from tests.projects import make_gateway, make_repository, make_settings
 
@@ -66,7 +66,12 @@ def test_a_limit_holds(limit: LimitName, interface: str, project: Project, monke
         with suppress(DerefDenied):  # reads are repeated until the tokens are used up
             call(project, as_agent(project, step.agent), step.operation, **ready.fields)
     last = filled(attempt.last, project)
-    with calls_over(interface, project, monkeypatch) as make:
+    with calls_over(interface, project, monkeypatch) as send:
+
+        def make(step: Step) -> Outcome:
+            outcome = send(step)  # a put that is repeated also says what it confirmed
+            return outcome._replace(warnings=[code for code in outcome.warnings if code != "CLAIM_CONFIRMED"])
+
         enforced = make(last)
         if attempt.is_refused:
             assert enforced == Outcome(attempt.code, [])
@@ -80,6 +85,15 @@ def test_a_limit_holds(limit: LimitName, interface: str, project: Project, monke
         assert len(warned.warnings) == 1
         call(project, LOCAL_ADMIN, "apply_policy", policy={**attempt.policy, "limits": {limit: "off"}})
         assert make(last) == Outcome(None, [])
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_repeated_claim_says_what_it_confirmed(  # EB-21
+    interface: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with calls_over(interface, project, monkeypatch) as send:
+        assert send(put("The parser trusts its input.")) == Outcome(None, [])
+        assert send(put("The `parser` trusts the input")) == Outcome(None, ["CLAIM_CONFIRMED"])
 
 
 def _is_by_manager(attempt: Attempt) -> bool:

@@ -43,6 +43,7 @@ from engrambus.knowledge.engrams import (
     pointer_names,
     posted_keys,
     twin_key,
+    with_gain,
 )
 from engrambus.knowledge.messages import (
     BroadcastSent,
@@ -220,7 +221,14 @@ class KnowledgeState:
                 )
             case EngramConfirmed():
                 ordinal = self.ids[fact.space, fact.id]
-                self.stored[ordinal] = msgspec.structs.replace(self.stored[ordinal], expires_at=fact.expires_at)
+                stored = self.stored[ordinal]
+                self.stored[ordinal] = msgspec.structs.replace(
+                    stored,
+                    engram=with_gain(stored.engram, fact),
+                    expires_at=fact.expires_at,
+                    more_keys=(*stored.more_keys, *fact.more_keys),
+                )
+                self.keys[ordinal] |= set(fact.more_keys)
                 self.votes.setdefault(ordinal, set()).add(fact.root)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)

@@ -67,7 +67,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 19
+LAYOUT = 20
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -188,9 +188,7 @@ class KnowledgeProjection:
             case EngramForgotten():
                 self._drop(self._row_of(fact.space, fact.id)[0])
             case EngramConfirmed():
-                ordinal = self._row_of(fact.space, fact.id)[0]
-                self._execute("set_expiry", fact.expires_at, ordinal)
-                self._execute("insert_vote", ordinal, fact.root)
+                self._confirm(fact)
             case EngramPinned():
                 self._execute("pin", self._row_of(fact.space, fact.id)[0])
             case EngramUnpinned():
@@ -286,6 +284,19 @@ class KnowledgeProjection:
         if fact.turn:
             agent = (fact.run, fact.engram.provenance.created_by.rpartition("/")[2])
             self._put_turns[agent] = after_put(self._turn(*agent), fact.turn, fact.put_tokens, at_us)
+
+    def _confirm(self, fact: EngramConfirmed) -> None:
+        ordinal, more_keys, body = self._row_of(fact.space, fact.id)
+        self._execute("set_expiry", fact.expires_at, ordinal)
+        self._execute("insert_vote", ordinal, fact.root)
+        if fact.confidence is None and not fact.tags:
+            return
+        engram = engrams.with_gain(decode_engram(body), fact)
+        keys = (*more_keys.split(), *fact.more_keys)
+        self._execute("enrich_engram", engram.confidence, " ".join(keys), _encode(engram), ordinal)
+        if fact.more_keys:
+            self._unpost(ordinal)
+            self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(fact.space, engram, keys))
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)

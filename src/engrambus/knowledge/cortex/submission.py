@@ -21,7 +21,7 @@ from engrambus.knowledge.cortex.values import (
     Status,
     Verdict,
 )
-from engrambus.knowledge.engrams import query_keys
+from engrambus.knowledge.engrams import count_negations, is_same_statement, numbers
 from engrambus.knowledge.memory import normalise
 from engrambus.policy import Caller
 from engrambus.policy.secrets import redact
@@ -32,8 +32,8 @@ MAX_EVIDENCE = 12
 MAX_EVIDENCE_CHARS = 2_000
 MAX_PINS = 1000
 MAX_SIMILAR = 8
-SIMILARITY_WORDS = 8
-"""Number of words that make the similarity key."""
+MAX_COMPARED = 64
+"""Contributions with the same similarity key whose words are compared."""
 
 
 class ContributionDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ def submit(
     duplicate_of = view.find_duplicate(caller.full_name, redacted.content_hash, view.as_of - dedupe_window_us)
     verdict, against = compare_with_pins(view, draft.content)
     status: Status = "duplicate" if duplicate_of else "flagged" if verdict != "clean" else "submitted"
-    similar = view.similar_contributions(redacted.similarity_key, limit=MAX_SIMILAR)
+    similar = find_similar(view, redacted)
     contribution = Contribution(
         contribution_id=new_ulid(view.as_of, randomness),
         submitted_at=print_time(view.as_of),
@@ -149,8 +149,17 @@ def content_hash(content: str) -> str:
 
 
 def similarity_key(content: str) -> str:
-    """Return a key that contents with the same significant words share, in any order."""
-    # Compound keys repeat their words, and long words say more about the subject than short ones.
-    words = sorted(key for key in query_keys(content) if "+" not in key)
-    longest = sorted(words, key=lambda word: (-len(word), word))[:SIMILARITY_WORDS]
-    return hashlib.sha256(" ".join(sorted(longest)).encode()).hexdigest()[:16]
+    """Return a key that similar contents share: how often they negate, and their numbers."""
+    parts = (str(count_negations(content)), *numbers(content))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def find_similar(view: CortexReads, redacted: RedactedDraft) -> list[str]:
+    """Return the ids of earlier contributions that say the same, the newest first."""
+    # decision 47: the rule for engrams; the same words in another order are often the opposite
+    similar: list[str] = []
+    for name in view.similar_contributions(redacted.similarity_key, limit=MAX_COMPARED):
+        earlier = view.contribution(name)
+        if earlier is not None and is_same_statement(redacted.draft.content, earlier.content):
+            similar.append(name)
+    return similar[:MAX_SIMILAR]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         StoredPromotion,
         answer_promotion,
     )
-    from engrambus.knowledge.engrams.dedupe import twin_key
+    from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramConfirmed,
         EngramDelivered,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         promote,
         receive,
         set_pinned,
+        with_gain,
     )
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
-        "dedupe": "twin_key",
+        "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut EngramReceived "
             "EngramUnpinned PromotionAnswered PromotionRequested "
@@ -86,7 +87,7 @@ if not TYPE_CHECKING:
         "keys": "hash_keys normalise_key query_keys",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram forget mark_delivered promote receive "
-            "set_pinned "
+            "set_pinned with_gain "
         ),
         "ports": "EVERYTHING EngramReads EngramView RecentPuts StoredEngram Traits VisibleStore kind_key",
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
@@ -104,8 +105,9 @@ __all__ = [
     "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Kind", "PinAnswer",
     "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
     "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "VisibleStore",
-    "answer_promotion", "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction",
-    "kind_key", "less_export", "mark_delivered", "normalise_key", "pointer_names", "posted_keys", "prefix_field",
-    "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes",
-    "schema_names", "set_pinned", "stamp", "twin_key", "validate",
+    "answer_promotion", "confirm", "count_negations", "count_sentences", "find_engram", "forget", "hash_keys",
+    "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "normalise_key", "numbers",
+    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm",
+    "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned", "stamp", "twin_key", "validate",
+    "with_gain",
 ]

@@ -1,19 +1,21 @@
-"""When two claims are the same: same kind, same pointers, nearly the same words, and nothing limited or reversed.
+"""When two claims are the same: same kind, same places, nearly the same words, and nothing limited or reversed.
 
-Two engrams are repeats of each other if they have the same kind and exactly the same pointers; if no key with a digit
-in it (a number, a version) is in only one of them; if both negate equally often; and if the longer claim has the words
-of the shorter one in their order, with at most a quarter more between them, none of which limits or reverses the claim.
-Articles, plurals, case and punctuation do not count. One word in place of another makes another claim: `disabled` for
-`enabled` is one word, and so is `after` for `before`.
+Two engrams are repeats of each other if they have the same kind; if their pointers lead to the same places, and those
+into a file to lines that overlap; if no number is in only one of them; if both negate equally often; and if the longer
+claim has the words of the shorter one in their order, with at most a quarter more between them, none of which limits or
+reverses the claim. Articles, plurals, case, punctuation, quotes, backticks, hyphens and the commas of `1,000` do not
+count. One word in place of another makes another claim: `disabled` for `enabled`, `after` for `before`.
 """
 
-# decision 37: a repeat is counted as a vote and not stored, so a claim wrongly taken for a repeat is lost, while one
-# engram too many only costs a line.
+# decisions 37, 47: a repeat is counted as a vote and not stored, so a claim wrongly taken for a repeat is lost, while
+# one engram too many only costs a line.
 
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.knowledge.engrams.words import stem
@@ -42,26 +44,45 @@ _LIMITING = frozenset(map(stem, (
 """Words that change what a claim says where they are added."""
 # fmt: on
 
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_HYPHEN = re.compile(r"(?<=\w)[-\u2010\u2011](?=[^\W\d])")
+_QUOTES = str.maketrans("", "", "'\u2019`\"\u201c\u201d\u2018\u00ab\u00bb")
+_SPAN = re.compile(r"#L(\d+)-L(\d+)")
+_PIN = re.compile(r"@[0-9a-f]{40,64}$")
+
+
+class _Place(NamedTuple):
+    """What a pointer leads to, and the lines of it; None stands for all of them."""
+
+    name: str
+    lines: tuple[int, int] | None
+
 
 def twin_key(engram: Engram) -> str:
-    """Return a short hash of everything that must be equal in two repeats: all but the words.
+    """Return a short hash of everything that must be equal in two repeats: all but the words and the lines.
 
     Few engrams about a file share it, so a store finds the candidates without reading all engrams about that file.
     """
-    refs = tuple(pointer.ref for pointer in engram.pointers)
-    return _twin_key(engram.kind, engram.claim, refs, tuple(engram.hash_keys))
+    return _twin_key(engram.kind, engram.claim, tuple(pointer.ref for pointer in engram.pointers))
 
 
 @lru_cache(maxsize=1024)  # computed when a put is decided, and again when its fact is applied to the index
-def _twin_key(kind: str, claim: str, refs: tuple[str, ...], keys: tuple[str, ...]) -> str:
-    numbers = sorted(key for key in keys if "+" not in key and _has_digit(key))
-    text = "\n".join((kind, str(_count_negations(claim)), *sorted(set(refs)), "", *numbers))
+def _twin_key(kind: str, claim: str, refs: tuple[str, ...]) -> str:
+    names = sorted({_place(ref).name for ref in refs})
+    text = "\n".join((kind, str(count_negations(claim)), *names, "", *numbers(claim)))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def is_repeat(engram: Engram, earlier: Engram) -> bool:
     """True if, of two engrams with the same twin key, one only repeats the claim of the other."""
-    short, long = sorted((_words(engram.claim), _words(earlier.claim)), key=len)
+    return _is_same_place(engram, earlier) and is_same_statement(engram.claim, earlier.claim)
+
+
+def is_same_statement(text: str, earlier: str) -> bool:
+    """True if one text only repeats the other: the same words in their order, nothing limited, reversed or counted."""
+    if count_negations(text) != count_negations(earlier) or numbers(text) != numbers(earlier):
+        return False
+    short, long = sorted((_words(text), _words(earlier)), key=len)
     extra_words = len(long) - len(short)
     if len(short) < 4 * extra_words:
         return False
@@ -69,11 +90,48 @@ def is_repeat(engram: Engram, earlier: Engram) -> bool:
     for word in long:
         if matched < len(short) and word == short[matched]:
             matched += 1
-        elif not extra_words or word in _LIMITING or _has_digit(word):
+        elif not extra_words or word in _LIMITING:
             return False
         else:
             extra_words -= 1
     return True
+
+
+def numbers(text: str) -> tuple[str, ...]:
+    """Return the numbers, versions and other words with a digit of a text, sorted."""
+    return tuple(sorted(word for word in _words(text) if _has_digit(word)))
+
+
+def count_negations(text: str) -> int:
+    """Return how often a text negates."""
+    return sum(word in _NEGATIONS for word in _plain(text))
+
+
+def _is_same_place(engram: Engram, earlier: Engram) -> bool:
+    """True if each pointer of one engram overlaps one of the other, and the other way round."""
+    places = [_place(pointer.ref) for pointer in engram.pointers]
+    others = [_place(pointer.ref) for pointer in earlier.pointers]
+    return all(any(_overlap(place, other) for other in others) for place in places) and all(
+        any(_overlap(place, other) for place in places) for other in others
+    )
+
+
+def _overlap(place: _Place, other: _Place) -> bool:
+    if place.name != other.name:
+        return False
+    if place.lines is None or other.lines is None:
+        return True
+    return place.lines[0] <= other.lines[1] and other.lines[0] <= place.lines[1]
+
+
+@lru_cache(maxsize=1024)
+def _place(ref: str) -> _Place:
+    """Return the place of a pointer: of a file in the repository its path, without the commit."""
+    name = _PIN.sub("", ref) if ref.startswith("repo:") else ref
+    span = _SPAN.search(name)
+    if span is None:
+        return _Place(name, None)
+    return _Place(name[: span.start()] + name[span.end() :], (int(span[1]), int(span[2])))
 
 
 @lru_cache(maxsize=1024)
@@ -82,14 +140,11 @@ def _words(claim: str) -> tuple[str, ...]:
     return tuple("not" if word in _NOT else stem(word) for word in _plain(claim) if word and word not in _ARTICLES)
 
 
-def _has_digit(key: str) -> bool:
-    return not key.isalpha() and any(map(str.isdigit, key))
+def _has_digit(word: str) -> bool:
+    return not word.isalpha() and any(map(str.isdigit, word))
 
 
-def _count_negations(claim: str) -> int:
-    return sum(word in _NEGATIONS for word in _plain(claim))
-
-
-def _plain(claim: str) -> list[str]:
-    plain = claim.lower().replace("'", "").replace("\u2019", "")
-    return [word.strip('.,;:!?()"') for word in plain.split()]
+@lru_cache(maxsize=1024)
+def _plain(claim: str) -> tuple[str, ...]:
+    plain = _HYPHEN.sub(" ", _THOUSANDS.sub("", claim.lower().translate(_QUOTES)))
+    return tuple(word.strip(".,;:!?()") for word in plain.split())

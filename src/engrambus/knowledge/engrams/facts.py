@@ -97,7 +97,9 @@ class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.for
     by: str
 
 
-class EngramConfirmed(msgspec.Struct, frozen=True, kw_only=True, tag="engram.confirmed", tag_field="fact"):
+class EngramConfirmed(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engram.confirmed", tag_field="fact", omit_defaults=True
+):
     """An agent confirmed an engram: its ttl starts over, and the agent's root of the hierarchy has voted for it."""
 
     id: str
@@ -106,6 +108,12 @@ class EngramConfirmed(msgspec.Struct, frozen=True, kw_only=True, tag="engram.con
     root: str
     """The agent's topmost ancestor; it has one vote, however many descendants confirm."""
     expires_at: int
+    confidence: float | None = None
+    """The engram's new confidence, if the repeated claim has a higher one."""
+    tags: tuple[str, ...] = ()
+    """Tags that the repeated claim adds."""
+    more_keys: tuple[str, ...] = ()
+    """Keys that the engram is also found by: those of the added tags."""
 
 
 class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned", tag_field="fact"):

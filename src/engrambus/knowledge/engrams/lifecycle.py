@@ -30,6 +30,7 @@ from engrambus.knowledge.engrams.facts import (
     PromotionAnswered,
     PromotionRequested,
 )
+from engrambus.knowledge.engrams.keys import hash_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import (
@@ -49,6 +50,9 @@ from engrambus.policy import (
 )
 
 PromotionFact: TypeAlias = EngramPromoted | PromotionRequested | PromotionAnswered
+
+MAX_TAGS = 12
+"""Most tags that the schema allows an engram."""
 
 _NEXT_SCOPE = {"run": "project", "project": "org", "org": "global"}
 
@@ -105,17 +109,47 @@ def confirm(
     return [fact], ConfirmAnswer(id=engram_id, votes=votes, expires_at=print_time(fact.expires_at))
 
 
-def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> EngramConfirmed:
-    """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes."""
+def confirmation(
+    view: EngramView, stored: StoredEngram, caller: Caller, repeat: Engram | None = None
+) -> EngramConfirmed:
+    """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes.
+
+    An engram that repeats the claim also leaves its tags, and its confidence if that is higher.
+    """
+    engram = stored.engram
+    merged, more_keys = gain(engram, repeat, stored.more_keys) if repeat is not None else (engram, ())
     return EngramConfirmed(
-        id=stored.engram.id,
+        id=engram.id,
         space=stored.space,
         by=caller.full_name,
         # One vote per root: a parent with fifty children must not outvote another team.
         root=root_of(view, caller),
         # A confirmation never shortens a lifetime.
-        expires_at=max(stored.expires_at, view.as_of + parse_duration(stored.engram.ttl)),
+        expires_at=max(stored.expires_at, view.as_of + parse_duration(engram.ttl)),
+        confidence=merged.confidence if merged.confidence > engram.confidence else None,
+        tags=merged.tags[len(engram.tags) :],
+        more_keys=more_keys,
     )
+
+
+def gain(engram: Engram, repeat: Engram, known_keys: Sequence[str] = ()) -> tuple[Engram, tuple[str, ...]]:
+    """Return an engram with the higher confidence and all tags of a repeat, and the keys of the tags it gained."""
+    new = tuple(dict.fromkeys(tag for tag in repeat.tags if tag not in engram.tags))
+    new = new[: max(MAX_TAGS - len(engram.tags), 0)]
+    keys = hash_keys("", tags=new).public if new else ()
+    known = {*engram.hash_keys, *known_keys}
+    merged = msgspec.structs.replace(
+        engram, confidence=max(engram.confidence, repeat.confidence), tags=(*engram.tags, *new)
+    )
+    return merged, tuple(key for key in keys if key not in known)
+
+
+def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
+    """Return an engram as its confirmation leaves it."""
+    if fact.confidence is None and not fact.tags:
+        return engram
+    confidence = engram.confidence if fact.confidence is None else fact.confidence
+    return msgspec.structs.replace(engram, confidence=confidence, tags=(*engram.tags, *fact.tags))
 
 
 def promote(

@@ -12,13 +12,13 @@ from typing import TypeAlias
 import msgspec
 
 from engrambus.core import Randomness, estimate_tokens, new_ulid, print_time
-from engrambus.errors import EngramBusError, IdTaken, PhantomRead, ScopeForbidden, ScopeLowered
+from engrambus.errors import ClaimConfirmed, EngramBusError, IdTaken, PhantomRead, ScopeForbidden, ScopeLowered
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories
 from engrambus.knowledge.engrams.approvals import PromotionView, needs_approval, pending_notice, request_promotion
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, PromotionRequested
 from engrambus.knowledge.engrams.keys import Keys, hash_keys
-from engrambus.knowledge.engrams.lifecycle import confirmation
+from engrambus.knowledge.engrams.lifecycle import confirmation, gain, with_gain
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rates import check_rate
 from engrambus.knowledge.engrams.rules import stamp
@@ -36,7 +36,7 @@ from engrambus.policy import (
     space_of,
 )
 
-MAX_COMPARED = 16
+MAX_COMPARED = 48
 """Existing engrams with the same twin key that a new claim is compared with."""
 
 PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested
@@ -105,7 +105,7 @@ def put_one(
 ) -> tuple[list[PutFact], Engram]:
     """Put one engram within the caller's rate and the tokens of its turn."""
     root = check_rate(view, caller, policy, limits, 1)
-    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
+    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source, limits=limits)
     requests = _ask(view, prepared, engram, caller, limits, randomness)
     if not isinstance(fact, EngramPut):
         return [*([fact] if fact is not None else []), *requests], engram
@@ -134,8 +134,8 @@ def put_all(
     requests: list[PromotionRequested] = []
     batch = PutBatch()
     for position, item in enumerate(prepared):
-        with prefix_field(f"{field}[{position}]"):
-            fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
+        with prefix_field(f"{field}[{position}]", limits):
+            fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch, limits=limits)
             if engram.id not in ids:  # a repeated claim of the same commit is asked for once
                 requests += _ask(view, item, engram, caller, limits, randomness)
         if isinstance(fact, EngramPut):
@@ -143,6 +143,7 @@ def put_all(
         elif fact is not None:
             facts.append(fact)
         ids.append(engram.id)
+    puts = [(batch.with_repeats(fact), tokens) for fact, tokens in puts]
     return [*_charge(view, puts, caller, policy, limits, root), *facts, *requests], ids
 
 
@@ -199,11 +200,27 @@ class PutBatch:
     def __init__(self) -> None:
         self.ids: set[str] = set()
         self._twins: dict[tuple[str, str], list[Engram]] = {}
+        self._merged: dict[str, tuple[Engram, tuple[str, ...]]] = {}
 
     def add(self, engram: Engram, twin: str) -> None:
         """Record an engram under its twin key."""
         self.ids.add(engram.id)
         self._twins.setdefault((engram.scope, twin), []).append(engram)
+
+    def merge(self, engram: Engram, repeat: Engram, twin: str) -> Engram:
+        """Give an engram of this commit the tags and the confidence of one that repeats it; return the result."""
+        merged, keys = gain(engram, repeat)
+        twins = self._twins[engram.scope, twin]
+        twins[twins.index(engram)] = merged
+        self._merged[engram.id] = (merged, (*self._merged.get(engram.id, (None, ()))[1], *keys))
+        return merged
+
+    def with_repeats(self, fact: EngramPut) -> EngramPut:
+        """Return a fact with what the engrams that repeat its claim added."""
+        merged = self._merged.get(fact.engram.id)
+        if merged is None:
+            return fact
+        return msgspec.structs.replace(fact, engram=merged[0], more_keys=(*fact.more_keys, *merged[1]))
 
     def find_repeated(self, engram: Engram, twin: str) -> Engram | None:
         """Return the engram of this commit that `engram` repeats."""
@@ -220,6 +237,7 @@ def put_or_confirm(
     randomness: Randomness,
     source: Source | None = None,
     batch: PutBatch | None = None,
+    limits: LimitChecks | None = None,
 ) -> tuple[PutFact | None, Engram]:
     """Put an engram, or confirm the one whose claim it repeats; return the engram that now states the claim.
 
@@ -231,12 +249,28 @@ def put_or_confirm(
     if not prepared.checked.id:  # an author that chose an id wants to find the engram under it
         repeated = batch.find_repeated(engram, twin)
         if repeated is not None:
-            return None, repeated
+            merged = batch.merge(repeated, engram, twin)
+            _tell_confirmed(limits, merged)
+            return None, merged
         stored = _find_repeated(view, engram, twin, space_of(engram.scope, caller.run))
         if stored is not None:
-            return confirmation(view, stored, caller), stored.engram
+            confirmed = confirmation(view, stored, caller, engram)
+            now = with_gain(stored.engram, confirmed)
+            _tell_confirmed(limits, now)
+            return confirmed, now
     batch.add(engram, twin)
     return fact, engram
+
+
+def _tell_confirmed(limits: LimitChecks | None, engram: Engram) -> None:
+    """Tell the author of a repeated claim which engram it confirmed."""
+    # decision 47: a merge that nobody is told of looks like a lost engram
+    if limits is not None:
+        detail = (
+            f"confirmed: {engram.id}. This claim repeats that engram of {engram.provenance.created_by}, so it was not "
+            f"stored a second time; its confidence is {engram.confidence:g}."
+        )
+        limits.applied(ClaimConfirmed(detail, field="claim", used=engram.id))
 
 
 @contextmanager

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+from engrambus.gateway import LOCAL_ADMIN
 from engrambus.testing.client import NOTE, GatewayClient, expect_refusal
+from engrambus.testing.conformance.puts import warnings_of
 from engrambus.testing.harness import Harness
 
 DAY = 86_400
@@ -27,6 +31,53 @@ class DuplicateConformance:
         assert client.query_claims("gateway lease") == [first.claim]
         harness.clock.advance(seconds=1)
         assert client.query_claims("gateway lease") == []
+
+    # decision 47: a merge says so, and loses neither tags nor confidence
+    def test_a_repeated_claim_leaves_its_tags_and_its_confidence(self, harness: Harness) -> None:  # EB-21
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        pointers = [{"type": "sam", "ref": NOTE}]
+        first = client.put("The gateway drops 1,000 leases", refs=[NOTE], confidence=0.6, tags=["lease"])
+        fields = {"claim": "The gateway drops `1000` leases.", "pointers": pointers, "confidence": 0.9}
+        engram, (notice,) = warnings_of(harness, "put_engram", mia, **fields, tags=["lease", "outage"])
+        assert (notice.code, notice.used) == ("CLAIM_CONFIRMED", first.id)
+        assert f"confirmed: {first.id}" in notice.detail
+        assert (engram.id, engram.confidence, engram.tags) == (first.id, 0.9, ("lease", "outage"))
+        client.put("The gateway drops 1000 leases", refs=[NOTE], confidence=0.5, tags=["slow"])
+        for _ in range(2):  # before and after a replay
+            stored = client.call("get_engram", id=first.id)
+            assert (stored.confidence, stored.tags) == (0.9, ("lease", "outage", "slow"))
+            for word in ("outage", "slow", "gateway"):
+                assert client.query_claims(word) == [first.claim]
+            harness.reopen()
+            harness.delete_index()
+        client.put("The gateway drops 1000 leases", refs=[NOTE], tags=[f"tag{n}" for n in range(12)])
+        assert len(client.call("get_engram", id=first.id).tags) == 12  # as many as the schema allows
+
+    def test_repeats_in_one_commit_are_merged_too(self, harness: Harness) -> None:  # EB-21
+        client = GatewayClient(harness)
+        pointers = [{"type": "sam", "ref": NOTE}]
+        sent = [
+            {"claim": "The page is slow", "pointers": pointers, "confidence": 0.6, "tags": ["page"]},
+            {"claim": "The page is slow.", "pointers": pointers, "confidence": 0.8, "tags": ["outage"]},
+        ]
+        answer, (notice,) = warnings_of(harness, "put_engrams", LOCAL_ADMIN, engrams=sent)
+        assert (notice.code, notice.field) == ("CLAIM_CONFIRMED", "engrams[1].claim")
+        assert answer.ids[0] == answer.ids[1]
+        for _ in range(2):
+            stored = client.call("get_engram", id=answer.ids[0])
+            assert (stored.confidence, stored.tags) == (0.8, ("page", "outage"))
+            assert client.query_claims("outage") == ["The page is slow"]
+            harness.delete_index()
+
+    def test_concurrent_puts_of_one_claim_leave_one_engram(self, harness: Harness) -> None:  # EB-21
+        client = GatewayClient(harness)
+        with ThreadPoolExecutor(8) as threads:
+            puts = [threads.submit(client.put, "Alpha holds", refs=[NOTE], tags=[f"t{n}"]) for n in range(8)]
+            ids = {put.result().id for put in puts}
+        assert len(ids) == 1
+        assert client.counts()["engrams"] == 1
+        assert sorted(client.call("get_engram", id=ids.pop()).tags) == [f"t{n}" for n in range(8)]
 
     # decision 13: duplicates are found by a twin key, so a bulk put stays fast
     def test_a_bulk_put_finds_duplicates_in_the_store_and_in_itself(self, harness: Harness) -> None:  # EB-21

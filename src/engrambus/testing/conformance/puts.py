@@ -169,7 +169,7 @@ class PutConformance:
         eve = team.client.add_agent("eve", "programmer")  # of the other run
         weak = {"claim": claim(0), "pointers": [{"type": "sam", "ref": NOTE}], "confidence": 0.3, "scope": "project"}
         for caller in (team.paul, person):
-            engram, (notice,) = warnings_of(harness, "put_engram", caller, **weak)
+            engram, (notice, *_) = warnings_of(harness, "put_engram", caller, **weak)
             assert engram.scope == "run"
             assert (notice.code, notice.field, notice.limit, notice.used) == (
                 "SCOPE_LOWERED",
@@ -181,7 +181,7 @@ class PutConformance:
         assert team.client.query_claims("gateway lease", team.pia) == [claim(0)]
         assert team.client.query_claims("gateway lease", eve) == []
         weak_and_sure = [weak, {**weak, "claim": claim(1), "confidence": 0.5}]
-        answer, (notice,) = warnings_of(harness, "put_engrams", team.pia, engrams=weak_and_sure)
+        answer, (notice, *_) = warnings_of(harness, "put_engrams", team.pia, engrams=weak_and_sure)
         assert notice.field == "engrams[0].confidence"
         scopes = [team.client.call("get_engram", team.pia, id=engram_id).scope for engram_id in answer.ids]
         assert scopes == ["run", "project"]
