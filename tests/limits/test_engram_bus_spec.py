@@ -9,7 +9,7 @@ import pytest
 from engrambus.core import digest, estimate_tokens
 from engrambus.testing import expect_refusal
 from tests.limits.team import CHILD, PARENT, PASTED, Team
-from tests.projects import FILES
+from tests.projects import FILES, commit_files
 from tests.tokens.padding import pad
 
 REPORT = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT:\n  summary: {}\n"
@@ -34,7 +34,8 @@ def test_the_4th_repo_dereference_without_a_grant_is_denied(team: Team) -> None:
 def test_inline_code_without_a_grant_is_rejected(team: Team) -> None:  # EB-07
     with expect_refusal("BUDGET_EXCEEDED", "OUTPUT.summary"):
         team.client.report(team.paul, PASTED)
-    grant = team.client.call("issue_grant", team.mia, child_id="paul", pointer=team.lines(), inline_code_chars=500)
+    ref = f"repo:src/split.py@{commit_files(team.repository.path, {'src/split.py': PASTED})}"
+    grant = team.client.call("issue_grant", team.mia, child_id="paul", pointer=ref, inline_code_chars=500)
     assert team.client.report(team.paul, PASTED, token=grant.budget_token).to == "mia"
 
 

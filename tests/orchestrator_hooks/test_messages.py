@@ -7,6 +7,7 @@ import pytest
 from engrambus import Accepted, Bus, Hooks, Refused, Rejected, Sent
 from engrambus.errors import TokenInvalid, Unreachable
 from tests.orchestrator_hooks.conftest import Team
+from tests.projects import commit_files
 
 PASTED = "for name in names:\\n    if name not in seen:\\n        seen.add(name)\\n        yield name\\n"
 
@@ -47,8 +48,9 @@ def test_pasted_code_is_rejected_with_a_template_whose_resend_is_linked(team: Te
     assert next_one.resends is None
 
 
-def test_a_grant_lets_a_child_send_code(team: Team) -> None:
-    grant = team.bus.issue_grant("ada", team.ref(), inline_code_chars=200)
+def test_a_grant_lets_a_child_send_code_of_its_file(team: Team) -> None:
+    sha = commit_files(team.repository.path, {"src/names.py": PASTED.replace("\\n", "\n")})
+    grant = team.bus.issue_grant("ada", f"repo:src/names.py@{sha}", inline_code_chars=200)
     text = report("It is small.", at=team.ref(), summary=PASTED)
     assert isinstance(team.hooks.on_child_response("ada", text, budget_token=grant.budget_token), Accepted)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from engrambus.core import estimate_tokens, print_time
-from engrambus.gateway.context import Context, check_run_goes_on
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.knowledge.messages import artifact_body, artifact_ref
+from engrambus.gateway.ports import View
+
+# decision 39: the detector is loaded with its first use
+from engrambus.knowledge import messages
+from engrambus.policy import TurnCharged, charge_artifact, payers_of
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import Receipt
@@ -62,11 +67,23 @@ def store_artifact(context: Context, request: StoreArtifact) -> ArtifactAnswer:
     The pointer follows from the content: the same text always has the same one. Blank lines around it are left out.
     It is kept like the output of a step, and longer while an engram points at it.
     """
-    body = artifact_body(request.text)
-    with context.store.read() as view:
-        check_run_goes_on(view, context.caller)
+    body = messages.artifact_body(request.text)
+    charge_bodies(context, [body])
     receipt = store_bodies(context, [body], request.name)
-    return ArtifactAnswer(pointer=artifact_ref(body), tokens=estimate_tokens(body), receipt_id=receipt.id)
+    return ArtifactAnswer(pointer=messages.artifact_ref(body), tokens=estimate_tokens(body), receipt_id=receipt.id)
+
+
+def charge_bodies(context: Context, bodies: Sequence[bytes]) -> None:
+    """Charge artifacts to the tokens that the caller's turn has for engrams."""
+    tokens = sum(map(estimate_tokens, bodies))
+
+    def decide(view: View) -> tuple[list[TurnCharged], None]:
+        payers = payers_of(
+            view, context.caller, context.limits, lambda agent: context.policy.turn_budget(agent.session_turns)
+        )
+        return charge_artifact(payers, tokens), None
+
+    context.commit(decide, NoneType, remember=False)
 
 
 def store_bodies(context: Context, bodies: Sequence[bytes], name: str) -> Receipt:

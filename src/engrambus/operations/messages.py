@@ -23,6 +23,7 @@ from engrambus.knowledge.messages import (
     MessageUsage,
     inline_budget,
 )
+from engrambus.operations.artifacts import charge_bodies, store_bodies
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants, turn_of
 from engrambus.policy.secrets import check_no_secrets
 
@@ -257,6 +258,10 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the message it was stored as; none for prose, which is not stored."""
     engrams: list[str] = []
     """Ids of the engrams that it put or confirmed, in order."""
+    pointers: list[str] = []
+    """Pointers in the place of code, in order: to lines of the repository, or to an artifact that was stored."""
+    text: str | None = None
+    """The prose with these pointers; none if it had no code."""
 
 
 @operation(
@@ -276,7 +281,10 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_field="text",
 )
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
-    """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget."""
+    """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
+
+    Code in plain prose is stored as an artifact, and the answer names its pointer.
+    """
     if messages.looks_like_report(request.text):
         sent = send_message(context, SendMessage(text=request.text))
         tokens = estimate_tokens(request.text)
@@ -285,9 +293,13 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
     counter = messages.CodeCounter(context.project_files)
-    usage, refusal = messages.check_prose_budget(request.text, budget, context.limits, counter.count)
+    prose = messages.Extraction(request.text, ())
+    if context.limits.is_enforced("inline_code") and counter.count(request.text) > budget.max_inline_code_chars:
+        prose = messages.extract_code(request.text, counter)
+    usage, refusal = messages.check_prose_budget(prose.text, budget, context.limits, counter.count)
     if refusal is not None:
         raise _reject(context, _parse(context, request.text, "child"), budget, usage, refusal, counter)
+    _store_new_code(context, prose)
 
     def decide(view: View) -> tuple[list[TurnClosed], AnswerTaken]:
         run_id, name = context.caller.run.run_id, context.caller.name
@@ -297,7 +309,21 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
         facts, turn = end_turn(view, run_id, name, "subagent_stop")
         return facts, AnswerTaken(tokens=usage.inline_tokens, turn=turn)
 
-    return context.commit(decide, AnswerTaken)
+    taken = context.commit(decide, AnswerTaken)
+    if not prose.placed:
+        return taken
+    # Added after the commit: an answer that is remembered for its idempotency key must hold no prose.
+    return structs.replace(taken, pointers=[code.ref for code in prose.placed], text=prose.text)
+
+
+def _store_new_code(context: Context, prose: messages.Extraction) -> None:
+    """Store the blocks of an answer that have no line in the repository to point at (decision 48)."""
+    bodies = list(dict.fromkeys(code.body for code in prose.placed if code.body is not None))
+    if not bodies:
+        return
+    if context.caller.spoken_by is None:  # a hook's answer ends the turn; another could be repeated
+        charge_bodies(context, bodies)
+    store_bodies(context, bodies, "answer.txt")
 
 
 class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -365,7 +391,10 @@ def _check_text(context: Context, text: str, kind: MessageKind, budget_token: st
     parsed = _parse(context, text, kind)
     budget, grant = _budget(context, budget_token)
     counter = messages.CodeCounter(context.project_files, parsed.message)
-    usage, problems = messages.check_budget(parsed, budget, context.limits, counter.count)
+    granted = None
+    if grant is not None and grant.inline_code_chars:
+        granted = messages.GrantedCode(grant, counter, context.evidence, context.project_files)
+    usage, problems = messages.check_budget(parsed, budget, context.limits, counter.count, granted)
     if problems:
         raise _reject(context, parsed, budget, usage, problems[0], counter)
     return _CheckedText(parsed.message, usage, grant)
@@ -384,14 +413,12 @@ def _parse(context: Context, text: str, kind: MessageKind) -> messages.ParsedMes
 
 
 def _budget(context: Context, budget_token: str | None) -> tuple[InlineBudget, grants.VerifiedGrant | None]:
-    """Return the limits of the caller's message, with the inline code that a grant allows."""
+    """Return the limits of the caller's message, and the grant that may allow code besides."""
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
         if budget_token is None:
             return budget, None
-        grant = grants.open_budget_token(view, context.caller, context.grant_key, budget_token)
-    code_chars = max(budget.max_inline_code_chars, grant.inline_code_chars)
-    return structs.replace(budget, max_inline_code_chars=code_chars), grant
+        return budget, grants.open_budget_token(view, context.caller, context.grant_key, budget_token)
 
 
 def _prepare_engrams(context: Context, message: messages.ChildMessage) -> list[engrams.PreparedEngram]:

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.policy.accounts import Account, Payers, charge_put, check_may_read, draw_content, payers_of
+    from engrambus.policy.accounts import (
+        Account,
+        Payers,
+        charge_artifact,
+        charge_put,
+        check_may_read,
+        draw_content,
+        payers_of,
+    )
     from engrambus.policy.budgets import InlineBudget, TurnBudget
     from engrambus.policy.facts import (
         AgentAdded,
@@ -76,7 +84,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "accounts": "Account Payers charge_put check_may_read draw_content payers_of",
+        "accounts": "Account Payers charge_artifact charge_put check_may_read draw_content payers_of",
         "budgets": "InlineBudget TurnBudget",
         "facts": (
             "AgentAdded CallDenied ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed "
@@ -111,9 +119,9 @@ __all__ = [
     "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Role",
     "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget",
     "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
-    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "check_descends", "check_may_promote",
-    "check_may_read", "check_may_write", "close_turn", "create_project", "draw_content", "end_run", "end_turn",
-    "exclude_from_git", "explain_limits", "explain_settings", "find_agent", "find_project", "lineage_of",
+    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_artifact", "charge_put", "check_descends",
+    "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project", "draw_content", "end_run",
+    "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent", "find_project", "lineage_of",
     "lineage_of_agent", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "read_policy",
     "root_of", "shared_scopes", "space_of", "turn_of", "visible_spaces", "wider_space", "with_article",
 ]

@@ -176,7 +176,7 @@ def charge_put(payers: Payers, tokens: int) -> list[TurnCharged]:
         if used + tokens > limit:
             whose = "A turn" if account.speaks_for is None else f"The turn of '{account.agent}'"
             refusal = BudgetExceeded(
-                f"{whose} has {limit} tokens for engrams, of which {used} are used; this needs {tokens}.",
+                f"{whose} has {limit} tokens for engrams and artifacts, of which {used} are used; this needs {tokens}.",
                 field="turn.put_tokens",
                 limit=limit,
                 used=used + tokens,
@@ -186,12 +186,28 @@ def charge_put(payers: Payers, tokens: int) -> list[TurnCharged]:
     return payers.charges(put_tokens=tokens)
 
 
+def charge_artifact(payers: Payers, tokens: int) -> list[TurnCharged]:
+    """Charge an artifact to the tokens that a turn has for engrams; return the facts."""
+    charges = charge_put(payers, tokens)
+    if not payers.accounts:
+        return charges
+    caller = payers.caller
+    own = TurnCharged(
+        run=caller.run.run_id,
+        agent=caller.name,
+        turn=payers.turn.number,
+        speaks_for=caller.name,
+        put_tokens=tokens,
+    )
+    return [own, *charges]
+
+
 def _put_hint(account: Account, tokens: int) -> str:
     if tokens > account.budget.put_tokens:
-        return "It never fits: send fewer engrams at a time, or shorter claims."
+        return "It never fits: send fewer engrams at a time, or shorter texts."
     if account.speaks_for is not None:
         return _speaker_hint(account)
-    return "Report with `less.message`, which opens the next turn, and go on there; or put shorter claims."
+    return "Report with `less.message`, which opens the next turn, and go on there; or put shorter texts."
 
 
 def _exceeded(

@@ -70,19 +70,19 @@ class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn
 
 
 class TurnCharged(msgspec.Struct, frozen=True, kw_only=True, tag="turn.charged", tag_field="fact", omit_defaults=True):
-    """An agent's turn also paid for what it read or put under the name of a descendant."""
+    """An agent's turn paid for an artifact, or also for what it read or put under the name of a descendant."""
 
     run: str
     agent: str
     turn: int
     speaks_for: str
-    """The descendant that the read or the put belongs to."""
+    """The descendant that the read or the put belongs to; the agent itself for an artifact."""
     type: str | None = None
     """The type of the pointer that was dereferenced."""
     tokens: int = 0
     """Tokens that were read."""
     put_tokens: int = 0
-    """Tokens of the engrams that were put."""
+    """Tokens of the engrams or artifacts that were put."""
     granted: bool = False
     """True if a grant paid instead of the turn; the ceiling of the run counts it."""
 

@@ -7,15 +7,19 @@ from engrambus.evidence.pointers import BodyAddress, Content, RepoAddress
 
 SHA = "5" * 40
 FILE_LINES = 40
+CODE_PATH = "src/reserve.py"
+CODE = "def reserve(lease):\n    if lease is None:\n        raise ValueError(lease)\n    return lease.token\n"
 BODIES = {digest(text.encode()): text for text in ("A short body.\n", "A longer body, line by line.\n" * 30)}
 
 
 class FakeRepository:
-    """A repository in which every path is a file of forty lines, each naming itself."""
+    """A repository in which every path is a file of forty lines, each naming itself, and `CODE_PATH` has `CODE`."""
 
     def resolve(self, address: RepoAddress) -> Content:
         """Return the lines an address names."""
         first, last = address.lines or (1, FILE_LINES)
+        if address.path == CODE_PATH:
+            return Content.of("".join(CODE.splitlines(keepends=True)[first - 1 : last]).encode())
         return Content.of("".join(f"line {number} of {address.path}\n" for number in range(first, last + 1)).encode())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engrambus.errors import NoRepository, RevisionNotFound
 from engrambus.evidence.anchoring.line_index import LineIndex, Progress
+from engrambus.evidence.anchoring.pasted_text import is_informative, line_forms
 from engrambus.evidence.anchoring.recognition import Recognised, informative_forms, recognise
 from engrambus.evidence.anchoring.search import Anchor, Search
 from engrambus.evidence.pointers import Repositories
@@ -61,6 +62,16 @@ class Anchors:
         except (NoRepository, RevisionNotFound):
             return set(forms_by_text)
         return {text for text, forms in forms_by_text.items() if forms.isdisjoint(indexed)}
+
+    def paths_with(self, line: str, *, revision: str) -> list[str]:
+        """Return the paths of a commit's files that have a line, apart from white space and marks of quoting."""
+        forms = [form for form in line_forms(line) if is_informative(form)]
+        try:
+            commit = self._index.commit(self._repositories.select(), revision)
+            paths = self._index.using(commit, lambda: [self._index.paths_with(commit, form) for form in forms])
+        except (NoRepository, RevisionNotFound):
+            return []
+        return sorted(set(chain.from_iterable(paths)))
 
     def close(self) -> None:
         self._index.close()

@@ -98,6 +98,22 @@ class FileText:
         return max(0, bisect_right(self._starts, offset) - 1)
 
 
+class QuotedText:
+    """A text in which quoted lines are looked up, whole or cut."""
+
+    def __init__(self, data: bytes) -> None:
+        self._joined = FileText.of(data).joined
+
+    def has_line(self, line: str) -> bool:
+        """True if a line, apart from white space and marks of quoting, is a line of the text or part of one."""
+        return any(is_solid(form) and form in self._joined for form in line_forms(line))
+
+
+def is_blank(line: str) -> bool:
+    """True if a line has neither a letter nor a digit."""
+    return not is_solid(fold(line))
+
+
 MAX_READINGS = 24
 MAX_LAYERS = 4
 """Marks that are removed one below the other: a quoted, numbered diff has three."""

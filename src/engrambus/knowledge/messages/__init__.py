@@ -7,7 +7,13 @@ from engrambus.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
     from engrambus.knowledge.messages.code import CodeBlock, count_code, find_code, find_code_blocks
-    from engrambus.knowledge.messages.code_blocks import artifact_body, artifact_ref, check_texts
+    from engrambus.knowledge.messages.code_blocks import (
+        Extraction,
+        artifact_body,
+        artifact_ref,
+        check_texts,
+        extract_code,
+    )
     from engrambus.knowledge.messages.delivery import (
         PreparedReport,
         accept_report,
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
         work_of_parts,
     )
     from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
+    from engrambus.knowledge.messages.granted_code import GrantedCode
     from engrambus.knowledge.messages.layout import message_sections, print_message
     from engrambus.knowledge.messages.limits import inline_budget, read_payers, turn_budget
     from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
@@ -40,12 +47,13 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "budget": "MessageUsage check_budget check_prose_budget measure",
         "code": "CodeBlock count_code find_code find_code_blocks",
-        "code_blocks": "artifact_body artifact_ref check_texts",
+        "code_blocks": "Extraction artifact_body artifact_ref check_texts extract_code",
         "delivery": (
             "PreparedReport accept_report as_stored find_resent pointed_tokens reject_message send_broadcast "
             "work_of_parts "
         ),
         "facts": "BroadcastSent MessageAccepted MessageRejected",
+        "granted_code": "GrantedCode",
         "layout": "message_sections print_message",
         "limits": "inline_budget read_payers turn_budget",
         "parse": "ParsedMessage parse_message",
@@ -57,11 +65,11 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Mail", "Message",
-    "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "OpenRejection",
-    "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report", "artifact_body", "artifact_ref", "as_stored",
-    "check_budget", "check_prose_budget", "check_texts", "count_code", "find_code", "find_code_blocks", "find_resent",
-    "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens",
-    "print_message", "read_payers", "reject_message", "resend_template", "send_broadcast", "turn_budget",
-    "work_of_parts",
+    "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Extraction",
+    "GrantedCode", "Mail", "Message", "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected",
+    "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report",
+    "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts", "count_code",
+    "extract_code", "find_code", "find_code_blocks", "find_resent", "inline_budget", "looks_like_report", "measure",
+    "message_sections", "parse_message", "pointed_tokens", "print_message", "read_payers", "reject_message",
+    "resend_template", "send_broadcast", "turn_budget", "work_of_parts",
 ]

@@ -18,6 +18,7 @@ from engrambus.knowledge.messages.values import ChildMessage, Message
 from engrambus.policy import InlineBudget, LimitChecks
 
 if TYPE_CHECKING:  # prose is checked without loading the parser: a hook waits for it (decision 39)
+    from engrambus.knowledge.messages.granted_code import GrantedCode
     from engrambus.knowledge.messages.parse import ParsedMessage
     from engrambus.policy import LimitName
 
@@ -30,6 +31,7 @@ _LABELS = {
     "engram_chars": "characters in a claim",
     "inline_code_chars": "characters of code",
     "brief_lines": "lines of brief",
+    "granted_code_chars": "characters of granted code",
 }
 
 _LIMITS: dict[str, LimitName] = {
@@ -38,6 +40,7 @@ _LIMITS: dict[str, LimitName] = {
     "engram_chars": "claim_chars",
     "inline_code_chars": "inline_code",
     "brief_lines": "brief_lines",
+    "granted_code_chars": "inline_code",
 }
 """Field of `MessageUsage` → the limit whose mode decides what happens when it is exceeded."""
 
@@ -50,7 +53,10 @@ class MessageUsage(msgspec.Struct, frozen=True, kw_only=True):
     engram_chars: int = 0
     """Length of the longest claim."""
     inline_code_chars: int = 0
+    """Characters of code, without those that a grant allows."""
     brief_lines: int = 0
+    granted_code_chars: int = 0
+    """Characters of code that is text of the file a grant is for."""
 
 
 class Excess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,17 +71,30 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_budget(
-    parsed: ParsedMessage, budget: InlineBudget, limits: LimitChecks, count_code: CountCode | None = None
+    parsed: ParsedMessage,
+    budget: InlineBudget,
+    limits: LimitChecks,
+    count_code: CountCode | None = None,
+    granted: GrantedCode | None = None,
 ) -> tuple[MessageUsage, tuple[EngramBusError, ...]]:
     """Return the size of a parsed text and all its problems; an exceeded budget comes first.
 
     A text over its budget gets that refusal even if it cannot be parsed: its author has to shorten it in any case.
-    An exceeded limit that is not enforced is reported to `limits` and is no problem.
+    An exceeded limit that is not enforced is reported to `limits` and is no problem. `granted` counts the code that a
+    grant allows, which is none of the message's own.
     """
     usage = measure(parsed.text, parsed.message, count_code)
     if parsed.message is None:
         usage = msgspec.structs.replace(usage, engrams=parsed.item_counts.get("ENGRAMS", 0))
+    if granted is not None and parsed.message is not None:
+        chars = sum(granted.count(text) for _, text in free_texts(parsed.message))
+        usage = msgspec.structs.replace(
+            usage, inline_code_chars=usage.inline_code_chars - chars, granted_code_chars=chars
+        )
     excess = find_excess(usage, budget, parsed.message, count_code)
+    if granted is not None and usage.granted_code_chars > granted.limit_chars:
+        used = usage.granted_code_chars
+        excess += (Excess(quantity="granted_code_chars", limit=granted.limit_chars, used=used),)
     refusal = _apply_limits(excess, limits, parsed.lines)
     return usage, (*([refusal] if refusal is not None else []), *parsed.problems)
 
@@ -112,6 +131,8 @@ def find_excess(
     """Return every quantity that is over its limit, in the order of the budget's fields."""
     excess = []
     for quantity in usage.__struct_fields__:
+        if quantity == "granted_code_chars":  # limited by the grant
+            continue
         used, limit = getattr(usage, quantity), getattr(budget, f"max_{quantity}")
         if used > limit:
             field = _largest_field(quantity, message, count_code)

@@ -20,6 +20,7 @@ STORE_ARTIFACT = "less.store_artifact"
 """The operation that stores a block."""
 MAX_NAMED = 3
 """Pointers that a hint names; the error's `pointers` has all of them."""
+MAX_PASSES = 3
 MAX_BLOCKS = 32
 """Blocks of one request that pointers are made for."""
 
@@ -53,6 +54,33 @@ def place_blocks(text: str, counter: CodeCounter) -> Iterator[PlacedCode]:
         else:
             body = artifact_body(block.code)
             yield PlacedCode(block, artifact_ref(body), body)
+
+
+class Extraction(NamedTuple):
+    """A text without its code."""
+
+    text: str
+    """The text with a pointer in the place of each block."""
+    placed: tuple[PlacedCode, ...]
+    """The blocks in order."""
+
+
+def extract_code(text: str, counter: CodeCounter) -> Extraction:
+    """Put the pointer to it in the place of each block of code in a text."""
+    placed: list[PlacedCode] = []
+    # A line that was saved by its neighbours may look like code once they are gone.
+    for _ in range(MAX_PASSES):
+        found = list(place_blocks(text, counter))
+        if not found:
+            break
+        parts: list[str] = []
+        copied = 0
+        for code in found:
+            parts += (text[copied : code.block.start], code.ref)
+            copied = code.block.end
+        text = "".join((*parts, text[copied:]))
+        placed += found
+    return Extraction(text, tuple(placed))
 
 
 def check_texts(

@@ -83,7 +83,7 @@ def accept_report(
         for request in report.message.deref_requests
     ]
     facts: list[Any] = [*put_facts, *requests]
-    if report.grant is not None and report.usage.inline_code_chars:
+    if report.grant is not None and report.usage.granted_code_chars:
         # A grant pays for inline code with one of its uses, not with tokens: those are for reading.
         check_balance(view, report.grant, 0)
         facts += debits(report.grant, 0, caller.full_name)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         requests_to,
         revoke_grant,
     )
-    from engrambus.policy.grants.targets import is_prefix
+    from engrambus.policy.grants.targets import PrefixTarget, Target, is_prefix
     from engrambus.policy.grants.tokens import (
         GrantUse,
         VerifiedGrant,
@@ -54,15 +54,15 @@ if not TYPE_CHECKING:
             "GrantTerms approve_request check_balance check_spend debits deny_request issue_grant request_deref "
             "requests_to revoke_grant "
         ),
-        "targets": "is_prefix",
+        "targets": "PrefixTarget Target is_prefix",
         "tokens": "GrantUse VerifiedGrant attenuate issue_token verify_token",
     })
 
 __all__ = [
     "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "GrantIssued", "GrantKey",
-    "GrantReads", "GrantState", "GrantTerms", "GrantUse", "GrantView", "NarrowedTerms", "StoredRequest",
-    "VerifiedGrant", "approve_request", "attenuate", "balance_of", "biscuit_of", "check_balance", "check_deref",
-    "check_spend", "debits", "deny_request", "deref", "grant_id_of", "handle_of", "is_prefix", "issue_grant",
-    "issue_token", "journalled_grant", "narrow_grant", "open_budget_token", "request_deref", "requests_to",
-    "revoke_grant", "verify_token",
+    "GrantReads", "GrantState", "GrantTerms", "GrantUse", "GrantView", "NarrowedTerms", "PrefixTarget", "StoredRequest",
+    "Target", "VerifiedGrant", "approve_request", "attenuate", "balance_of", "biscuit_of", "check_balance",
+    "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_id_of", "handle_of", "is_prefix",
+    "issue_grant", "issue_token", "journalled_grant", "narrow_grant", "open_budget_token", "request_deref",
+    "requests_to", "revoke_grant", "verify_token",
 ]

@@ -11,8 +11,8 @@ from engrambus.core import SECOND_US
 from engrambus.gateway import Credential
 from engrambus.policy.grants import MAX_BLOCKS, attenuate
 from engrambus.testing.client import expect_refusal, same_changes
-from engrambus.testing.conformance.messages import CODE, Team, rejection_of
-from engrambus.testing.fakes import SHA, repo_ref
+from engrambus.testing.conformance.messages import Team, rejection_of
+from engrambus.testing.fakes import CODE, CODE_PATH, SHA, repo_ref
 from engrambus.testing.harness import Harness
 
 HOUR = 3600
@@ -288,11 +288,16 @@ class GrantConformance:
     def test_a_grant_may_allow_code_up_to_its_cap(self, harness: Harness) -> None:
         team = Team(harness)
         code = rejection_of(team.client, team.paul, CODE)
-        grant = granted(team, inline_code_chars=int(code.used or 0), uses=1)
-        none, little = granted(team), granted(team, inline_code_chars=10)
-        for token in (none.budget_token, little.budget_token):
+        file = f"repo:{CODE_PATH}@{SHA}"
+        grant = granted(team, pointer=file, inline_code_chars=int(code.used or 0), uses=1)
+        none, little = granted(team, pointer=file), granted(team, pointer=file, inline_code_chars=10)
+        other = granted(team, inline_code_chars=1000)  # for a file without this code
+        part = granted(team, pointer=f"repo:{CODE_PATH}#L1-L3@{SHA}", inline_code_chars=1000)
+        for token in (none.budget_token, little.budget_token, other.budget_token, part.budget_token):
             with expect_refusal("BUDGET_EXCEEDED"):
                 team.client.report(team.paul, CODE, token=token)
+        with expect_refusal("BUDGET_EXCEEDED", "OUTPUT.summary"):
+            team.client.report(team.paul, CODE.replace("token", "name"), token=grant.budget_token)
         with expect_refusal("GRANT_WRONG_CHILD"):
             team.client.report(team.pia, CODE, token=grant.budget_token)
         with expect_refusal("BUDGET_EXCEEDED"):
@@ -301,7 +306,7 @@ class GrantConformance:
         team.client.report(team.paul, CODE, token=grant.budget_token)
         with expect_refusal("GRANT_SPENT"):
             team.client.report(team.paul, CODE, token=grant.budget_token)
-        late = granted(team, inline_code_chars=1000)
+        late = granted(team, pointer=file, inline_code_chars=1000)
         team.client.call("revoke_grant", team.mia, id=late.grant_id)
         with expect_refusal("GRANT_REVOKED"):
             team.client.report(team.paul, CODE, token=late.budget_token)

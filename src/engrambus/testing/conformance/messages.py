@@ -11,11 +11,10 @@ from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetExceeded, EngramBusError
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.testing.client import NOTE, GatewayClient, catch_refusal, expect_refusal, format_message, same_changes
-from engrambus.testing.fakes import repo_ref
+from engrambus.testing.fakes import CODE, repo_ref
 from engrambus.testing.harness import Harness
 
 LONG = "This sentence says very little and says it slowly. " * 80
-CODE = "def reserve(lease):\n    if lease is None:\n        raise ValueError(lease)\n    return lease.token\n"
 
 
 class Team:

@@ -131,6 +131,9 @@ def message_check(answer: ValidateAnswer) -> Iterator[str]:
 def final_answer(answer: AnswerTaken) -> Iterator[str]:
     result = f"stored as message {safe(answer.message_id)}" if answer.message_id else "plain prose within the budget"
     yield f"{answer.tokens} tokens, {result}; turn {answer.turn} is open."
+    if answer.pointers:
+        yield "The code in it is read through these pointers:"
+        yield from (f"  {safe(pointer)}" for pointer in answer.pointers)
 
 
 def turn(answer: TurnAnswer) -> Iterator[str]:
