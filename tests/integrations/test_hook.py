@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engrambus.app import init_project, open_project
-from engrambus.core import estimate_tokens
+from engrambus.core import digest, estimate_tokens
 from engrambus.edges.integrations.client_hook import answer_event
 from engrambus.edges.integrations.hook_events import read_event
 from engrambus.edges.sdk import Bus
@@ -120,21 +120,29 @@ def test_an_answer_within_its_budget_is_allowed(hook: Callable[[str], Hook], bus
 
 
 @BOTH
-@pytest.mark.parametrize(("text", "what"), [(LONG, "tokens"), (f"It is this:\n\n{CODE}", "characters of code")])
+def test_new_code_in_an_answer_is_stored_and_not_sent_back(
+    hook: Callable[[str], Hook], bus: Bus, client: str
+) -> None:  # EB-07
+    handle = hook(client).handle("SubagentStart")
+    assert hook(client)("SubagentStop", last_assistant_message=f"I propose this:\n\n```python\n{CODE}```\n") == {}
+    assert bus.speak_as(handle).deref_pointer(f"artifact:{digest(CODE.encode())}#L1-L4").excerpt == CODE
+
+
+@BOTH
 def test_an_answer_over_its_budget_is_sent_back_once_with_a_draft(
-    hook: Callable[[str], Hook], bus: Bus, client: str, text: str, what: str
+    hook: Callable[[str], Hook], bus: Bus, client: str
 ) -> None:
     handle = hook(client).handle("SubagentStart")
-    result = hook(client)("SubagentStop", last_assistant_message=text)
+    result = hook(client)("SubagentStop", last_assistant_message=LONG)
     assert result["decision"] == "block"
-    assert f"BUDGET_EXCEEDED: The message is larger than its budget: {what}" in result["reason"]
+    assert "BUDGET_EXCEEDED: The message is larger than its budget: tokens" in result["reason"]
     assert "TASK_STATUS" in result["reason"]
     assert "refund" not in result["reason"], "nothing of what was refused goes round again"
     resend = result["reason"].partition("filled in:\n")[2].replace("...", "The bank is asked again.")
     assert hook(client)("SubagentStop", last_assistant_message=resend, stop_hook_active=True) == {}
     (mail,) = bus.speak_as(hook(client).handle("SessionStart")).inbox().mail
     assert (mail.sender, mail.kind) == (handle.partition("/")[2], "message")
-    assert hook(client)("SubagentStop", last_assistant_message=text, stop_hook_active=True) == {}, "never twice"
+    assert hook(client)("SubagentStop", last_assistant_message=LONG, stop_hook_active=True) == {}, "never twice"
 
 
 @BOTH
