@@ -25,6 +25,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "put_engrams": {"engrams": [ENGRAM, ENGRAM]},
     "request_deref": {"pointer": POINTER, "reason": "To see how input is read."},
     "issue_grant": {"child_id": "paul", "pointer": POINTER},
+    "narrow_grant": {"budget_token": "x", "child_id": "paul"},
     "keep_episode": {"text": "We deploy on Thursdays."},
     "contribute": {"content": "The parser trusts its input."},
     "accept_contribution": {"id": ULID},

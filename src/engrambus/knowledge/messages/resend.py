@@ -33,6 +33,8 @@ MAX_TEXT_CHARS = 400
 MAX_ITEMS = 36
 """Items tried for one section: more than a message within the default budget can carry."""
 PLACEHOLDER = "..."
+RESERVED_TOKENS = 60
+"""Tokens left free for the text that replaces a placeholder: two or three sentences."""
 
 _CHILD_ORDER = ("engrams", "pointer_pack", "deref_requests")
 _PARENT_ORDER = ("grants", "instructions", "shared_brief_micro", "target_pointer_pack")
@@ -78,7 +80,11 @@ class _BudgetFit:
         self._count_code = count_code
 
     def __call__(self, message: Message, notes: Mapping[str, str]) -> bool:
-        usage = measure(_text(message, notes), message, self._count_code)
+        text = _text(message, notes)
+        usage = measure(text, message, self._count_code)
+        if f'"{PLACEHOLDER}"' in text:  # room for what its author writes there
+            reserved = min(RESERVED_TOKENS, self._budget.max_inline_tokens // 10)
+            usage = msgspec.structs.replace(usage, inline_tokens=usage.inline_tokens + reserved)
         return not find_excess(usage, self._budget)
 
     def accepts_text(self, text: str) -> bool:
