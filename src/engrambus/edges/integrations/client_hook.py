@@ -133,8 +133,8 @@ def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
     bus = session.bus.speak_as(name)
     budget = bus.team_budget().inline
     rules = [
-        f"Your final answer may have {budget.max_inline_tokens} tokens; a larger one is sent back to you once. Code in it "
-        "is stored and read through a pointer.",
+        f"Your final answer may have {budget.max_inline_tokens} tokens; a larger one is sent back to you once. Code in "
+        "it is stored and read through a pointer.",
         "What you learn is kept for the others with less_put_engram and a pointer to the lines that show it.",
     ]
     return _brief_context(event, bus, name, rules)
