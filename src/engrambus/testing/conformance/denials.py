@@ -11,8 +11,8 @@ from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.gateway.denials import MAX_FACTS
 from engrambus.testing.client import expect_refusal
 from engrambus.testing.conformance.grants import FILE, exhaust, granted
-from engrambus.testing.conformance.messages import CODE, LONG, Team
-from engrambus.testing.fakes import repo_ref
+from engrambus.testing.conformance.messages import LONG, Team
+from engrambus.testing.fakes import CODE, repo_ref
 from engrambus.testing.harness import Harness
 
 
