@@ -18,7 +18,9 @@ def test_paths_start_at_the_current_folder(shell: Shell) -> None:
     ):
         put = shell.ok("put", CLAIM, "--at", text, "--json", folder=folder).json
         assert put["pointers"][0]["ref"] == f"repo:src/parser.py#L3-L3@{shell.repository.sha}"
-    whole_file = shell.ok("put", CLAIM, "--at", str(shell.path / "src" / "parser.py"), "--json").json
+    whole_file = shell.ok(
+        "put", "The parser is one file.", "--at", str(shell.path / "src" / "parser.py"), "--json"
+    ).json
     assert whole_file["pointers"][0]["ref"] == f"repo:src/parser.py@{shell.repository.sha}"
 
 
@@ -33,12 +35,12 @@ def test_lines_changed_on_disk_give_a_warning(shell: Shell) -> None:
     file.write_text(file.read_text().replace("line 5 ", "LINE 5 "))
     assert shell.ok("put", CLAIM, "--at", "src/parser.py:1-4").err == ""
     assert shell.ok("put", CLAIM, "--at", "src/parser.py:5@HEAD~0").err == ""
-    result = shell.ok("put", CLAIM, "--at", "src/parser.py:4-6")
+    result = shell.ok("put", "The parser is slow.", "--at", "src/parser.py:4-6")
     assert result.err.startswith("warning: src/parser.py:4-6 differs on disk from HEAD")
     assert "engrambus deref src/parser.py:4-6" in result.err
     assert "line 5 " in shell.ok("deref", "src/parser.py:4-6").out
     file.unlink()
-    assert "warning" in shell.ok("put", CLAIM, "--at", "src/parser.py:1").err
+    assert "differs on disk" in shell.ok("put", "The parser is old.", "--at", "src/parser.py:1").err
 
 
 def test_different_line_ends_give_no_warning(shell: Shell) -> None:
