@@ -82,7 +82,7 @@ def test_an_engram_whose_ttl_has_expired_is_not_found(team: Team) -> None:  # EB
 def test_agents_coordinate_in_the_published_forms(team: Team) -> None:  # EB-16
     answer = team.send(CHILD.format(sha=team.sha))
     assert (answer.to, len(answer.engrams), len(answer.requests)) == ("mia", 1, 1)
-    grant = team.client.call("approve_request", team.mia, id=answer.requests[0])
+    grant = team.client.call("approve_request", team.mia, id=answer.requests[0], cap_tokens=500)
     sent = team.client.call("broadcast", team.mia, text=PARENT.format(sha=team.sha, token=grant.budget_token))
     assert sent.to == ["paul"]
     assert [mail.kind for mail in team.client.mail(team.paul)] == ["grant", "broadcast"]

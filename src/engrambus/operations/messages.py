@@ -17,7 +17,6 @@ from engrambus.gateway.ports import View
 from engrambus.knowledge import engrams, messages
 from engrambus.knowledge.messages import (
     MAX_MESSAGE_CHARS,
-    BroadcastSent,
     MessageKind,
     MessageRejected,
     MessageUsage,
@@ -161,17 +160,18 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
         raise FieldValue("This is not a parent's message.", field="text")
     pointed_tokens = messages.pointed_tokens(context.evidence, message.target_pointer_pack)
 
-    def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
-        sent = messages.send_broadcast(
+    def decide(view: View) -> tuple[list[Any], BroadcastAnswer]:
+        facts, sent = messages.send_broadcast(
             view,
             message,
             caller=context.caller,
             to=request.to,
             usage=checked.usage,
             pointed_tokens=pointed_tokens,
+            grant_key=context.grant_key,
             randomness=context.randomness,
         )
-        return [sent], BroadcastAnswer(broadcast_id=sent.broadcast_id, to=list(sent.to), resends=sent.resends)
+        return facts, BroadcastAnswer(broadcast_id=sent.broadcast_id, to=list(sent.to), resends=sent.resends)
 
     return context.commit(decide, BroadcastAnswer)
 

@@ -14,14 +14,23 @@ import msgspec
 from engrambus.core import Randomness, digest, new_ulid
 from engrambus.errors import BudgetExceeded, FieldValue
 from engrambus.evidence.pointers import Evidence, Pointer, check_pointer
-from engrambus.knowledge.engrams import CheckedEngram, PreparedEngram, put_all
+from engrambus.knowledge.engrams import CheckedEngram, PreparedEngram, prefix_field, put_all
 from engrambus.knowledge.messages.budget import MessageUsage
 from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
 from engrambus.knowledge.messages.layout import print_message
 from engrambus.knowledge.messages.ports import MessageReads, MessageView, OpenRejection
-from engrambus.knowledge.messages.values import ChildMessage, Message, MessageKind, ParentMessage
+from engrambus.knowledge.messages.values import ChildMessage, GrantNote, Message, MessageKind, ParentMessage
 from engrambus.policy import ADMIN, Caller, LimitChecks, Policy, TurnClosed, parent_of, turn_of
-from engrambus.policy.grants import VerifiedGrant, check_balance, debits, request_deref
+from engrambus.policy.grants import (
+    GrantIssued,
+    GrantKey,
+    VerifiedGrant,
+    check_balance,
+    check_covers,
+    debits,
+    hand_over,
+    request_deref,
+)
 
 MAX_OPEN_REJECTIONS = 16
 """Rejected messages of one agent that a later one can replace."""
@@ -114,8 +123,9 @@ def send_broadcast(
     to: Sequence[str],
     usage: MessageUsage,
     pointed_tokens: int,
+    grant_key: GrantKey,
     randomness: Randomness,
-) -> BroadcastSent:
+) -> tuple[list[GrantIssued | BroadcastSent], BroadcastSent]:
     """Send a message to the caller's children: to those named in `to`, or to all of them if it is empty."""
     run_id = caller.run.run_id
     children = [
@@ -126,17 +136,46 @@ def send_broadcast(
     for name in to:
         if name not in children:
             raise FieldValue(f"'{name[:64]}' is not a child of '{caller.name}'.", field="to")
-    return BroadcastSent(
+    issued, notes = _hand_over_grants(view, message, caller, children, grant_key, randomness)
+    sent = BroadcastSent(
         broadcast_id=new_ulid(view.as_of, randomness),
         run=run_id,
         agent=caller.name,
         to=tuple(children),
-        text=print_message(as_stored(message)),
+        text=print_message(msgspec.structs.replace(message, grants=notes, resends=None)),
         tokens=usage.inline_tokens,
         budgets=message.budgets,
         resends=find_resent(view, caller, "parent", message.resends, work_of(message)),
         pointed_tokens=pointed_tokens * len(children),
     )
+    return [*issued, sent], sent
+
+
+def _hand_over_grants(
+    view: MessageView,
+    message: ParentMessage,
+    caller: Caller,
+    children: Sequence[str],
+    key: GrantKey,
+    randomness: Randomness,
+) -> tuple[list[GrantIssued], tuple[GrantNote, ...]]:
+    """Check the grants of a broadcast; return new ones, and the notes with the handles that the children can use."""
+    issued: list[GrantIssued] = []
+    notes: list[GrantNote] = []
+    for position, note in enumerate(message.grants):
+        with prefix_field(f"GRANTS[{position}]"):
+            new, grant, handle = hand_over(
+                view,
+                caller=caller,
+                budget_token=note.budget_token,
+                receivers=children,
+                key=key,
+                randomness=randomness,
+            )
+            check_covers(grant, note.pointer.ref, note.cap_tokens)
+        issued += [new] if new is not None else []
+        notes.append(msgspec.structs.replace(note, budget_token=handle))
+    return issued, tuple(notes)
 
 
 def reject_message(

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from engrambus.policy.grants.derefs import check_deref, deref
     from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
     from engrambus.policy.grants.keys import MAX_BLOCKS, MAX_BUDGET_TOKEN_CHARS, GrantKey
-    from engrambus.policy.grants.narrowing import NarrowedTerms, narrow_grant
+    from engrambus.policy.grants.narrowing import NarrowedTerms, check_covers, hand_over, narrow_grant
     from engrambus.policy.grants.ports import BlockSpending, GrantReads, GrantView, StoredRequest
     from engrambus.policy.grants.records import (
         GrantState,
@@ -47,7 +47,7 @@ if not TYPE_CHECKING:
         "derefs": "check_deref deref",
         "facts": "BlockDebited BlockRevoked GrantIssued",
         "keys": "MAX_BLOCKS MAX_BUDGET_TOKEN_CHARS GrantKey",
-        "narrowing": "NarrowedTerms narrow_grant",
+        "narrowing": "NarrowedTerms check_covers hand_over narrow_grant",
         "ports": "BlockSpending GrantReads GrantView StoredRequest",
         "records": "GrantState balance_of biscuit_of grant_id_of handle_of journalled_grant open_budget_token",
         "rules": (
@@ -62,7 +62,7 @@ __all__ = [
     "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "GrantIssued", "GrantKey",
     "GrantReads", "GrantState", "GrantTerms", "GrantUse", "GrantView", "NarrowedTerms", "PrefixTarget", "StoredRequest",
     "Target", "VerifiedGrant", "approve_request", "attenuate", "balance_of", "biscuit_of", "check_balance",
-    "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_id_of", "handle_of", "is_prefix",
-    "issue_grant", "issue_token", "journalled_grant", "narrow_grant", "open_budget_token", "request_deref",
-    "requests_to", "revoke_grant", "verify_token",
+    "check_covers", "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_id_of", "hand_over",
+    "handle_of", "is_prefix", "issue_grant", "issue_token", "journalled_grant", "narrow_grant", "open_budget_token",
+    "request_deref", "requests_to", "revoke_grant", "verify_token",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from engrambus.core import Randomness, new_ulid, print_time
@@ -19,7 +21,14 @@ from engrambus.policy.grants.blocks import FIELD
 from engrambus.policy.grants.facts import GrantIssued, OfflineBlock
 from engrambus.policy.grants.keys import MAX_BLOCKS, GrantKey
 from engrambus.policy.grants.ports import GrantView
-from engrambus.policy.grants.records import balance_of, check_holder, grant_id_of, read_budget_token
+from engrambus.policy.grants.records import (
+    GrantBalance,
+    balance_of,
+    check_holder,
+    grant_id_of,
+    handle_of,
+    read_budget_token,
+)
 from engrambus.policy.grants.rules import check_balance
 from engrambus.policy.grants.targets import Target, read_target, target_fields
 from engrambus.policy.grants.tokens import ASK_AGAIN, Grant, GrantBlock
@@ -52,18 +61,77 @@ def narrow_grant(
     wider = read_budget_token(view, caller, key, budget_token)
     holder = _holder(view, caller, wider, is_handle=grant_id_of(budget_token) is not None)
     _check_descendant(view, caller, holder, child)
-    if len(wider.blocks) >= MAX_BLOCKS:
-        raise GrantTooDeep(field=FIELD, limit=MAX_BLOCKS, used=len(wider.blocks) + 1)
-    check_balance(view, wider, 1)
-    left = balance_of(view, wider)
+    left = _check_usable(view, wider)
+    return _part_of(view, wider, left, caller=caller, holder=holder, child=child, terms=terms, randomness=randomness)
+
+
+def hand_over(
+    view: GrantView,
+    *,
+    caller: Caller,
+    budget_token: str,
+    receivers: Collection[str],
+    key: GrantKey,
+    randomness: Randomness,
+) -> tuple[GrantIssued | None, Grant, str]:
+    """Return a grant that a message gives to one of its receivers, and the handle that the receiver gets.
+
+    A Biscuit that was narrowed for the receiver without the gateway becomes a grant, which is returned first.
+    """
+    grant = read_budget_token(view, caller, key, budget_token)
+    _check_of_this_run(grant, caller)
+    holder = [block.child for block in grant.blocks if block.child is not None][-1]
+    if holder not in receivers:
+        raise GrantWrongChild(
+            f"Grant {grant.origin.grant_id} is held by '{holder}', who does not receive this message.",
+            field=FIELD,
+            limit=holder,
+            hint="Pass a part of it on to a receiver first, with `less.narrow_grant`.",
+        )
+    left = _check_usable(view, grant)
+    if not _offline_blocks(grant):
+        return None, grant, handle_of(grant.origin.grant_id)
+    issued = _part_of(
+        view,
+        grant,
+        left,
+        caller=caller,
+        holder=caller.name,
+        child=holder,
+        terms=NarrowedTerms(),
+        randomness=randomness,
+    )
+    return issued, grant, handle_of(issued.grant_id)
+
+
+def _check_usable(view: GrantView, grant: Grant) -> GrantBalance:
+    check_balance(view, grant, 1)
+    left = balance_of(view, grant)
     if left.state == "expired":
         raise GrantExpired(
-            f"Grant {wider.origin.grant_id} expired at {print_time(left.expires_us)}.",
+            f"Grant {grant.origin.grant_id} expired at {print_time(left.expires_us)}.",
             field=FIELD,
             limit=print_time(left.expires_us),
             used=print_time(view.as_of),
             hint=ASK_AGAIN,
         )
+    return left
+
+
+def _part_of(
+    view: GrantView,
+    wider: Grant,
+    left: GrantBalance,
+    *,
+    caller: Caller,
+    holder: str,
+    child: str,
+    terms: NarrowedTerms,
+    randomness: Randomness,
+) -> GrantIssued:
+    """Return the grant for a part of a wider one; refuse more than is left of that."""
+    if len(wider.blocks) >= MAX_BLOCKS:
+        raise GrantTooDeep(field=FIELD, limit=MAX_BLOCKS, used=len(wider.blocks) + 1)
     expires_us = left.expires_us if terms.lifetime_us is None else view.as_of + terms.lifetime_us
     if expires_us > left.expires_us:
         raise _too_wide("expires_in", print_time(left.expires_us), print_time(expires_us))
@@ -86,12 +154,20 @@ def narrow_grant(
     )
 
 
+def check_covers(grant: Grant, ref: str, cap_tokens: int) -> None:
+    """Refuse a note about a grant that promises a pointer or tokens that the grant does not have."""
+    caps = [block.cap_tokens for block in grant.blocks if block.cap_tokens is not None]
+    try:
+        _narrower_target(grant, ref)
+        _at_most("cap_tokens", cap_tokens, min(caps))
+    except GrantWider as refusal:
+        refusal.hint = "Write what the grant has; `grant.list` shows it."
+        raise
+
+
 def _holder(view: GrantView, caller: Caller, wider: Grant, *, is_handle: bool) -> str:
     """Return the name of the agent that passes the grant on; refuse a caller that cannot."""
-    if wider.origin.run != caller.run.run_id or wider.origin.project != caller.project:
-        raise GrantForeign(field=FIELD)
-    if wider.blocks[0].grant_id is None:
-        raise GrantForeign("No grant of this run has this budget token.", field=FIELD)
+    _check_of_this_run(wider, caller)
     named = [(block, block.child) for block in wider.blocks if block.child is not None]
     if caller.role == ADMIN:
         return named[-1][1]
@@ -107,6 +183,12 @@ def _holder(view: GrantView, caller: Caller, wider: Grant, *, is_handle: bool) -
                 used=caller.name,
             )
     return caller.name
+
+
+def _check_of_this_run(grant: Grant, caller: Caller) -> None:
+    of_caller = (grant.origin.project, grant.origin.run) == (caller.project, caller.run.run_id)
+    if not of_caller or grant.blocks[0].grant_id is None:
+        raise GrantForeign("No grant of this run has this budget token.", field=FIELD)
 
 
 def _check_descendant(view: GrantView, caller: Caller, holder: str, child: str) -> None:

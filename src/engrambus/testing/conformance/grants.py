@@ -311,14 +311,51 @@ class GrantConformance:
         with expect_refusal("GRANT_REVOKED"):
             team.client.report(team.paul, CODE, token=late.budget_token)
 
-    def test_a_broadcast_may_carry_grants_and_its_tokens_are_not_stored(self, harness: Harness) -> None:
+    # EB-16: a parent hands over grants in the published form
+    def test_grants_in_a_broadcast_are_checked_and_delivered_as_handles(self, harness: Harness) -> None:
         team = Team(harness)
-        team.client.call("apply_policy", policy={"inline": {"max_inline_tokens": 2000}})  # a Biscuit has hundreds
         grant = granted(team, biscuit=True)
-        note = {"budget_token": grant.biscuit, "pointer": {"type": "repo", "ref": FILE}, "cap_tokens": 400}
-        team.client.broadcast(team.mia, "Goal: read it.", grants=[note], to=["paul"])
+        team.client.call("apply_policy", policy={"inline": {"max_inline_tokens": 3000}})  # a Biscuit is long
+
+        def send(token: str, cap_tokens: int = 400, ref: str = FILE, to: str = "paul") -> None:
+            note = {"budget_token": token, "pointer": {"type": "repo", "ref": ref}, "cap_tokens": cap_tokens}
+            team.client.broadcast(team.mia, "Goal: read it.", grants=[note], to=[to])
+
+        for token in (grant.budget_token, grant.biscuit):
+            send(token)
+            mail = team.client.mail(team.paul)[-1]
+            assert (mail.kind, grant.budget_token in mail.text, FILE in mail.text) == ("broadcast", True, True)
+        own = granted(team, "mia", by=team.lead, uses=9)
+        for token, cap_tokens, ref, to, code, field in (
+            ("bogus", 400, FILE, "paul", "GRANT_FORGED", "budget_token"),
+            ("g_01K7Z3V5QX0000000000000000", 400, FILE, "paul", "GRANT_FOREIGN", "budget_token"),
+            (grant.budget_token, 400, FILE, "pia", "GRANT_WRONG_CHILD", "budget_token"),
+            (own.budget_token, 400, FILE, "paul", "GRANT_WRONG_CHILD", "budget_token"),
+            (grant.budget_token, 401, FILE, "paul", "GRANT_WIDER", "cap_tokens"),
+            (grant.budget_token, 400, repo_ref("src/b.py"), "paul", "GRANT_WIDER", "pointer"),
+        ):
+            with expect_refusal(code, f"GRANTS[0].{field}"):
+                send(token, cap_tokens, ref, to)
+        team.client.call("revoke_grant", team.mia, id=grant.grant_id)
+        with expect_refusal("GRANT_REVOKED", "GRANTS[0].budget_token"):
+            send(grant.budget_token)
         assert grant.biscuit.encode() not in harness.journal_bytes()
-        assert [mail.kind for mail in team.client.mail(team.paul)] == ["grant", "broadcast"]
+
+    def test_a_biscuit_narrowed_offline_and_sent_in_a_broadcast_becomes_a_grant(self, harness: Harness) -> None:
+        team = Team(harness)
+        biscuit = granted(team, "mia", by=team.lead, uses=9, cap_tokens=900, biscuit=True).biscuit
+        for_pia = attenuate(biscuit, child="pia", uses=1)
+        team.client.call("apply_policy", policy={"inline": {"max_inline_tokens": 3000}})  # a Biscuit is long
+        note = {"budget_token": for_pia, "pointer": {"type": "repo", "ref": FILE}, "cap_tokens": 900}
+        team.client.broadcast(team.mia, "Goal: read it.", grants=[note], to=["pia"])
+        told, message = team.client.mail(team.pia)
+        assert (told.kind, message.kind) == ("grant", "broadcast")
+        assert f"g_{told.item}" in message.text
+        assert for_pia.encode() not in harness.journal_bytes()
+        team.client.deref(team.pia, FILE, budget_token=f"g_{told.item}")
+        for token in (for_pia, f"g_{told.item}"):
+            with expect_refusal("GRANT_SPENT", "budget_token"):
+                team.client.deref(team.pia, FILE, budget_token=token)
 
     def test_a_parent_requests_and_grants_on_behalf_of_its_descendants(self, harness: Harness) -> None:
         team = Team(harness)
