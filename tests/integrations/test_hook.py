@@ -34,7 +34,7 @@ ALLOWED = {
     "SubagentStart": {"hookSpecificOutput"},
     "PreToolUse": {"hookSpecificOutput"},
     "UserPromptSubmit": {"hookSpecificOutput"},
-    "SubagentStop": {"decision", "reason"},
+    "SubagentStop": {"decision", "reason", "systemMessage"},
     "Stop": set(),
 }
 """What both clients take in answer to an event; Codex refuses any other member."""
@@ -124,8 +124,21 @@ def test_new_code_in_an_answer_is_stored_and_not_sent_back(
     hook: Callable[[str], Hook], bus: Bus, client: str
 ) -> None:  # EB-07
     handle = hook(client).handle("SubagentStart")
-    assert hook(client)("SubagentStop", last_assistant_message=f"I propose this:\n\n```python\n{CODE}```\n") == {}
+    answer = hook(client)("SubagentStop", last_assistant_message=f"I propose this:\n\n```python\n{CODE}```\n")
+    name, pointer = handle.partition("/")[2], f"artifact:{digest(CODE.encode())}#L1-L4"
+    told = f"Engram Bus: the code in the answer of {name} is at {pointer} for the others to read."
+    assert answer == {"systemMessage": told}
     assert bus.speak_as(handle).deref_pointer(f"artifact:{digest(CODE.encode())}#L1-L4").excerpt == CODE
+
+
+def test_where_stored_code_is_takes_few_tokens(hook: Callable[[str], Hook], bus: Bus) -> None:
+    claude = hook("claude-code")
+    claude("SubagentStart")
+    blocks = "\n\n".join(f"Step {n}:\n\n```python\n{CODE.replace('refund', f'refund_{n}')}```" for n in range(5))
+    told = claude("SubagentStop", last_assistant_message=f"Five steps.\n\n{blocks}\n")["systemMessage"]
+    assert told.count("artifact:sha256:") == 3
+    assert " and 2 more " in told
+    assert estimate_tokens(told) <= 300
 
 
 @BOTH

@@ -31,6 +31,7 @@ BRIEF_TOKENS = 2_000
 MAX_ANSWER_CHARS = 65_536
 """Only this much of an answer is checked; a longer one exceeds every budget."""
 MAX_REQUESTS = 10
+MAX_POINTERS = 3
 TIME_LIMIT_SECONDS = 4.0
 """Includes waiting for a gateway and for the store's lock; clients kill a hook after five seconds (decision 31)."""
 
@@ -182,7 +183,7 @@ def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
 def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
     name = session.add_child()
     try:
-        session.bus.speak_as(name).take_answer(event.text[:MAX_ANSWER_CHARS])
+        taken = session.bus.speak_as(name).take_answer(event.text[:MAX_ANSWER_CHARS])
     except EngramBusError as refusal:
         if not _is_fixable(refusal):
             raise
@@ -190,7 +191,15 @@ def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
         if not event.is_retry:
             return {"decision": "block", "reason": _block_reason(refusal)}
         _close_turn(session, name, "subagent_stop")
-    return {}
+        return {}
+    return {"systemMessage": _stored_code(name, taken.pointers)} if taken.pointers else {}
+
+
+def _stored_code(name: str, pointers: list[str]) -> str:
+    """Return the line that says where the code of an answer can be read, in under 300 tokens."""
+    shown = ", ".join(pointers[:MAX_POINTERS])
+    more = f" and {len(pointers) - MAX_POINTERS} more" if len(pointers) > MAX_POINTERS else ""
+    return f"Engram Bus: the code in the answer of {name} is at {shown}{more} for the others to read."
 
 
 def _is_fixable(refusal: EngramBusError) -> bool:
