@@ -89,6 +89,7 @@ class ListRequests(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class RequestRow(Struct, frozen=True, kw_only=True):
     request_id: str
+    run_id: str
     agent: str
     to: str
     """Name of the agent that has to answer, or admin."""
@@ -122,6 +123,7 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
     rows = [
         RequestRow(
             request_id=requested.request_id,
+            run_id=requested.run,
             agent=requested.agent,
             to=requested.to,
             asked_at=print_time(ulid_time(requested.request_id)),

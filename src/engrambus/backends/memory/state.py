@@ -447,13 +447,13 @@ class MemoryView(MemoryCortex):
     def revoked(self, block_ids: Sequence[str]) -> set[str]:
         return self._state.revoked.intersection(block_ids)
 
-    def request(self, run_id: str, request_id: str) -> StoredRequest | None:
+    def request(self, run_id: str | None, request_id: str) -> StoredRequest | None:
         request = self._state.requests.get(request_id)
-        return request if request is not None and request.request.run == run_id else None
+        return request if request is not None and run_id in (None, request.request.run) else None
 
-    def open_requests(self, run_id: str) -> list[StoredRequest]:
+    def open_requests(self, run_id: str | None) -> list[StoredRequest]:
         requests = self._state.requests.values()
-        return [request for request in requests if request.request.run == run_id and not request.answered]
+        return [request for request in requests if run_id in (None, request.request.run) and not request.answered]
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
         inbox = [

@@ -216,11 +216,12 @@ class SqliteView(SqliteCortex):
         rows = ((block_id, self._row("block", block_id)) for block_id in block_ids)
         return [(block_id, row) for block_id, row in rows if row]
 
-    def request(self, run_id: str, request_id: str) -> StoredRequest | None:
-        return _if_row(_request_from_row, self._row("request", run_id, request_id))
+    def request(self, run_id: str | None, request_id: str) -> StoredRequest | None:
+        return _if_row(_request_from_row, self._row("request", request_id, run_id, run_id))
 
-    def open_requests(self, run_id: str) -> list[StoredRequest]:
-        return [_request_from_row(row) for row in self._connection.execute(self._sql["open_requests"], (run_id,))]
+    def open_requests(self, run_id: str | None) -> list[StoredRequest]:
+        rows = self._connection.execute(self._sql["open_requests"], (run_id, run_id))
+        return [_request_from_row(row) for row in rows]
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
         rows: Any = self._connection.execute(self._sql["mail"], (run_id, agent, after, limit))

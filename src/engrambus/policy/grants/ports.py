@@ -57,12 +57,12 @@ class GrantReads(Protocol):
         """Return the ids of those blocks that were revoked."""
         ...
 
-    def request(self, run_id: str, request_id: str) -> StoredRequest | None:
-        """Return the request with this id in the run."""
+    def request(self, run_id: str | None, request_id: str) -> StoredRequest | None:
+        """Return the request with this id in the run, or in any run if it is None."""
         ...
 
-    def open_requests(self, run_id: str) -> list[StoredRequest]:
-        """Return all unanswered requests of a run, oldest first."""
+    def open_requests(self, run_id: str | None) -> list[StoredRequest]:
+        """Return all unanswered requests of a run, or of every run if it is None, oldest first."""
         ...
 
 

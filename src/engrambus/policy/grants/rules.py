@@ -86,12 +86,11 @@ def request_deref(
 
 
 def requests_to(view: GrantReads, caller: Caller) -> list[DerefRequested]:
-    """Return the open requests that the caller may answer; the admin may answer all of a run."""
-    return [
-        stored.request
-        for stored in view.open_requests(caller.run.run_id)
-        if caller.role == ADMIN or stored.request.to == caller.name
-    ]
+    """Return the open requests that the caller may answer; the admin may answer all of the project."""
+    # decision 43: sessions of clients have runs of their own, and a person answers for all of them
+    if caller.role == ADMIN:
+        return [stored.request for stored in view.open_requests(None)]
+    return [stored.request for stored in view.open_requests(caller.run.run_id) if stored.request.to == caller.name]
 
 
 def approve_request(
@@ -113,7 +112,7 @@ def approve_request(
         lifetime_us=lifetime_us,
         intended_use=request.intended_use or request.reason,
     )
-    grant = _new_grant(view, caller, request.agent, terms, randomness)
+    grant = _new_grant(view, caller, request.agent, terms, randomness, run_id=request.run)
     answered = DerefAnswered(request_id=request_id, run=grant.run, by=caller.full_name, grant_id=grant.grant_id)
     return grant, answered
 
@@ -173,13 +172,22 @@ def debits(grant: Grant, tokens: int, by: str) -> tuple[BlockDebited, ...]:
     )
 
 
-def _new_grant(view: GrantView, caller: Caller, child: str, terms: GrantTerms, randomness: Randomness) -> GrantIssued:
+def _new_grant(
+    view: GrantView,
+    caller: Caller,
+    child: str,
+    terms: GrantTerms,
+    randomness: Randomness,
+    *,
+    run_id: str | None = None,
+) -> GrantIssued:
+    """Return a new grant for an agent of the run, by default the caller's."""
     target = read_target(terms.ref, "pointer")
     grant_id = new_ulid(view.as_of, randomness)
     return GrantIssued(
         grant_id=grant_id,
         block_id=grant_id,
-        run=caller.run.run_id,
+        run=run_id or caller.run.run_id,
         parent=caller.name,
         child=child,
         cap_tokens=terms.cap_tokens,
@@ -193,7 +201,7 @@ def _new_grant(view: GrantView, caller: Caller, child: str, terms: GrantTerms, r
 
 
 def _open_request(view: GrantReads, caller: Caller, request_id: str) -> StoredRequest:
-    stored = view.request(caller.run.run_id, request_id)
+    stored = view.request(None if caller.role == ADMIN else caller.run.run_id, request_id)
     if stored is None or stored.answered or (caller.role != ADMIN and stored.request.to != caller.name):
         raise RequestNotFound(field="id")
     return stored

@@ -213,10 +213,10 @@ INSERT INTO requests (request_id, run, asked) VALUES (?, ?, ?);
 UPDATE requests SET answered = 1, grant_id = ? WHERE request_id = ?;
 
 -- name: request
-SELECT asked, answered, grant_id FROM requests WHERE run = ? AND request_id = ?;
+SELECT asked, answered, grant_id FROM requests WHERE request_id = ? AND (? IS NULL OR run = ?);
 
 -- name: open_requests
-SELECT asked, answered, grant_id FROM requests WHERE run = ? AND NOT answered ORDER BY rowid;
+SELECT asked, answered, grant_id FROM requests WHERE (? IS NULL OR run = ?) AND NOT answered ORDER BY rowid;
 
 -- name: insert_grant
 INSERT INTO grants (grant_id, run, parent, child, block_id, narrowed_from, cap_tokens, uses, expires_at, issued)
