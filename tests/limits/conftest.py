@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import bare_shell, shell
 from tests.limits.team import Team
+
+__all__ = ["bare_shell", "shell"]
 
 
 @pytest.fixture
