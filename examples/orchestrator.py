@@ -27,6 +27,7 @@ from engrambus import (
     Settings,
     init_project,
 )
+from engrambus.core import estimate_tokens
 
 SHOP = Path(__file__).parent / "shop"
 CHILDREN = ("ada", "ben", "cleo")
@@ -122,7 +123,7 @@ class Orchestrator:
         print("== The lead hands out the work")
         self.tell(TASK)
         brief = self.bus.speak_as("ben").brief().lines
-        self.count["tokens moved"] += tokens("\n".join(brief))
+        self.count["tokens moved"] += estimate_tokens("\n".join(brief))
         print(f"   ben's brief ends: {brief[-1]}")
 
         print("\n== Ada reads, and pastes what she read")
@@ -160,14 +161,14 @@ class Orchestrator:
             raise SystemExit(f"the lead's message was not sent: {outcome}")
         self.count["messages"] += 1
         mail = self.bus.speak_as(outcome.to[0]).inbox(k=100).mail[-1].text
-        self.count["tokens moved"] += len(outcome.to) * tokens(mail)
-        print(f"   lead -> {', '.join(outcome.to)}: {tokens(mail)} tokens")
+        self.count["tokens moved"] += len(outcome.to) * estimate_tokens(mail)
+        print(f"   lead -> {', '.join(outcome.to)}: {estimate_tokens(mail)} tokens")
 
     def answer(self, child: str, text: str) -> str:
         """Take a child's answer; gives back the template when it has to be sent again."""
         text = Template(text).safe_substitute(self.places)
         self.count["messages"] += 1
-        self.count["tokens moved"] += tokens(text)
+        self.count["tokens moved"] += estimate_tokens(text)
         match self.hooks.on_child_response(child, text):
             case Accepted(to=to, engrams=engrams, turn=turn, resends=resends):
                 self.count["sent again and accepted"] += resends is not None
@@ -178,7 +179,7 @@ class Orchestrator:
                 print(f"   {child} -> {to}: accepted, turn {turn} begins{linked}")
             case Rejected(reason=reason, resend=resend):
                 self.count["rejected"] += 1
-                self.count["tokens moved"] += tokens(reason + resend)
+                self.count["tokens moved"] += estimate_tokens(reason + resend)
                 print(f"   {child} -> lead: rejected. {reason} To send instead:")
                 print("      " + resend.rstrip().replace("\n", "\n      "))
                 return resend
@@ -207,7 +208,7 @@ class Orchestrator:
 
     def paid(self, answer: DerefAnswer) -> int:
         """What a dereference cost: the whole answer, as the gateway counts it."""
-        cost = tokens(msgspec.json.encode(answer).decode())
+        cost = estimate_tokens(msgspec.json.encode(answer).decode())
         self.count["tokens moved"] += cost
         return cost
 
@@ -223,16 +224,11 @@ class Orchestrator:
     def bill(self, shop: Path) -> None:
         """What it cost, next to copying the files to every child."""
         files = [path for path in shop.rglob("*") if path.suffix in (".py", ".md")]
-        copied = len(CHILDREN) * sum(tokens(path.read_text("utf-8")) for path in files)
+        copied = len(CHILDREN) * sum(estimate_tokens(path.read_text("utf-8")) for path in files)
         self.count["tokens that copying the files would have moved"] = copied
         print("\n== The bill")
         for name, value in self.count.items():
             print(f"   {name:<48}{value:>6}")
-
-
-def tokens(text: str) -> int:
-    """How many tokens a text counts for."""
-    return -(-len(text.encode()) // 4)
 
 
 def make_repository(path: Path) -> str:

@@ -14,7 +14,7 @@ from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.knowledge.engrams import Engram, count_sentences
 from engrambus.knowledge.messages import ParentMessage, find_code, parse_message, print_message
 
-BRIEF_TOKENS = 300
+BRIEF_TOKENS = 600
 """Limit of a brief that is attached to a broadcast."""
 FOUND_SCOPE: Literal["run"] = "run"
 """Retrieved knowledge is put for the run; a parent promotes what the project should keep."""
