@@ -148,8 +148,9 @@ def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
     """Return an engram as its confirmation leaves it."""
     if fact.confidence is None and not fact.tags:
         return engram
-    confidence = engram.confidence if fact.confidence is None else fact.confidence
-    return msgspec.structs.replace(engram, confidence=confidence, tags=(*engram.tags, *fact.tags))
+    # Several repeats may be confirmed in one commit, each compared with the engram as it was before.
+    tags = tuple(dict.fromkeys((*engram.tags, *fact.tags)))[:MAX_TAGS]
+    return msgspec.structs.replace(engram, confidence=max(engram.confidence, fact.confidence or 0.0), tags=tags)
 
 
 def promote(

@@ -39,6 +39,9 @@ from engrambus.policy import (
 MAX_COMPARED = 48
 """Existing engrams with the same twin key that a new claim is compared with."""
 
+MAX_NAMED = 8
+"""Confirmed engrams that a notice names."""
+
 PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested
 
 
@@ -105,9 +108,10 @@ def put_one(
 ) -> tuple[list[PutFact], Engram]:
     """Put one engram within the caller's rate and the tokens of its turn."""
     root = check_rate(view, caller, policy, limits, 1)
-    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source, limits=limits)
+    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
     requests = _ask(view, prepared, engram, caller, limits, randomness)
     if not isinstance(fact, EngramPut):
+        _tell_confirmed(limits, [engram], "claim")
         return [*([fact] if fact is not None else []), *requests], engram
     return [*_charge(view, [(fact, prepared.tokens)], caller, policy, limits, root), *requests], engram
 
@@ -133,16 +137,21 @@ def put_all(
     ids: list[str] = []
     requests: list[PromotionRequested] = []
     batch = PutBatch()
+    confirmed: dict[int, Engram] = {}
     for position, item in enumerate(prepared):
         with prefix_field(f"{field}[{position}]", limits):
-            fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch, limits=limits)
+            fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
             if engram.id not in ids:  # a repeated claim of the same commit is asked for once
                 requests += _ask(view, item, engram, caller, limits, randomness)
         if isinstance(fact, EngramPut):
             puts.append((fact, 0 if in_message else item.tokens))
-        elif fact is not None:
-            facts.append(fact)
+        else:
+            facts += [fact] if fact is not None else []
+            confirmed[position] = engram
         ids.append(engram.id)
+    if confirmed:
+        first = next(iter(confirmed))
+        _tell_confirmed(limits, list(confirmed.values()), f"{field}[{first}].claim" if len(confirmed) == 1 else field)
     puts = [(batch.with_repeats(fact), tokens) for fact, tokens in puts]
     return [*_charge(view, puts, caller, policy, limits, root), *facts, *requests], ids
 
@@ -237,7 +246,6 @@ def put_or_confirm(
     randomness: Randomness,
     source: Source | None = None,
     batch: PutBatch | None = None,
-    limits: LimitChecks | None = None,
 ) -> tuple[PutFact | None, Engram]:
     """Put an engram, or confirm the one whose claim it repeats; return the engram that now states the claim.
 
@@ -249,28 +257,28 @@ def put_or_confirm(
     if not prepared.checked.id:  # an author that chose an id wants to find the engram under it
         repeated = batch.find_repeated(engram, twin)
         if repeated is not None:
-            merged = batch.merge(repeated, engram, twin)
-            _tell_confirmed(limits, merged)
-            return None, merged
+            return None, batch.merge(repeated, engram, twin)
         stored = _find_repeated(view, engram, twin, space_of(engram.scope, caller.run))
         if stored is not None:
             confirmed = confirmation(view, stored, caller, engram)
-            now = with_gain(stored.engram, confirmed)
-            _tell_confirmed(limits, now)
-            return confirmed, now
+            return confirmed, with_gain(stored.engram, confirmed)
     batch.add(engram, twin)
     return fact, engram
 
 
-def _tell_confirmed(limits: LimitChecks | None, engram: Engram) -> None:
-    """Tell the author of a repeated claim which engram it confirmed."""
+def _tell_confirmed(limits: LimitChecks, engrams: Sequence[Engram], field: str) -> None:
+    """Tell the author of repeated claims which engrams they confirmed, in one notice."""
     # decision 47: a merge that nobody is told of looks like a lost engram
-    if limits is not None:
-        detail = (
-            f"confirmed: {engram.id}. This claim repeats that engram of {engram.provenance.created_by}, so it was not "
-            f"stored a second time; its confidence is {engram.confidence:g}."
-        )
-        limits.applied(ClaimConfirmed(detail, field="claim", used=engram.id))
+    ids = list(dict.fromkeys(engram.id for engram in engrams))
+    named = ", ".join(ids[:MAX_NAMED])
+    more = f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
+    if len(engrams) == 1:
+        author, confidence = engrams[0].provenance.created_by, engrams[0].confidence
+        reason = f"This claim repeats that engram of {author}, whose confidence is {confidence:g}; it was not"
+    else:
+        reason = f"{len(engrams)} claims repeat engrams; they were not"
+    detail = f"confirmed: {named}{more}. {reason} stored a second time."
+    limits.applied(ClaimConfirmed(detail, field=field, used=named))
 
 
 @contextmanager

@@ -70,6 +70,20 @@ class DuplicateConformance:
             assert client.query_claims("outage") == ["The page is slow"]
             harness.delete_index()
 
+    def test_several_repeats_in_one_commit_are_told_together(self, harness: Harness) -> None:  # EB-21
+        client = GatewayClient(harness)
+        claims = [f"The {word} is slow" for word in ("page", "journal", "index")]
+        ids = client.put_many(claims)
+        pointers = [{"type": "sam", "ref": NOTE}]
+        sent = [
+            {"claim": claim, "pointers": pointers, "tags": ["outage"]} for claim in [*claims, *claims, "Beta holds"]
+        ]
+        answer, (notice,) = warnings_of(harness, "put_engrams", LOCAL_ADMIN, engrams=sent)
+        assert (notice.code, notice.field, notice.used) == ("CLAIM_CONFIRMED", "engrams", ", ".join(ids))
+        assert answer.ids[:6] == [*ids, *ids]
+        for engram_id in ids:
+            assert client.call("get_engram", id=engram_id).tags == ("outage",)
+
     def test_concurrent_puts_of_one_claim_leave_one_engram(self, harness: Harness) -> None:  # EB-21
         client = GatewayClient(harness)
         with ThreadPoolExecutor(8) as threads:
