@@ -83,6 +83,17 @@ def test_a_message_with_pasted_lines_is_refused_with_a_pointer_to_them(team: She
     assert "in place of" in team.run("message", "-", "--as", "ada", stdin=resend).out
 
 
+def test_new_code_is_refused_in_a_claim_and_stored_as_an_artifact(team: Shell) -> None:  # EB-07
+    code = "def login(user, password): token = make_token(user); return token"
+    refused = team.run("--as", "ada", "put", code, "--at", "src/parser.py:1-2")
+    assert refused.code == 1
+    (team.path / "proposal.py").write_text(f"{code}\n")
+    pointer = team.ok("--as", "ada", "artifact", "add", "proposal.py", "--json").json["pointer"]
+    assert f"Store new code with engrambus artifact add; its pointer will be {pointer}." in refused.err
+    team.ok("--as", "ada", "put", "Login returns a token for each user.", "--at", pointer)
+    assert code in team.ok("deref", pointer).out
+
+
 def test_a_used_up_turn_is_extended_by_a_grant(team: Shell) -> None:  # EB-08, EB-11
     for lines in ("1-2", "3-4", "5-6"):
         assert read(team, lines).code == 0

@@ -86,6 +86,21 @@ def test_the_refusal_names_the_pointer_that_new_code_will_have(team: Team) -> No
     assert f"`less.store_artifact`; its pointer will be {ref}." in refusal.hint
 
 
+def test_a_message_names_the_same_pointer_as_a_put_and_validation_as_sending(team: Team) -> None:
+    text = f"ROLE: programmer\nTASK_STATUS: done\nOUTPUT:\n  summary: '{CODE}'\n"
+    refusal = team.refusal("send_message", team.paul, text=text)
+    put = team.refusal("put_engram", team.paul, claim=CODE, at=["src/parser.py:1-2"])
+    assert isinstance(refusal, BudgetExceeded)
+    assert isinstance(put, BudgetExceeded)
+    assert [(pointer["field"], pointer["ref"]) for pointer in refusal.pointers] == [
+        ("OUTPUT.summary", put.pointers[0]["ref"])
+    ]
+    assert f"`less.store_artifact`; its pointer will be {put.pointers[0]['ref']}." in str(refusal.hint)
+    (problem,) = team.client.call("validate_message", team.paul, text=text).problems
+    assert problem["pointers"] == list(refusal.pointers)
+    assert problem["hint"] == refusal.hint
+
+
 def test_code_that_stands_in_the_repository_is_refused_with_its_pointer(team: Team) -> None:
     text = "def login(user):\n    return user + '-tok'\n"
     sha = commit_files(team.repository.path, {"src/auth.py": text})

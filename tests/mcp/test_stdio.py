@@ -80,6 +80,28 @@ def test_less_tools_prefix_the_codes_of_the_two_budget_errors(repository: Reposi
     over_stdio(repository, "2026-07-28", talk, token)
 
 
+def test_code_is_refused_in_a_claim_and_pointed_at_once_it_is_stored(
+    repository: Repository, settings: Settings
+) -> None:  # EB-07
+    gateway = make_gateway(repository.path, settings)
+    add = OPERATIONS["add_agent"]
+    token = gateway.call(add, add.request(name="paul"), LOCAL_ADMIN).token
+    gateway.close()
+    code = "def login(user, password): token = make_token(user); return token"
+
+    async def talk(client: Client) -> None:
+        put = {"claim": code, "at": ["src/parser.py:1-2"]}
+        refused = problem_of(await client.call_tool("less_put_engram", put))
+        assert (refused["code"], refused["field"], refused["limit"]) == ("LESS_BUDGET_EXCEEDED", "claim", 0)
+        (pointer,) = refused["pointers"]
+        assert pointer["ref"] in refused["hint"]
+        assert not (await client.call_tool("less_store_artifact", {"text": code})).is_error
+        put = {"claim": "Login returns a token for each user.", "at": [pointer["ref"]]}
+        assert not (await client.call_tool("less_put_engram", put)).is_error
+
+    over_stdio(repository, "2026-07-28", talk, token)
+
+
 def test_a_forged_token_is_refused(repository: Repository, settings: Settings) -> None:
     init_project(repository.path, settings)
 

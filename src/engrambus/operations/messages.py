@@ -221,6 +221,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
         counter = messages.CodeCounter(context.project_files, parsed.message)
         usage, problems = messages.check_budget(parsed, budget, limits, counter.count)
         problems += _resend_problems(context, parsed)
+        _name_code(problems[0] if problems else None, parsed.message, counter)
     except SecretFound as problem:
         usage, problems = messages.measure(request.text), (problem,)
     return ValidateAnswer(
@@ -442,6 +443,14 @@ def _prepare_engrams(context: Context, message: messages.ChildMessage) -> list[e
     return prepared
 
 
+def _name_code(problem: EngramBusError | None, message: messages.Message | None, counter: messages.CodeCounter) -> None:
+    """Add the pointers of the code in a message to the refusal that is about code."""
+    if not isinstance(problem, BudgetExceeded) or message is None:
+        return
+    if any(excess["what"] == "inline_code_chars" for excess in problem.exceeded):
+        messages.add_pointers(problem, messages.free_texts(message), counter)
+
+
 def _reject(
     context: Context,
     parsed: messages.ParsedMessage,
@@ -453,6 +462,7 @@ def _reject(
     """Return the error to raise; one for the budget is recorded, and carries a message to send instead."""
     if not isinstance(problem, BudgetExceeded):
         return problem
+    _name_code(problem, parsed.message, counter)
     rejection_id = new_ulid(context.as_of, context.randomness)
     pastes = counter.find_pastes(parsed.text)
     problem.resend = messages.resend_template(

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
+    from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, free_texts, measure
     from engrambus.knowledge.messages.code import CodeBlock, count_code, find_code, find_code_blocks
     from engrambus.knowledge.messages.code_blocks import (
         Extraction,
+        add_pointers,
         artifact_body,
         artifact_ref,
         check_texts,
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "budget": "MessageUsage check_budget check_prose_budget measure",
+        "budget": "MessageUsage check_budget check_prose_budget free_texts measure",
         "code": "CodeBlock count_code find_code find_code_blocks",
-        "code_blocks": "Extraction artifact_body artifact_ref check_texts extract_code",
+        "code_blocks": "Extraction add_pointers artifact_body artifact_ref check_texts extract_code",
         "delivery": (
             "PreparedReport accept_report as_stored find_resent pointed_tokens reject_message send_broadcast "
             "work_of_parts "
@@ -68,8 +69,8 @@ __all__ = [
     "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Extraction",
     "GrantedCode", "Mail", "Message", "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected",
     "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report",
-    "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts", "count_code",
-    "extract_code", "find_code", "find_code_blocks", "find_resent", "inline_budget", "looks_like_report", "measure",
-    "message_sections", "parse_message", "pointed_tokens", "print_message", "read_payers", "reject_message",
-    "resend_template", "send_broadcast", "turn_budget", "work_of_parts",
+    "add_pointers", "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts",
+    "count_code", "extract_code", "find_code", "find_code_blocks", "find_resent", "free_texts", "inline_budget",
+    "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens", "print_message",
+    "read_payers", "reject_message", "resend_template", "send_broadcast", "turn_budget", "work_of_parts",
 ]

@@ -7,6 +7,7 @@ content, so that a refusal can name it before anything is stored (decision 48).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from engrambus.core import digest
@@ -100,22 +101,29 @@ def check_texts(
 
 def _refusal(found: Sequence[tuple[int, str, str]], used: int, limit: int, counter: CodeCounter) -> BudgetExceeded:
     largest = max(found)[1]
-    placed = [(field, code) for _, field, text in found[:MAX_BLOCKS] for code in place_blocks(text, counter)]
-    return BudgetExceeded(
+    refusal = BudgetExceeded(
         f"The text contains code: {used} characters of {limit}.",
         field=largest,
         limit=limit,
         used=used,
-        hint=placing_hint([code for _, code in placed]),
         exceeded=[{"what": "inline_code_chars", "limit": limit, "used": used, "field": largest}],
-        pointers=[
-            {"field": field, "ref": code.ref, "stored": code.body is None} for field, code in placed[:MAX_BLOCKS]
-        ],
     )
+    add_pointers(refusal, [(field, text) for _, field, text in found], counter)
+    return refusal
 
 
-def placing_hint(placed: Sequence[PlacedCode]) -> str:
-    """Return what to do with code that may not be sent."""
+def add_pointers(refusal: BudgetExceeded, texts: Iterable[tuple[str, str]], counter: CodeCounter) -> None:
+    """Name the pointer for each block of code in the texts that were refused, and say what to do with them."""
+    blocks = ((field, code) for field, text in texts for code in place_blocks(text, counter))
+    placed = list(islice(blocks, MAX_BLOCKS))
+    if placed:
+        refusal.pointers = tuple(
+            {"field": field, "ref": code.ref, "stored": code.body is None} for field, code in placed
+        )
+        refusal.hint = " ".join(filter(None, (_placing_hint([code for _, code in placed]), refusal.hint)))
+
+
+def _placing_hint(placed: Sequence[PlacedCode]) -> str:
     stored = [code.ref for code in placed if code.body is None]
     new = [code.ref for code in placed if code.body is not None]
     parts = ["Say it in words and point at the code."]
