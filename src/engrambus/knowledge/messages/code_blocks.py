@@ -120,7 +120,9 @@ def add_pointers(refusal: BudgetExceeded, texts: Iterable[tuple[str, str]], coun
         refusal.pointers = tuple(
             {"field": field, "ref": code.ref, "stored": code.body is None} for field, code in placed
         )
-        refusal.hint = " ".join(filter(None, (_placing_hint([code for _, code in placed]), refusal.hint)))
+        only_code = all(excess["what"] == "inline_code_chars" for excess in refusal.exceeded)
+        advice = "" if only_code else refusal.hint
+        refusal.hint = " ".join(filter(None, (_placing_hint([code for _, code in placed]), advice)))
 
 
 def _placing_hint(placed: Sequence[PlacedCode]) -> str:
