@@ -193,7 +193,7 @@ def _tool_call(shell: Shell, env: dict[str, str], *words: str, arguments: dict[s
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
-         "params": {"name": "less_put_engram", "arguments": arguments}},
+         "params": {"name": "less_put_engram", "arguments": {**arguments, "full": True}}},
     ]  # fmt: skip
     with subprocess.Popen(
         [COMMAND, "mcp", *words],
