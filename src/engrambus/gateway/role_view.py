@@ -21,6 +21,10 @@ MAX_SEARCHED = 10_000
 """Rows that one read looks at to find as many visible ones as it was asked for."""
 
 
+MAX_SEARCHED_IDS = 100
+"""Ids that begin alike and are looked at."""
+
+
 class RoleView:
     """A view of the store without the engrams and episodes that a role may not see; all other reads are unchanged."""
 
@@ -58,6 +62,12 @@ class RoleView:
             if stored is not None and self._filter.sees(stored.engram):
                 return stored
         return None
+
+    def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        """Return the visible ones of `EngramReads.ids_starting`."""
+        read = self.unrestricted.ids_starting
+        ids = read(spaces, beginning, limit=MAX_SEARCHED_IDS)
+        return [engram_id for engram_id in ids if self.find(spaces, engram_id) is not None][:limit]
 
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
         """Return the counts of visible kinds."""

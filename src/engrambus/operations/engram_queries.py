@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -21,6 +22,7 @@ from engrambus.knowledge.engrams import (
     Kind,
     StoredEngram,
     VisibleStore,
+    find_engram,
     normalise_key,
     query_keys,
     recall,
@@ -205,6 +207,9 @@ def _find(stores: Sequence[VisibleStore], engram_id: str) -> tuple[VisibleStore,
         stored = store.reads.find(store.spaces, engram_id)
         if stored is not None:
             return store, stored
+    for store in stores:
+        with suppress(EngramNotFound):
+            return store, find_engram(store.reads, store.spaces, engram_id)
     raise EngramNotFound(field="id")
 
 

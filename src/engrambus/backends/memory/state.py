@@ -392,6 +392,14 @@ class MemoryView(MemoryCortex):
                 return self._state.stored[ordinal]
         return None
 
+    def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        candidates = {
+            engram_id
+            for space, engram_id in self._state.ids
+            if space in spaces and engram_id.startswith(beginning) and self.find((space,), engram_id) is not None
+        }
+        return sorted(candidates)[:limit]
+
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 

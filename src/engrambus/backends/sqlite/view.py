@@ -158,6 +158,17 @@ class SqliteView(SqliteCortex):
                 return _stored_from_row(row)
         return None
 
+    def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        last = beginning + "~"  # later than every character of an id
+        found = {
+            engram_id
+            for space in spaces
+            for (engram_id,) in self._connection.execute(
+                self._sql["ids_starting"], (space, beginning, last, self._as_of, limit)
+            )
+        }
+        return sorted(found)[:limit]
+
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 

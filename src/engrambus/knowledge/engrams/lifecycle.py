@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from engrambus.core import Randomness, parse_duration, print_time
-from engrambus.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.errors import EngramNotFound, IdAmbiguous, IdTaken, RoleForbidden, ScopeForbidden
 from engrambus.knowledge.engrams.approvals import (
     PromotionView,
     answer_waiting,
@@ -57,6 +57,11 @@ MAX_TAGS = 12
 _NEXT_SCOPE = {"run": "project", "project": "org", "org": "global"}
 
 
+LEAST_ID_CHARS = 8
+"""A shorter text is no beginning of an id."""
+MAX_LISTED_IDS = 5
+
+
 class ForgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     forgotten: bool = True
@@ -75,8 +80,14 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str) -> StoredEngram:
-    """Return the live engram of that id in these spaces, or refuse."""
+    """Return the live engram of that id in these spaces, or the only one whose id begins like this; or refuse."""
     stored = view.find(spaces, engram_id)
+    if stored is None and len(engram_id) >= LEAST_ID_CHARS:
+        # decision 54: answers to agents show the beginning of an id
+        ids = view.ids_starting(spaces, engram_id, limit=MAX_LISTED_IDS)
+        if len(ids) > 1:
+            raise IdAmbiguous(field="id", limit=", ".join(ids), used=engram_id, hint="Write more of the `id`.")
+        stored = view.find(spaces, ids[0]) if ids else None
     if stored is None:
         raise EngramNotFound(field="id")
     return stored
@@ -96,6 +107,7 @@ def forget(
             hint="The admin deletes it, or a tool that the admin added without a parent.",
         )
     stored = find_engram(view, spaces, engram_id)
+    engram_id = stored.engram.id
     return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
 
 
@@ -106,7 +118,7 @@ def confirm(
     stored = find_engram(view, spaces, engram_id)
     fact = confirmation(view, stored, caller)
     votes = view.votes(stored.ordinal, except_root=fact.root) + 1
-    return [fact], ConfirmAnswer(id=engram_id, votes=votes, expires_at=print_time(fact.expires_at))
+    return [fact], ConfirmAnswer(id=stored.engram.id, votes=votes, expires_at=print_time(fact.expires_at))
 
 
 def confirmation(
@@ -200,6 +212,7 @@ def set_pinned(
 ) -> tuple[list[EngramPinned | EngramUnpinned], PinAnswer]:
     """Pin an engram, so that it comes first in its section of every brief, or unpin it."""
     stored = find_engram(view, spaces, engram_id)
+    engram_id = stored.engram.id
     answer = PinAnswer(id=engram_id, pinned=pinned)
     if pinned == (stored.ordinal in view.pinned((stored.space,))):
         return [], answer

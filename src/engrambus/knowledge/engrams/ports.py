@@ -76,6 +76,10 @@ class EngramReads(Protocol):
         """Return the live engram of that id from the first of these spaces that has it."""
         ...
 
+    def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        """Return the ids of live engrams in these spaces that begin like this, in order."""
+        ...
+
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         """True if a space has a live engram of that id, whether or not the caller may see it."""
         ...

@@ -27,6 +27,26 @@ class LifecycleConformance:
         with expect_refusal("PROVENANCE_STAMPED"):
             client.put("Alpha", provenance={"created_at": "2020-01-01T00:00:00Z", "created_by": "x", "source": "agent"})
 
+    # decision 54: answers to agents show the beginning of an id
+    def test_the_beginning_of_an_id_names_its_engram(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        first, second = client.put("Alpha"), client.put("Beta")
+        assert client.call("get_engram", id=first.id[:16]) == first
+        assert client.call("confirm_engram", id=second.id[:16]).id == second.id
+        with expect_refusal("ID_AMBIGUOUS", "id"):  # put in the same millisecond
+            client.call("get_engram", id=first.id[:10])
+        for beginning in (first.id[:7], "7" + first.id[1:16], first.id[:16].lower(), first.id[:15] + "~", ""):
+            with expect_refusal("ENGRAM_NOT_FOUND", "id"):
+                client.call("get_engram", id=beginning)
+        hidden = client.put("Gamma", scope="run")
+        client.open_run()
+        stranger = client.add_agent("eve", "programmer")
+        with expect_refusal("ENGRAM_NOT_FOUND", "id"):
+            client.call("get_engram", stranger, id=hidden.id[:16])
+        assert client.call("forget_engram", id=first.id[:16]).id == first.id
+        with expect_refusal("ENGRAM_NOT_FOUND", "id"):
+            client.call("get_engram", id=first.id)
+
     def test_an_engram_expires_exactly_on_time(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         engram = client.put("Alpha passes", ttl="PT10S")

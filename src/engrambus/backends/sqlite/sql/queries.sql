@@ -126,6 +126,9 @@ SELECT body FROM engrams WHERE ordinal = ?;
 -- name: find_engram
 SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space = ? AND id = ? AND expires_at > ?;
 
+-- name: ids_starting
+SELECT DISTINCT id FROM engrams WHERE space = ? AND id >= ? AND id < ? AND expires_at > ? ORDER BY id LIMIT ?;
+
 -- name: outbox
 SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space = 'o' ORDER BY ordinal;
 
