@@ -29,7 +29,7 @@ def test_an_empty_page_says_what_to_do_first(visit: Visit) -> None:
     expect(visit.open("/page/requests").locator(".empty")).to_contain_text("engrambus grant ask")
     expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("engrambus agent add")
     expect(visit.open("/page/brief").locator(".goal").last).to_contain_text("Nothing is known yet")
-    expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing happened in this period."] * 4)
+    expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing happened in this period."] * 5)
 
 
 def test_ten_thousand_engrams_can_be_paged_and_filtered(visit: Visit, bus: RunningServer) -> None:

@@ -312,9 +312,9 @@ def test_budgets_show_each_agent_and_the_team(visit: Visit, scene: Scene) -> Non
 
 def test_figures_are_drawn(visit: Visit) -> None:
     page = visit.open("/page/figures?bucket=PT1M")
-    expect(page.locator(".uplot canvas")).to_have_count(4)
+    expect(page.locator(".uplot canvas")).to_have_count(5)
     page.click("text=the last two days")
-    expect(page.locator(".uplot canvas")).to_have_count(4)
+    expect(page.locator(".uplot canvas")).to_have_count(5)
     page.locator("figure").first.locator("summary").click()
     expect(page.locator("figure").first.locator("tbody tr").first).to_be_visible()
 
