@@ -45,7 +45,7 @@ def test_the_frontmatter_keeps_the_formats_rules() -> None:
 
 
 def test_it_teaches_the_protocol_for_few_tokens() -> None:
-    assert estimate_tokens(TEXT) < 1200
+    assert estimate_tokens(TEXT) < 1300
 
 
 def test_it_names_only_tools_and_refusals_that_exist() -> None:
