@@ -45,7 +45,7 @@ def greet(context: Context, request: Greet) -> Greeting:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source tree with one more module in `operations/`, its generated files written."""
     tree = tmp_path_factory.mktemp("tree")
-    for name in ("src", "tools", "skills"):
+    for name in ("src", "tools", "skills", "docs", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "src" / "engrambus" / "operations" / "greetings.py").write_text(NEW_MODULE)
     generated = _run(tree, tree / "tools" / "generate.py")
