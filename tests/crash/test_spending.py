@@ -23,7 +23,7 @@ def test_the_reads_of_a_killed_reader_are_counted(tmp_path: Path) -> None:
     folder, log = tmp_path / "project", tmp_path / "log"
     new_project(folder)
     client = GatewayClient(ReaderProject(folder))
-    client.call("apply_policy", policy={"deref": {"repo": LIMIT, "tokens": 100 * LIMIT}})
+    client.call("apply_policy", policy={"deref": {"repo": LIMIT, "tokens": 200 * LIMIT}})
     client.add_agent("ada")
     log.touch()
     killed = 0

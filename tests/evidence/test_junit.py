@@ -132,7 +132,7 @@ def test_the_receipt_of_the_tuple_leads_to_the_report_too(project: Gateway, repo
     recorded = bus.record_tests(report.decode())
     terminal = bus.tuple_observe(recorded.tuple_id).terminal
     pointer = Pointer(type="test", ref=f"test:tests/test_box.py::test_later@{terminal}")
-    assert "skipped" in bus.deref_pointer(pointer, max_tokens=100).excerpt
+    assert "skipped" in bus.deref_pointer(pointer, max_tokens=200).excerpt
 
 
 # YT-15

@@ -52,7 +52,7 @@ def test_a_smaller_cpu_quota_means_a_higher_niceness(cores: float, nice: int) ->
         ({"gc": {"hot_days": -1}}, "guardrails.gc.hot_days"),
         ({"gc": {"hot_days": 30, "warm_days": 10}}, "guardrails.gc.warm_days"),
         ({"gc": {"nightly_hour": 24}}, "guardrails.gc.nightly_hour"),
-        ({"cores": 2}, "policy.yaml"),
+        ({"cores": 2}, "guardrails.cores"),
         ({"memory_mb": "much"}, "policy.yaml"),
     ],
 )

@@ -22,6 +22,8 @@ from engrambus.edges.page.template_filters import (
     safe_link,
     to_json,
 )
+from engrambus.gateway import LOCAL_ADMIN
+from engrambus.operations import OPERATIONS
 from tests.http.running_server import RunningServer, run_server
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
@@ -40,6 +42,9 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     sha = commit_files(repository.path, {name: f'x = "{SCRIPT}"\n# </pre></script>{SCRIPT}\r stray\n' * 3})
     gateway = make_gateway(repository.path, make_settings(folder / "home"))
     with run_server(gateway, Repository(repository.path, sha)) as bus:
+        # Markup counts as code; here it must get through to the page.
+        apply = OPERATIONS["apply_policy"]
+        gateway.call(apply, apply.request(policy={"limits": {"inline_code": "off"}}), LOCAL_ADMIN)
         bus.call("POST", "/run", {"goal": f"Goal {BREAKOUT}"})
         bus.token = bus.sign()
         bus.add("coder")

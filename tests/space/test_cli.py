@@ -188,7 +188,7 @@ def test_a_receipt_shows_the_command_that_reads_its_output(terminal: Terminal) -
     assert "20000  line 20000\n20001  line 20001\n" in lines
     assert "SPAN_NOT_FOUND" in terminal.run("deref", f"{words[1]}#L40001", code=1)
     assert "--tail shows the end" in terminal.run("deref", words[1])
-    last = terminal.run("deref", f"{words[1]}#L1-L40000", "--tail", "--max-tokens", "80")
+    last = terminal.run("deref", f"{words[1]}#L1-L40000", "--tail", "--max-tokens", "160")
     assert "39999  line 39999\n40000  line 40000\n" in last
 
 

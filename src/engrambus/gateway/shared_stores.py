@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from engrambus.gateway.ports import Store
 from engrambus.gateway.role_view import restrict_view, visible_store
-from engrambus.knowledge.engrams import VisibleStore, mark_delivered, receive
+
+# decision 39: the rules of engrams are loaded with the first delivery, which a hook never makes
+from engrambus.knowledge import engrams
 from engrambus.policy import PROJECT_SPACE
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.engrams import RoleFilter
+    from engrambus.knowledge.engrams import RoleFilter, VisibleStore
 
 
 class SharedStores:
@@ -51,8 +53,8 @@ class SharedStores:
         with origin.read() as view:
             waiting = view.outbox()
         for stored in waiting:
-            self.store(stored.engram.scope).commit(partial(receive, stored=stored, origin=origin.project))
-            origin.commit(partial(mark_delivered, stored=stored))
+            self.store(stored.engram.scope).commit(partial(engrams.receive, stored=stored, origin=origin.project))
+            origin.commit(partial(engrams.mark_delivered, stored=stored))
 
     def close(self) -> None:
         with self._lock:
