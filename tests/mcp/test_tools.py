@@ -11,10 +11,12 @@ import pytest
 from mcp.types import Tool
 from splintr import Tokenizer
 
-from engrambus.edges.mcp.tools import tools
+from engrambus.edges.mcp.tools import listed_tools, tools
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
+from engrambus.space.catalog import Catalog, write_catalog
 from mcp import Client
+from tests.catalog.test_names import make_entry
 from tests.mcp.transports import GENERATIONS, TRANSPORTS, call_full, talk_over
 from tests.projects import Repository
 
@@ -48,11 +50,27 @@ def test_a_client_gets_the_same_list_every_time(
 ) -> None:  # EB-19, EB-29
     async def talk(client: Client) -> None:
         first, second = await client.list_tools(cache_mode="bypass"), await client.list_tools(cache_mode="bypass")
-        assert first.tools == second.tools == list(tools().values())
+        assert first.tools == second.tools == listed_tools(has_yools=False)
         if mode != "legacy":
-            assert (first.ttl_ms, first.cache_scope) == (3_600_000, "public")
+            assert (first.ttl_ms, first.cache_scope) == (60_000, "private")
 
     talk_over(transport, repository, settings, mode, talk)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_tools_for_work_are_listed_once_the_catalog_has_a_yool(
+    repository: Repository, settings: Settings, transport: str
+) -> None:  # EB-33
+    async def talk(client: Client) -> None:
+        before = {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
+        assert before == {*LESS, *MEMORY}
+        assert (await call_full(client, "catalog_list_by_lane", {}))["yools"]  # it can be called all the same
+        catalog = Catalog().add(make_entry("agent.lint.ruff"))
+        write_catalog(repository.path / ".catalog" / "capabilities.json", catalog)
+        after = {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
+        assert after == {*LESS, *MEMORY, *WORK}
+
+    talk_over(transport, repository, settings, "auto", talk)
 
 
 def test_the_documentation_lists_every_tool() -> None:

@@ -74,6 +74,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Values used where the agent sends none, when they differ from the request's own defaults."""
     writes_files: bool = False
     """True if it can write files although it leaves the store as it is."""
+    needs_yools: bool = False
+    """True if it is of no use, and not listed, before the project's catalog has a yool."""
     asks_permission: bool | tuple[str, ...] = False
     """True if no hook may skip the user's permission prompt; or the values of the field `action` for which that holds.
 

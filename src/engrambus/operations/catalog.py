@@ -45,7 +45,7 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rank=62,
         arguments=("name",),
     ),
-    tool=Tool(),
+    tool=Tool(needs_yools=True),
 )
 def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """Show what a yool does, who may run it, and its limits.
@@ -87,7 +87,7 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="work:yool_list",
         rank=64,
     ),
-    tool=Tool(hidden=("cursor",)),
+    tool=Tool(hidden=("cursor",), needs_yools=True),
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """List the yools (named steps) of a lane, or all."""

@@ -84,6 +84,7 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
         override="work:dispatch",
     ),
     tool=Tool(
+        needs_yools=True,
         hidden=(
             "agent_terms",
             "authority",
@@ -275,7 +276,7 @@ class TupleStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rank=24,
         arguments=("id",),
     ),
-    tool=Tool(),
+    tool=Tool(needs_yools=True),
 )
 def tuple_observe(context: Context, request: TupleId) -> TupleStatus:
     """Show a task's status.

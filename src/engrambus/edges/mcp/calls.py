@@ -22,6 +22,7 @@ from engrambus.errors import (
 )
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.knowledge.engrams import Engram
+from engrambus.operations import OPERATIONS
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +48,33 @@ class CallTarget(Protocol):
 
 
 class ToolCalls:
-    """Carries out the calls of MCP clients. The target is opened with the first call."""
+    """Carries out the calls of MCP clients. The target is opened with the first call.
 
-    def __init__(self, open_target: Callable[[], CallTarget]) -> None:
+    `act_as_caller` wraps the opened target so that it acts as the agent that calls.
+    """
+
+    def __init__(
+        self,
+        open_target: Callable[[], CallTarget],
+        act_as_caller: Callable[[CallTarget], CallTarget] = lambda target: target,
+    ) -> None:
         self._open_target = open_target
+        self._act_as_caller = act_as_caller
         self._target: CallTarget | None = None
+        self._caller_target: CallTarget | None = None
         self._opening = threading.Lock()
+
+    def has_yools(self, credential: Credential) -> bool:
+        """True if the project's catalog has a yool; False if there is no project."""
+        from engrambus.space.catalog import Catalog
+
+        operation = OPERATIONS["catalog_list_by_lane"]
+        try:
+            # Not as the calling agent: listing the tools must not add a lead.
+            root: str = self._opened_target().call(operation, operation.request(), credential).root
+        except EngramBusError:
+            return False
+        return root != Catalog().root
 
     def call_tool(
         self,
@@ -102,7 +124,7 @@ class ToolCalls:
         credential: Credential,
         on_warning: OnWarning | None = None,
     ) -> Any:
-        target = self._opened_target()
+        target = self._opened_caller_target()
         if SPEAK_AS in arguments:
             speak_as = arguments.pop(SPEAK_AS)
             if not isinstance(speak_as, str):
@@ -117,6 +139,13 @@ class ToolCalls:
             if self._target is None:
                 self._target = self._open_target()
             return self._target
+
+    def _opened_caller_target(self) -> CallTarget:
+        target = self._opened_target()
+        with self._opening:
+            if self._caller_target is None:
+                self._caller_target = self._act_as_caller(target)
+            return self._caller_target
 
 
 def _take_full(arguments: dict[str, Any]) -> bool:

@@ -97,7 +97,9 @@ class McpEndpoint:
         from engrambus.edges.mcp.marked_calls import MarkedCalls
         from engrambus.edges.mcp.server import make_server
 
-        server = make_server(lambda: MarkedCalls(self._gateway, self._gateway), _credential_of, _on_refusal)
+        server = make_server(
+            lambda: self._gateway, lambda target: MarkedCalls(target, target), _credential_of, _on_refusal
+        )
         return StreamableHTTPSessionManager(
             server,
             json_response=True,

@@ -32,7 +32,7 @@ from mcp.types import (
 from engrambus.edges.mcp.agent_calls import AgentCalls, LeadTerms
 from engrambus.edges.mcp.calls import CallTarget, ToolCalls
 from engrambus.edges.mcp.marked_calls import MarkedCalls
-from engrambus.edges.mcp.tools import resources, tools
+from engrambus.edges.mcp.tools import listed_tools, resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
 from engrambus.gateway import Credential
@@ -45,6 +45,8 @@ INSTRUCTIONS = (
 
 LIST_TTL_MS = 3_600_000
 """Lists change only with the version of this program, and are the same for every caller."""
+TOOL_LIST_TTL_MS = 60_000
+"""The list of tools also changes with the project's catalog."""
 
 RequestContext = ServerRequestContext[Any]
 ListParams = PaginatedRequestParams | None
@@ -56,15 +58,17 @@ class _Handlers:
     def __init__(
         self,
         open_target: Callable[[], CallTarget],
+        act_as_caller: Callable[[CallTarget], CallTarget],
         credential_of: Callable[[RequestContext], Credential],
         on_refusal: Callable[[RequestContext, str, EngramBusError], None],
     ) -> None:
-        self._calls = ToolCalls(open_target)
+        self._calls = ToolCalls(open_target, act_as_caller)
         self._credential_of = credential_of
         self._on_refusal = on_refusal
 
     async def list_tools(self, context: RequestContext, params: ListParams) -> ListToolsResult:
-        return ListToolsResult(tools=list(tools().values()))
+        has_yools = await to_thread.run_sync(self._calls.has_yools, self._credential_of(context))
+        return ListToolsResult(tools=listed_tools(has_yools=has_yools))
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> CallToolResult:
         def call() -> dict[str, Any]:
@@ -117,11 +121,16 @@ class _Handlers:
 
 def make_server(
     open_target: Callable[[], CallTarget],
+    act_as_caller: Callable[[CallTarget], CallTarget],
     credential_of: Callable[[RequestContext], Credential],
     on_refusal: Callable[[RequestContext, str, EngramBusError], None] = lambda context, operation, refusal: None,
 ) -> Server[Any]:
-    """Return the server; `credential_of` returns the caller's credential, `on_refusal` gets every refused call."""
-    handlers = _Handlers(open_target, credential_of, on_refusal)
+    """Return the server.
+
+    `act_as_caller` makes the opened target act as the agent that calls, `credential_of` returns the caller's
+    credential, `on_refusal` gets every refused call.
+    """
+    handlers = _Handlers(open_target, act_as_caller, credential_of, on_refusal)
     list_cache = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     return Server(
         "engrambus",
@@ -129,7 +138,7 @@ def make_server(
         instructions=INSTRUCTIONS,
         cache_hints={
             "server/discover": list_cache,
-            "tools/list": list_cache,
+            "tools/list": CacheHint(ttl_ms=TOOL_LIST_TTL_MS, scope="private"),
             "resources/list": list_cache,
             "resources/templates/list": list_cache,
         },
@@ -151,15 +160,14 @@ def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential, l
     opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
     agent = credential.speak_as or (lead if credential.token is None else None)
 
-    def open_as_agent() -> CallTarget:
-        target = open_target()
+    def act_as_caller(target: CallTarget) -> CallTarget:
         unmarked = target if agent is None else AgentCalls(target, opener, agent)
         # An agent that was named may speak for its descendants only; every other process serves all client sessions.
         return MarkedCalls(unmarked, unmarked) if credential.speak_as else MarkedCalls(target, unmarked, opener)
 
     try:
         with suppress(KeyboardInterrupt):
-            anyio.run(_serve, make_server(open_as_agent, lambda context: opener))
+            anyio.run(_serve, make_server(open_target, act_as_caller, lambda context: opener))
     except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the client has gone
 

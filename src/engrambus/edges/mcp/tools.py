@@ -44,6 +44,16 @@ def tools() -> dict[str, Tool]:
     return {name: _tool(operation) for name, operation in tool_operations().items()}
 
 
+def listed_tools(*, has_yools: bool) -> list[Tool]:
+    """Return the tools to list: those for work only in a project that has yools. All of them can be called."""
+    # decision 54: an agent pays for the list in every conversation
+    return [
+        tool
+        for name, tool in tools().items()
+        if has_yools or not ((declared := tool_operations()[name].tool) and declared.needs_yools)
+    ]
+
+
 def _tool(operation: Operation[Any, Any]) -> Tool:
     return Tool(
         name=operation.tool_name,
