@@ -135,7 +135,7 @@ def test_an_engram_is_delivered_once_even_if_a_process_dies(team: Team, monkeypa
         with pytest.raises(RuntimeError):
             team.call("one", "promote_engram", id=engram.id, scope="org")
     with monkeypatch.context() as patch:  # after the shared store took it in
-        patch.setattr("engrambus.gateway.shared_stores.mark_delivered", _die)
+        patch.setattr("engrambus.knowledge.engrams.mark_delivered", _die)
         with pytest.raises(RuntimeError):
             gateway.shared.deliver(gateway.store)
     gateway = team.reopen("one")

@@ -61,6 +61,10 @@ class PlainView:
         matches = (item for item in self.stored.values() if item.space in spaces and item.engram.id == engram_id)
         return next(matches, None)
 
+    def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> list[str]:
+        ids = [item.engram.id for item in self.stored.values() if item.space in spaces]
+        return [engram_id for engram_id in ids if engram_id.startswith(beginning)][:limit]
+
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 
