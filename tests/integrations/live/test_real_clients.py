@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from engrambus.edges.mcp.tools import tool_operations
+from engrambus.edges.mcp.tools import listed_tools
 from tests.cli.runner import COMMAND
 from tests.integrations.live.model import Answer, Call, Model, ModelRequest, Script
 from tests.integrations.live.place import Place
@@ -100,7 +100,7 @@ def test_the_model_is_told_its_name(day: Day) -> None:
 @of_every
 def test_the_model_is_given_all_our_tools_and_the_skill(day: Day) -> None:
     first = day.lead[0]
-    assert first.ours == set(tool_operations())
+    assert first.ours == {tool.name for tool in listed_tools(has_yools=False)}
     assert "find what they know, through small claims anchored to pointers" in first.body
 
 
