@@ -415,6 +415,11 @@ def test_only_clients_whose_hooks_name_the_caller_have_one_turns_worth(shell: Sh
         assert matchers == ["Agent", OUR_TOOLS]
 
 
+def test_install_says_where_the_permission_prompt_is_skipped(shell: Shell) -> None:  # BX-06
+    says = {client: "does not ask before it calls our tools" in shell.ok("install", client).out for client in CLIENTS}
+    assert [client for client, said in says.items() if said] == ["codex"]
+
+
 def test_a_linked_checkout_has_files_of_its_own(shell: Shell, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=shell.path, check=True, capture_output=True)

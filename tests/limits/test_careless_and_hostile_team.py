@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from engrambus.app import open_project
 from engrambus.core import estimate_tokens
+from engrambus.gateway import LOCAL_ADMIN
 from tests.cli.runner import Shell
 from tests.limits.installed_client import InstalledClient, installed
+from tests.projects import make_settings
 
 CODE = "def refund(order):\n    if order.paid:\n        raise ValueError(order)\n    return bank.send(order)\n"
 ONE_LINE = "def login(user, password): token = make_token(user); return token"
@@ -210,6 +213,23 @@ def test_denials_are_counted(client: InstalledClient, shell: Shell, lines: dict[
     for _ in range(5):
         client.call("less_deref_pointer", **lines)
     assert "DEREF_DENIED" in shell.ok("--json", "stats", "--over", "project").out
+
+
+def test_a_query_reaches_those_who_follow_a_running_gateway(client: InstalledClient, shell: Shell) -> None:  # EB-26
+    gateway = open_project(shell.path, make_settings(shell.home))
+    follower = gateway.event_log.follow(None, matches=gateway.event_filter(LOCAL_ADMIN).matches, wake=lambda: None)
+    try:
+        agents: list[str | None] = []
+        for _ in range(300):  # a follower is woken by a thread of its own
+            client.call("less_query_engrams", q="parser")
+            agents += [event.agent for event in follower.read()[0] if event.type == "less.engram.query"]
+            if agents:
+                break
+        assert agents
+        assert "admin" not in agents
+    finally:
+        follower.close()
+        gateway.close()
 
 
 # A client whose hooks cannot name the caller
