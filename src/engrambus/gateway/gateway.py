@@ -212,33 +212,7 @@ class Gateway:
             digest = _request_digest(operation, request) if key is not None else None
             if operation.agent_fields:
                 caller, request = resolve_agents(view, caller, operation.agent_fields, request)
-            chosen_run = caller.run.run_id if credential.run is not None else None
-            policy = view.policy()
-            role_filter, evidence, project_files = None, self.evidence, self.project_files
-            rule = policy.visible_to(caller.role)
-            if rule is not None:
-                role_filter, evidence, project_files = self._restrict(rule)
-            context = Context(
-                caller=caller,
-                policy=policy,
-                limits=policy.checks(caller.role),
-                as_of=view.as_of,
-                open_view=None if operation.writes else restrict_view(view, role_filter),
-                role_filter=role_filter,
-                run_seen=chosen_run if caller.role == ADMIN else caller.run.run_id,
-                any_file=credential.any_file and credential.token is None,
-                idempotency_key=key,
-                request_digest=digest,
-                store=self.store,
-                evidence=evidence,
-                project_files=project_files,
-                key=self.key,
-                grant_key=self.grant_key,
-                randomness=self._randomness,
-                shared=self.shared,
-                cortex=self._cortex,
-                tuple_space=self.tuple_space,
-            )
+            context = self._context(view, operation, caller, credential, digest)
             if operation.prose:
                 self._check_prose(operation, request, context, view)
             if not operation.writes:
@@ -246,13 +220,50 @@ class Gateway:
                 self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
         if operation.writes:
             answer = operation.run(context, request)
-        if exceeded := [warning for warning in context.limits.warnings if not isinstance(warning, Notice)]:
-            self._denials.record(caller, operation.name, exceeded, "warn")
+        self._deliver_warnings(operation, context, on_warning)
+        return answer
+
+    def _context(
+        self, view: View, operation: Operation[Any, Any], caller: Caller, credential: Credential, digest: str | None
+    ) -> Context:
+        """Return the context of a call; `digest` is that of a request with an idempotency key."""
+        chosen_run = caller.run.run_id if credential.run is not None else None
+        policy = view.policy()
+        role_filter, evidence, project_files = None, self.evidence, self.project_files
+        rule = policy.visible_to(caller.role)
+        if rule is not None:
+            role_filter, evidence, project_files = self._restrict(rule)
+        return Context(
+            caller=caller,
+            policy=policy,
+            limits=policy.checks(caller.role),
+            as_of=view.as_of,
+            open_view=None if operation.writes else restrict_view(view, role_filter),
+            role_filter=role_filter,
+            run_seen=chosen_run if caller.role == ADMIN else caller.run.run_id,
+            any_file=credential.any_file and credential.token is None,
+            idempotency_key=credential.idempotency_key if digest is not None else None,
+            request_digest=digest,
+            store=self.store,
+            evidence=evidence,
+            project_files=project_files,
+            key=self.key,
+            grant_key=self.grant_key,
+            randomness=self._randomness,
+            shared=self.shared,
+            cortex=self._cortex,
+            tuple_space=self.tuple_space,
+        )
+
+    def _deliver_warnings(self, operation: Operation[Any, Any], context: Context, on_warning: OnWarning | None) -> None:
+        """Record the limits that a call exceeded without being refused, and hand its warnings to the edge."""
+        warnings = context.limits.warnings
+        if exceeded := [warning for warning in warnings if not isinstance(warning, Notice)]:
+            self._denials.record(context.caller, operation.name, exceeded, "warn")
         # decision 49: a refused call gets its refusal alone
         if on_warning is not None:
-            for warning in context.limits.warnings[:MAX_WARNINGS]:
+            for warning in warnings[:MAX_WARNINGS]:
                 on_warning(warning)
-        return answer
 
     def _check_prose(
         self, operation: Operation[Any, Any], request: msgspec.Struct, context: Context, view: View
