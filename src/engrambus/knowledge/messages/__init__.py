@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, free_texts, measure
+    from engrambus.knowledge.messages.budget import MessageUsage, check_budget, check_prose_budget, measure
     from engrambus.knowledge.messages.code import CodeBlock, count_code, find_code, find_code_blocks
     from engrambus.knowledge.messages.code_blocks import (
         Extraction,
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
         Message,
         MessageKind,
         ParentMessage,
+        free_texts,
     )
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "budget": "MessageUsage check_budget check_prose_budget free_texts measure",
+        "budget": "MessageUsage check_budget check_prose_budget measure",
         "code": "CodeBlock count_code find_code find_code_blocks",
         "code_blocks": "Extraction add_pointers artifact_body artifact_ref check_texts extract_code",
         "delivery": (
@@ -62,7 +63,7 @@ if not TYPE_CHECKING:
         "ports": "Mail MessageReads OpenRejection",
         "resend": "resend_template",
         "source": "MAX_MESSAGE_CHARS looks_like_report",
-        "values": "ChildBudgets ChildMessage Message MessageKind ParentMessage",
+        "values": "ChildBudgets ChildMessage Message MessageKind ParentMessage free_texts",
     })
 
 __all__ = [

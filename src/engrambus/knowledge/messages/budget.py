@@ -6,7 +6,7 @@ the author was free to write; the caller passes in the function that counts it (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetExceeded, EngramBusError
 from engrambus.knowledge.messages.source import ProblemList
-from engrambus.knowledge.messages.values import ChildMessage, Message
+from engrambus.knowledge.messages.values import ChildMessage, Message, free_texts
 from engrambus.policy import InlineBudget, LimitChecks
 
 if TYPE_CHECKING:  # prose is checked without loading the parser: a hook waits for it (decision 39)
@@ -138,27 +138,6 @@ def find_excess(
             field = _largest_field(quantity, message, count_code)
             excess.append(Excess(quantity=quantity, limit=limit, used=used, field=field))
     return tuple(excess)
-
-
-def free_texts(message: Message) -> Iterator[tuple[str, str]]:
-    """Yield field and text of everything the author was free to write; a list of lines is one text."""
-    if isinstance(message, ChildMessage):
-        for position, engram in enumerate(message.engrams):
-            yield f"ENGRAMS[{position}].claim", engram.claim
-            for name in ("tags", "hash_keys"):
-                for index, word in enumerate(getattr(engram, name)):
-                    yield f"ENGRAMS[{position}].{name}[{index}]", word
-        for position, request in enumerate(message.deref_requests):
-            yield f"DEREF_REQUESTS[{position}].reason", request.reason
-            if request.intended_use is not None:
-                yield f"DEREF_REQUESTS[{position}].intended_use", request.intended_use
-        yield "OUTPUT.summary", message.output.summary
-        if message.output.next is not None:
-            yield "OUTPUT.next", message.output.next
-    else:
-        for name, lines in (("SHARED_BRIEF_MICRO", message.shared_brief_micro), ("INSTRUCTIONS", message.instructions)):
-            if lines:
-                yield name, "\n".join(lines)
 
 
 def _apply_limits(excess: tuple[Excess, ...], limits: LimitChecks, lines: Mapping[str, int]) -> BudgetExceeded | None:

@@ -8,11 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from engrambus.errors import NoRepository, RevisionNotFound
-from engrambus.knowledge.messages.budget import free_texts
 from engrambus.knowledge.messages.code import CodeBlock, find_code, find_code_blocks
 from engrambus.knowledge.messages.code_lines import MAX_LINE_CHARS, score
 from engrambus.knowledge.messages.code_markup import CodeSpan
-from engrambus.knowledge.messages.values import CHILD_SECTIONS, PARENT_SECTIONS
+from engrambus.knowledge.messages.values import CHILD_SECTIONS, PARENT_SECTIONS, free_texts
 
 if TYPE_CHECKING:
     from engrambus.evidence.anchoring import Anchors, Recognised

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
@@ -87,3 +88,24 @@ class ParentMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Message: TypeAlias = ChildMessage | ParentMessage
+
+
+def free_texts(message: Message) -> Iterator[tuple[str, str]]:
+    """Yield field and text of everything the author was free to write; a list of lines is one text."""
+    if isinstance(message, ChildMessage):
+        for position, engram in enumerate(message.engrams):
+            yield f"ENGRAMS[{position}].claim", engram.claim
+            for name in ("tags", "hash_keys"):
+                for index, word in enumerate(getattr(engram, name)):
+                    yield f"ENGRAMS[{position}].{name}[{index}]", word
+        for position, request in enumerate(message.deref_requests):
+            yield f"DEREF_REQUESTS[{position}].reason", request.reason
+            if request.intended_use is not None:
+                yield f"DEREF_REQUESTS[{position}].intended_use", request.intended_use
+        yield "OUTPUT.summary", message.output.summary
+        if message.output.next is not None:
+            yield "OUTPUT.next", message.output.next
+    else:
+        for name, lines in (("SHARED_BRIEF_MICRO", message.shared_brief_micro), ("INSTRUCTIONS", message.instructions)):
+            if lines:
+                yield name, "\n".join(lines)
