@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import ArtifactAddress, parse_ref
 from engrambus.evidence.pointers.documents import pick_section, read_sections
+from engrambus.evidence.pointers.grammar import print_section
 
 DOCUMENT = b"""\
 Preamble
@@ -114,6 +118,50 @@ def test_a_path_from_the_top_names_the_outer_section() -> None:
     twins = read_sections(b"# Setup\n# Setup\n")
     with pytest.raises(EngramBusError):
         pick_section(twins, ("", "Setup"))
+
+
+def test_equal_headings_are_named_by_their_number() -> None:  # EB-04
+    document = b"# T\n## Dup\none\n## Dup\ntwo\n### In\n## Other\n### In\n# U\n## Dup\n"
+    with pytest.raises(EngramBusError) as caught:
+        pick(document, "/T/Dup")
+    assert caught.value.code == "SECTION_AMBIGUOUS"
+    assert caught.value.hint == "Name one from the top: /T/Dup[1], /T/Dup[2]"
+    assert pick(document, "/T/Dup[1]") == b"## Dup\none\n"
+    assert pick(document, "/T/Dup[2]") == pick(document, "Dup[2]") == b"## Dup\ntwo\n### In\n"
+    assert pick(document, "/T/Dup[2]/In") == b"### In\n"
+    with pytest.raises(EngramBusError) as caught:
+        pick(document, "Dup[1]")
+    assert caught.value.hint == "Name one from the top: /T/Dup[1], /U/Dup"
+    with pytest.raises(EngramBusError) as caught:
+        pick(document, "/T/Dup[3]")
+    assert (caught.value.code, caught.value.used) == ("SECTION_NOT_FOUND", "/T/Dup[3]")
+
+
+def test_a_heading_that_ends_in_a_number_keeps_its_name() -> None:
+    document = b"# Dup\none\n# Dup\ntwo\n# Dup[2]\nthree\n# Alone[7]\n"
+    assert pick(document, "Dup[2]") == b"# Dup\ntwo\n"
+    assert pick(document, "Dup%5B2%5D") == b"# Dup[2]\nthree\n"
+    assert pick(document, "Alone[7]") == pick(document, "Alone%5B7%5D") == b"# Alone[7]\n"
+
+
+titles = st.sampled_from(["A", "B", "A[2]", "B[1]", "I/O"])
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), titles), min_size=1, max_size=8))
+def test_every_section_has_a_name_that_leads_to_it_alone(headings: list[tuple[int, str]]) -> None:
+    document = "".join(f"{'#' * level} {title}\n{number}\n" for number, (level, title) in enumerate(headings)).encode()
+    for found in read_sections(document):
+        assert (
+            pick(document, print_section(("", *found.path), (0, *found.numbers))) == document[found.start : found.end]
+        )
+
+
+def pick(document: bytes, fragment: str) -> bytes:
+    address = parse_ref(f"artifact:a.md#sec={fragment}@v1")
+    assert isinstance(address, ArtifactAddress)
+    assert address.section is not None
+    picked = pick_section(read_sections(document), address.section, address.numbers)
+    return document[picked.start : picked.end]
 
 
 @pytest.mark.parametrize(

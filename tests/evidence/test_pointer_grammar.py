@@ -40,6 +40,11 @@ CANONICAL: list[tuple[str, Address]] = [
         ArtifactAddress(name="docs/SPEC.md", section=("A b", "I/O"), version="v1.2.0"),
     ),
     ("artifact:a.md#sec=/Top@1.0", ArtifactAddress(name="a.md", section=("", "Top"), version="1.0")),
+    (
+        "artifact:a.md#sec=/Top/Note[2]@1.0",
+        ArtifactAddress(name="a.md", section=("", "Top", "Note"), numbers=(0, 0, 2), version="1.0"),
+    ),
+    ("artifact:a.md#sec=Note%5B2%5D@1.0", ArtifactAddress(name="a.md", section=("Note[2]",), version="1.0")),
     ("artifact:sha256%3Aa.md@2026-01-08", ArtifactAddress(name="sha256:a.md", version="2026-01-08")),
     (f"artifact:{DIGEST}", BodyAddress(digest=DIGEST)),
     (f"artifact:{DIGEST}#L3-L9", BodyAddress(digest=DIGEST, lines=(3, 9))),
@@ -300,10 +305,20 @@ digests = st.text("0123456789abcdef", min_size=64, max_size=64).map("sha256:{}".
 versions = st.one_of(shas, st.sampled_from(["v1", "1.2.0-rc.1+b5", "2026-01-08", "20260108"]))
 numbers = st.integers(1, 10_000_000)
 lines = st.tuples(numbers, numbers).map(lambda pair: (min(pair), max(pair)))
-headings = st.lists(texts.filter(str.strip), min_size=1, max_size=3).map(tuple)
+heading_texts = texts.filter(str.strip) | texts.filter(str.strip).map("{}[2]".format)
+headings = st.lists(heading_texts, min_size=1, max_size=3).map(tuple)
+numbered = st.lists(st.tuples(heading_texts, st.integers(1, 9_999_999)), min_size=1, max_size=3).map(
+    lambda pairs: tuple(zip(*pairs, strict=True))
+)
 addresses: st.SearchStrategy[Address] = st.one_of(
     st.builds(RepoAddress, path=paths, revision=shas, lines=st.none() | lines, repository=st.none() | names),
     st.builds(ArtifactAddress, name=paths, version=versions, section=st.none() | headings),
+    st.builds(
+        lambda name, version, pair: ArtifactAddress(name=name, version=version, section=pair[0], numbers=pair[1]),
+        paths,
+        versions,
+        numbered,
+    ),
     st.builds(BodyAddress, digest=digests, lines=st.none() | lines),
     st.builds(SamAddress, kind=names, slug=names, version=versions),
     st.builds(lambda path, sha: DiffAddress(path=path, base=sha, head=sha[::-1]), paths, shas),

@@ -39,6 +39,8 @@ class ArtifactAddress(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     section: tuple[str, ...] | None = None
     """The headings that contain it, and its own; an empty first part means the path starts at the document's top."""
+    numbers: tuple[int, ...] = ()
+    """For each heading its number among equal ones under the same parent, 0 if not given; empty if none is."""
 
 
 class BodyAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,7 +47,7 @@ class ArtifactResolver:
         blob = _find_document(repository, revision, address.name)
         if address.section is None:
             return Content.of(blob.data, blob.id)
-        section = pick_section(self._sections_of(blob), address.section)
+        section = pick_section(self._sections_of(blob), address.section, address.numbers)
         return Content.of(blob.data[section.start : section.end], blob.id)
 
     def _sections_of(self, blob: Blob) -> tuple[Section, ...]:
@@ -82,6 +83,8 @@ class Section(NamedTuple):
 
     path: tuple[str, ...]
     """The headings that contain it, outermost first, and the heading itself."""
+    numbers: tuple[int, ...]
+    """The number of each of these headings among equal ones under the same parent, from 1."""
     start: int
     end: int
 
@@ -103,42 +106,75 @@ def read_sections(data: bytes) -> tuple[Section, ...]:
     return _nest(headings, len(data))
 
 
-def pick_section(sections: Sequence[Section], heading_path: tuple[str, ...]) -> Section:
-    """Return the one section a heading path names: by its exact text, else by its letters and digits alone."""
+def pick_section(sections: Sequence[Section], heading_path: tuple[str, ...], numbers: tuple[int, ...] = ()) -> Section:
+    """Return the one section a heading path names: by its exact text, else by its letters and digits alone.
+
+    `numbers` has the number of each heading among equal ones, 0 where it does not matter.
+    """
+    written = print_section(heading_path, numbers)
+    numbers = numbers or (0,) * len(heading_path)
+    # A number may have been meant as part of the text: pointers of older versions wrote `Retries[2]` for that heading.
+    literal_path = tuple(
+        f"{text}[{number}]" if number else text for text, number in zip(heading_path, numbers, strict=True)
+    )
     for is_same in (_same_text, _same_letters):
-        matching = [section for section in sections if _matches(section.path, heading_path, is_same)]
-        if len(matching) == 1:
-            return matching[0]
-        if matching:
-            paths = [print_section(("", *section.path)) for section in matching[:_MAX_CANDIDATES]]
-            ellipsis = ", …" if len(matching) > _MAX_CANDIDATES else ""
-            raise SectionAmbiguous(
-                f"{len(matching)} sections have this heading.",
-                hint=f"Name one from the top: {', '.join(paths)}{ellipsis}",
-            )
-    raise SectionNotFound(used=print_section(heading_path))
+        for path, path_numbers in ((heading_path, numbers), (literal_path, (0,) * len(numbers))):
+            matching = [section for section in sections if _matches(section, path, path_numbers, is_same)]
+            if len(matching) == 1:
+                return matching[0]
+            if matching:
+                raise _ambiguous(sections, matching)
+    raise SectionNotFound(used=written)
+
+
+def _ambiguous(sections: Sequence[Section], matching: Sequence[Section]) -> SectionAmbiguous:
+    repeated = {(section.path, section.numbers[:-1]) for section in sections if section.numbers[-1] > 1}
+    names = []
+    for section in matching[:_MAX_CANDIDATES]:
+        numbers = (
+            number if (section.path[: depth + 1], section.numbers[:depth]) in repeated else 0
+            for depth, number in enumerate(section.numbers)
+        )
+        names.append(print_section(("", *section.path), (0, *numbers)))
+    ellipsis = ", …" if len(matching) > _MAX_CANDIDATES else ""
+    return SectionAmbiguous(
+        f"{len(matching)} sections have this heading.", hint=f"Name one from the top: {', '.join(names)}{ellipsis}"
+    )
 
 
 def _nest(headings: list[tuple[int, str, int]], size: int) -> tuple[Section, ...]:
     sections: list[Section] = []
     open_sections: list[tuple[int, int]] = []  # level, and position in `sections`
+    counts: Counter[tuple[int, str]] = Counter()  # of equal headings, by the position of their parent
     for level, title, start in headings:
         while open_sections and open_sections[-1][0] >= level:
             position = open_sections.pop()[1]
             sections[position] = sections[position]._replace(end=start)
-        parent = sections[open_sections[-1][1]].path if open_sections else ()
+        parent = open_sections[-1][1] if open_sections else -1
+        path, numbers = (sections[parent].path, sections[parent].numbers) if open_sections else ((), ())
+        counts[parent, title] += 1
         open_sections.append((level, len(sections)))
-        sections.append(Section((*parent, title), start, size))
+        sections.append(Section((*path, title), (*numbers, counts[parent, title]), start, size))
     return tuple(sections)
 
 
-def _matches(path: tuple[str, ...], heading_path: tuple[str, ...], is_same: Callable[[str, str], bool]) -> bool:
-    """True if the heading path is the end of `path`, or all of it where its first part is empty."""
+def _matches(
+    section: Section,
+    heading_path: tuple[str, ...],
+    numbers: tuple[int, ...],
+    is_same: Callable[[str, str], bool],
+) -> bool:
+    """True if the heading path is the end of the section's, or all of it where its first part is empty."""
     if heading_path[0] == "":
-        heading_path = heading_path[1:]
-        if len(path) != len(heading_path):
+        heading_path, numbers = heading_path[1:], numbers[1:]
+        if len(section.path) != len(heading_path):
             return False
-    return len(path) >= len(heading_path) and all(map(is_same, path[-len(heading_path) :], heading_path))
+    depth = len(heading_path)
+    return (
+        len(section.path) >= depth
+        and all(map(is_same, section.path[-depth:], heading_path))
+        and all(number in (0, found) for number, found in zip(numbers, section.numbers[-depth:], strict=True))
+    )
 
 
 def _same_text(heading: str, text: str) -> bool:

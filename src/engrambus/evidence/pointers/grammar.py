@@ -1,7 +1,8 @@
 """The grammar of pointers: each address has exactly one canonical text.
 
     repo:[name//]path[#L10-L20]@<40 or 64 hex>      lines of a file at a commit, or the whole file
-    artifact:NAME[#sec=Heading/Path]@<sha|version>  a section of a document at a commit or a tag
+    artifact:NAME[#sec=Heading/Path]@<sha|version>  a section of a document at a commit or a tag; Heading[2] is the
+                                                    second of several equal headings under one parent
     artifact:sha256:<64 hex>[#L10-L20]              a stored body, or lines of it
     sam:<kind>:<slug>@<date|version>                an entry of the episodic store
     diff:path@<base>..<head>                        how a file changed between two commits
@@ -10,11 +11,12 @@
 
 The pin (commit, version or digest) follows the last `@`. In names, `%`, `#`, `@` and spaces are percent-encoded;
 letters outside ASCII stay as they are. `parse_ref` accepts needless encodings and raw spaces, `print_address` never
-writes them. Parsing takes time in proportion to the text, because refs come from agents that may be hostile.
+writes them. A heading that itself ends in [2] is written with %5B2%5D. Parsing takes time in proportion to the text, because refs come from agents that may be hostile.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import msgspec
@@ -46,6 +48,8 @@ MAX_LINE = 10_000_000
 MAX_VERSION = 64
 TYPES = ("repo", "artifact", "sam", "diff", "test", "url")
 
+_NUMBERED = re.compile(r"(.+)\[([1-9][0-9]{0,6})\]", re.DOTALL)
+"""A heading with its number among equal ones."""
 _DIGITS = frozenset("0123456789")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 _VERSION = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")
@@ -79,7 +83,9 @@ def print_address(address: Address) -> str:
             lines = f"#{print_lines(address.lines)}" if address.lines else ""
             return f"repo:{name}{_encode(address.path)}{lines}@{address.revision}"
         case ArtifactAddress():
-            section = f"#sec={print_section(address.section)}" if address.section is not None else ""
+            section = ""
+            if address.section is not None:
+                section = f"#sec={print_section(address.section, address.numbers)}"
             # The colon is encoded so that no file name can be mistaken for the digest of a body.
             return f"artifact:{_encode(address.name).replace(':', '%3A')}{section}@{address.version}"
         case BodyAddress():
@@ -121,9 +127,20 @@ def print_lines(lines: tuple[int, int]) -> str:
     return f"L{lines[0]}-L{lines[1]}"
 
 
-def print_section(section: tuple[str, ...]) -> str:
-    """Return a heading path as a fragment; a slash inside a heading is encoded."""
-    return "/".join(_encode(heading).replace("/", "%2F") for heading in section)
+def print_section(section: tuple[str, ...], numbers: tuple[int, ...] = ()) -> str:
+    """Return a heading path as a fragment; a slash inside a heading is encoded.
+
+    `numbers` tells which of several equal headings is meant, for each heading; 0 where only its text counts.
+    """
+    return "/".join(map(_print_heading, section, numbers or (0,) * len(section)))
+
+
+def _print_heading(heading: str, number: int) -> str:
+    text = _encode(heading).replace("/", "%2F")
+    if number:
+        return f"{text}[{number}]"
+    literal = _NUMBERED.fullmatch(text)
+    return f"{literal[1]}%5B{literal[2]}%5D" if literal else text
 
 
 def parse_lines(text: str, field: str = "span") -> tuple[int, int]:
@@ -182,13 +199,13 @@ def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
     target, mark, fragment = target.partition("#")
     version = _version(version, field)
     name = _path(target, field)
-    section = None
-    if mark:
-        kind, equals, headings = fragment.partition("=")
-        if kind != "sec" or not equals:
-            raise PointerSpan("An artifact's fragment names a section.", field=field, hint="#sec=Heading")
-        section = _section(headings, field)
-    return ArtifactAddress(name=name, version=version, section=section)
+    if not mark:
+        return ArtifactAddress(name=name, version=version)
+    kind, equals, headings = fragment.partition("=")
+    if kind != "sec" or not equals:
+        raise PointerSpan("An artifact's fragment names a section.", field=field, hint="#sec=Heading")
+    section, numbers = _section(headings, field)
+    return ArtifactAddress(name=name, version=version, section=section, numbers=numbers)
 
 
 def _sam(body: str, field: str) -> SamAddress:
@@ -305,15 +322,21 @@ def _segment(text: str, field: str) -> str:
     return segment
 
 
-def _section(text: str, field: str) -> tuple[str, ...]:
-    headings = tuple(_decode(part, field, in_path=False) for part in text.split("/"))
+def _section(text: str, field: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the headings, and the number of each among equal ones; no numbers at all if none is written."""
+    # Before decoding: an encoded bracket belongs to the heading's text.
+    parts = [
+        (match[1], int(match[2])) if (match := _NUMBERED.fullmatch(part)) else (part, 0) for part in text.split("/")
+    ]
+    headings = tuple(_decode(part, field, in_path=False) for part, _ in parts)
     if any(not heading.strip() for heading in headings[1:]) or not any(headings) or headings[0].isspace():
         raise PointerSpan(
             "A heading of the section is empty.", field=field, hint="#sec=Heading or #sec=Chapter/Heading"
         )
     if any(map(_has_control, headings)):
         raise PointerSpan("A heading contains no control character.", field=field)
-    return headings
+    numbers = tuple(number for _, number in parts)
+    return headings, numbers if any(numbers) else ()
 
 
 def _line(text: str, field: str) -> int:
@@ -339,10 +362,10 @@ def _with_span(address: Address, span: str, field: str) -> Address:
                 raise PointerDisagrees("The span is not the ref's fragment.", field=field)
             return msgspec.structs.replace(address, lines=lines)
         case ArtifactAddress():
-            section = _section(span.removeprefix("sec="), field)
-            if address.section not in (None, section):
+            section, numbers = _section(span.removeprefix("sec="), field)
+            if address.section is not None and (address.section, address.numbers) != (section, numbers):
                 raise PointerDisagrees("The span is not the ref's fragment.", field=field)
-            return msgspec.structs.replace(address, section=section)
+            return msgspec.structs.replace(address, section=section, numbers=numbers)
         case _:
             raise PointerSpan("This type of pointer has no span.", field=field)
 
