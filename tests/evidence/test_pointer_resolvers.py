@@ -349,6 +349,29 @@ def test_added_and_deleted_files_have_diffs(repo: Repo) -> None:
     assert read("empty", new, filled) == b"--- a/empty\n+++ b/empty\n@@ -0,0 +1 @@\n+x\n"
 
 
+def test_a_diff_follows_a_rename_under_both_names(repo: Repo) -> None:  # EB-04
+    text = "".join(f"line {number}\n" for number in range(12))
+    old = repo.commit({"src/old name.py": text, "same.py": "untouched\n" * 9})
+    new = repo.commit({"src/old name.py": None, "lib/new.py": text.replace("line 3\n", "changed\n")})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    by_new_name = evidence.read(pointer(f"diff:lib/new.py@{old}..{new}"))
+    assert by_new_name.data.decode() == (
+        "rename from src/old name.py\nrename to lib/new.py\n--- a/src/old name.py\n+++ b/lib/new.py\n"
+        "@@ -1,7 +1,7 @@\n line 0\n line 1\n line 2\n-line 3\n+changed\n line 4\n line 5\n line 6\n"
+    )
+    assert evidence.read(pointer(f"diff:src/old name.py@{old}..{new}")).data == by_new_name.data
+    moved = repo.commit({"same.py": None, "moved.py": "untouched\n" * 9})
+    assert evidence.read(pointer(f"diff:moved.py@{new}..{moved}")).data == b"rename from same.py\nrename to moved.py\n"
+    assert b"--- a/lib/new.py\n+++ b/src/old name.py" in evidence.read(pointer(f"diff:lib/new.py@{new}..{old}")).data
+
+
+def test_a_rewritten_file_is_no_rename(repo: Repo) -> None:
+    old = repo.commit({"a.py": "one\ntwo\nthree\n"})
+    new = repo.commit({"a.py": None, "b.py": "other\nwords\nentirely\n"})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    assert evidence.read(pointer(f"diff:b.py@{old}..{new}")).data.startswith(b"--- /dev/null\n+++ b/b.py\n")
+
+
 def test_a_diff_does_not_depend_on_configuration(repo: Repo) -> None:
     old = repo.commit({"f.py": "def f():\n" + "    x\n" * 9 + "    y\n\n    z\n", ".gitattributes": "*.py diff=evil\n"})
     new = repo.commit({"f.py": "def f():\n" + "    x\n" * 9 + "    Y\n\n    z\n"})

@@ -22,7 +22,7 @@ from engrambus.policy.visibility import RoleVisibility
 from engrambus.testing import GatewayClient, Harness, expect_refusal
 from tests.harness.stores import MemoryHarness, SqliteHarness
 from tests.limits.team import Team
-from tests.projects import commit_files
+from tests.projects import commit_files, git
 
 SHA = "a" * 40
 RECEIPT = "sha256:" + "0" * 64
@@ -303,6 +303,15 @@ class TestFiles:
         ref = "diff:{}/keys.md@{}..{}"
         hidden, absent = (ref.format(name, team.sha, sha) for name in ("secrets", "nowhere"))
         self.same_as_absent(team, "deref_pointer", "pointer", hidden, absent)
+
+    def test_a_diff_of_a_renamed_file_shows_no_hidden_path(self, team: Team, sha: str) -> None:
+        git(team.repository.path, "mv", "secrets/keys.md", "docs/keys.md")
+        commit = commit_files(team.repository.path, {})
+        ref = f"diff:docs/keys.md@{sha}..{commit}"
+        assert "secrets/keys.md" in team.client.call("deref_pointer", team.mia, pointer=ref).excerpt
+        hide(team, "!secrets/*")
+        with expect_refusal("FILE_NOT_FOUND"):
+            team.client.deref(team.paul, ref)
 
     def test_pasted_text_leads_to_no_hidden_file(self, team: Team, sha: str) -> None:
         text = "def the_hidden_function_of_the_vault():\n    return open_the_hidden_vault_now()\n"

@@ -30,6 +30,7 @@ from engrambus.evidence.pointers import (
     Repositories,
     SamAddress,
     check_pointer,
+    diff_paths,
     print_address,
 )
 from engrambus.evidence.pointers import TestAddress as CaseAddress
@@ -47,9 +48,14 @@ _ABSENT = ".engrambus-no-such-path"
 
 
 def make_role_filter(rule: RoleVisibility, repositories: Repositories) -> RoleFilter:
-    """Return the filter of a rule; a document that is named without its folder is looked up in its commit."""
+    """Return the filter of a rule; a document named without its folder, or a renamed file, is looked up in git."""
 
-    def document_paths(address: ArtifactAddress) -> Iterable[str]:
+    def file_paths(address: ArtifactAddress | DiffAddress) -> Iterable[str]:
+        if isinstance(address, DiffAddress):
+            try:
+                return diff_paths(repositories.select(), address)  # a diff shows lines of both
+            except EngramBusError:
+                return (address.path,)
         if "/" in address.name:
             return (address.name,)
         try:
@@ -61,7 +67,7 @@ def make_role_filter(rule: RoleVisibility, repositories: Repositories) -> RoleFi
             paths = ()
         return (address.name,) if address.name in paths or not paths else paths
 
-    return RoleFilter(rule, document_paths)
+    return RoleFilter(rule, file_paths)
 
 
 class RoleEvidence(Evidence):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         short_ref,
         swhid,
     )
-    from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines
+    from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines, diff_paths
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
         "links": "editor_link github_link parse_github_link parse_swhid short_ref swhid",
-        "repo": "DiffResolver RepoResolver Repositories cut_lines",
+        "repo": "DiffResolver RepoResolver Repositories cut_lines diff_paths",
         "resolve": "Content Evidence Resolver",
         "staleness": "STALE Staleness StalenessChecker",
         "stored": "BodyResolver TestResolver",
@@ -67,6 +67,6 @@ __all__ = [
     "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer", "RepoAddress",
     "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress",
     "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer", "cut_lines",
-    "cut_to_fit", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link", "parse_lines",
-    "parse_ref", "parse_swhid", "print_address", "short_ref", "swhid",
+    "cut_to_fit", "diff_paths", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link",
+    "parse_lines", "parse_ref", "parse_swhid", "print_address", "short_ref", "swhid",
 ]

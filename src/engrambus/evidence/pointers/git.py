@@ -31,6 +31,8 @@ from engrambus.evidence.pointers.snapshot import take_snapshot
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
 MAX_TREE_BYTES = 64 * 1024 * 1024
 TIMEOUT_S = 10.0
+MAX_RENAMES = 1000
+"""Files added or deleted between two commits up to which git compares their content to find renames."""
 RETAIN_REFS = "refs/engrambus/keep/"
 """Refs under this name keep commits from being pruned by git."""
 
@@ -62,6 +64,7 @@ class GitRepository:
         self._trees: LruCache[str, _Entries] = LruCache(50_000)
         self._blob_ids: LruCache[tuple[str, str], str] = LruCache(8192)
         self._listings: LruCache[tuple[str, str], tuple[str, ...]] = LruCache(1024)
+        self._renames: LruCache[tuple[str, str], dict[str, str]] = LruCache(50_000)
         self._retained: LruCache[str, bool] = LruCache(4096)
 
     def read(self, revision: str, path: str) -> Blob:
@@ -216,6 +219,24 @@ class GitRepository:
             raise GitTrouble("Git could not compare the two files.")
         start = done.stdout.find(b"\n@@ ")
         return done.stdout[start + 1 :] if start >= 0 else b""
+
+    def renames(self, base: str, head: str) -> dict[str, str]:
+        """Return the files that were renamed between two commits, the old path by the new one, as git finds them."""
+        renames = self._renames.get((base, head))
+        if renames is None:
+            self.check_commit(base)
+            self.check_commit(head)
+            done = self._run(
+                "diff-tree", "-r", "-z", "--raw", "--find-renames=50%", f"-l{MAX_RENAMES}", "--diff-filter=R",
+                "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=all", base, head,
+            )  # fmt: skip
+            if done.returncode:
+                raise GitTrouble("Git could not compare the two commits.")
+            fields = [os.fsdecode(field) for field in done.stdout.split(b"\0")]
+            # Each entry is three fields: modes and ids, the old path, the new path.
+            renames = {new: old for old, new in zip(fields[1::3], fields[2::3], strict=False)}
+            self._renames.put((base, head), renames, weight=len(renames) + 1)
+        return renames
 
     def close(self) -> None:
         """Stop the running git; a later read starts it again."""

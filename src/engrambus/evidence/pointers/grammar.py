@@ -11,7 +11,8 @@
 
 The pin (commit, version or digest) follows the last `@`. In names, `%`, `#`, `@` and spaces are percent-encoded;
 letters outside ASCII stay as they are. `parse_ref` accepts needless encodings and raw spaces, `print_address` never
-writes them. A heading that itself ends in [2] is written with %5B2%5D. Parsing takes time in proportion to the text, because refs come from agents that may be hostile.
+writes them. A heading that itself ends in [2] is written with %5B2%5D. Parsing takes time in proportion to the text,
+because refs come from agents that may be hostile.
 """
 
 from __future__ import annotations

@@ -113,8 +113,23 @@ def cut_lines(data: bytes, first: int, last: int) -> bytes:
     return b"\n".join(lines[first - 1 : last])
 
 
+def diff_paths(repository: GitRepository, address: DiffAddress) -> tuple[str, str]:
+    """Return the path of a file before and after a change; they differ if the file was renamed."""
+    path = address.path
+    in_base, in_head = (_has_file(repository, revision, path) for revision in (address.base, address.head))
+    if in_base == in_head:
+        return path, path
+    renames = repository.renames(address.base, address.head)
+    if in_head:
+        return renames.get(path, path), path
+    return path, next((new for new, old in renames.items() if old == path), path)
+
+
 class DiffResolver:
-    """Reads `diff:` addresses: a unified diff with three lines of context, the same bytes on every machine."""
+    """Reads `diff:` addresses: a unified diff with three lines of context, the same bytes on every machine.
+
+    A renamed file can be named by its old path or by its new one.
+    """
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
@@ -122,20 +137,21 @@ class DiffResolver:
     def resolve(self, address: DiffAddress) -> Content:
         """Return the diff; it is empty if the file is the same in both commits."""
         repository = self._repositories.select()
-        old = _read_if_present(repository, address.base, address.path)
-        new = _read_if_present(repository, address.head, address.path)
+        old_path, new_path = diff_paths(repository, address)
+        old = _read_if_present(repository, address.base, old_path)
+        new = _read_if_present(repository, address.head, new_path)
         if old is None and new is None:
             raise FileNotFound("The file is in neither of the two commits.")
+        renamed = f"rename from {old_path}\nrename to {new_path}\n".encode() if old_path != new_path else b""
         if old and new and old.id == new.id:
-            return Content.of(b"")
+            return Content.of(renamed)
         if old is None or new is None:
             hunks = _one_sided_hunk(b"+", new.data) if new else _one_sided_hunk(b"-", old.data if old else b"")
         else:
             hunks = _strip_function_names(repository.diff(old.id, new.id))
-        name = address.path.encode()
-        old_header = b"--- a/" + name if old else b"--- /dev/null"
-        new_header = b"+++ b/" + name if new else b"+++ /dev/null"
-        data = b"%s\n%s\n%s" % (old_header, new_header, hunks)
+        old_header = b"--- a/" + old_path.encode() if old else b"--- /dev/null"
+        new_header = b"+++ b/" + new_path.encode() if new else b"+++ /dev/null"
+        data = b"%s%s\n%s\n%s" % (renamed, old_header, new_header, hunks)
         if len(data) > repository.max_bytes:
             raise ContentTooLarge(limit=repository.max_bytes, used=len(data))
         return Content.of(data)
@@ -146,6 +162,14 @@ def _read_if_present(repository: GitRepository, revision: str, path: str) -> Blo
         return repository.read(revision, path)
     except FileNotFound:
         return None
+
+
+def _has_file(repository: GitRepository, revision: str, path: str) -> bool:
+    try:
+        repository.blob_id(revision, path)
+    except FileNotFound:
+        return False
+    return True
 
 
 def _one_sided_hunk(sign: bytes, data: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from engrambus.errors import FieldValue
-from engrambus.evidence.pointers import Pointer
+from engrambus.evidence.pointers import ArtifactAddress, DiffAddress, Pointer
 from engrambus.policy import ADMIN, PROJECT_SPACE, Caller, RoleVisibility, space_of
 
 EVERYONE = PROJECT_SPACE
@@ -93,9 +93,14 @@ def _sees_subject(rule: RoleVisibility, subject: EventSubject) -> bool:
             return False
         if not rule.sees_kind(subject.kind) or not rule.sees_scope(subject.scope):
             return False
-    # A document that is named without its folder would have to be looked up in its commit, so it counts as hidden.
-    role_filter = RoleFilter(rule, lambda address: (address.name,) if "/" in address.name else None)
+    role_filter = RoleFilter(rule, _paths_in_ref)
     return role_filter.sees_pointers(Pointer(type="", ref=ref) for ref in subject.refs)
+
+
+def _paths_in_ref(address: ArtifactAddress | DiffAddress) -> tuple[str, ...] | None:
+    # A document named without its folder, or a file that may have been renamed, would have to be looked up in git; what
+    # is not known counts as hidden.
+    return (address.name,) if isinstance(address, ArtifactAddress) and "/" in address.name else None
 
 
 class ResumePoint(NamedTuple):

@@ -10,16 +10,20 @@ from engrambus.evidence.pointers import TestAddress as CaseAddress
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import RoleVisibility
 
-DocumentPaths = Callable[[ArtifactAddress], Iterable[str] | None]
-"""Returns the paths of the documents that an artifact's name may mean; None if that is not known."""
+FilePaths = Callable[[ArtifactAddress | DiffAddress], Iterable[str] | None]
+"""Returns the paths that an artifact's name may mean, or that a changed file had; None if that is not known."""
+
+
+def _written_path(address: ArtifactAddress | DiffAddress) -> Iterable[str]:
+    return (address.name if isinstance(address, ArtifactAddress) else address.path,)
 
 
 class RoleFilter:
     """Decides what one role sees."""
 
-    def __init__(self, rule: RoleVisibility, document_paths: DocumentPaths = lambda address: (address.name,)) -> None:
+    def __init__(self, rule: RoleVisibility, file_paths: FilePaths = _written_path) -> None:
         self.rule = rule
-        self._document_paths = document_paths
+        self._file_paths = file_paths
 
     def sees(self, engram: Engram) -> bool:
         """True if an engram's kind, its scope and every path it points at are shown."""
@@ -48,10 +52,10 @@ class RoleFilter:
 
     def _paths(self, address: Address) -> Iterable[str] | None:
         match address:
-            case RepoAddress() | DiffAddress():
+            case RepoAddress():
                 return (address.path,)
-            case ArtifactAddress():
-                return self._document_paths(address)
+            case ArtifactAddress() | DiffAddress():
+                return self._file_paths(address)
             case CaseAddress():
                 return (address.node.partition("::")[0],)
             case _:
