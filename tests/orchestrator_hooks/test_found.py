@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engrambus import Found, Hooks, Pointer, Refused, Retrieved
 from engrambus.core import digest, estimate_tokens
+from engrambus.edges.sdk.hooks import confidences
 from engrambus.errors import ProvenanceStamped, RoleForbidden
 from tests.orchestrator_hooks.conftest import Team
+from tests.projects import commit_files
 
 
 def matches(team: Team, *results: Retrieved, max_tokens: int = 0) -> list[Found]:
@@ -44,23 +50,114 @@ def test_a_location_may_be_given_in_any_form(team: Team) -> None:
     assert refs == [team.ref()] * 3 + [f"repo:{path}@{sha}"] * 2
 
 
-@pytest.mark.parametrize(
-    "chunk",
-    [
-        "def parse(text):\n    return [line for line in text.splitlines() if line]\n",
-        "word " * 200,
-        "One. Two. Three. Four.",
-        "",
-    ],
-)
-def test_a_chunk_of_a_file_is_not_used_as_a_claim(team: Team, chunk: str) -> None:
+CHUNK = """\
+## Refunds
+
+Refunds over 500 euros need a second approval. They are posted once for each order. Nobody may approve their own.
+A clerk asks the lead in the channel.
+
+| amount | approvals |
+|---|---|
+| 500 | 2 |
+"""
+CODE_CHUNK = """\
+class Session(Base):
+    \"\"\"A login session. It ends after thirty days.\"\"\"
+
+    async def refresh(self, token: str) -> None:
+        self.token = token
+"""
+
+
+def test_a_chunk_is_found_by_what_it_says(team: Team) -> None:
+    """The claim is its own first sentences, within the limits of a claim."""
+    (item,) = matches(team, Retrieved(text=CHUNK, path="src/parser.py", lines=(1, 9), score=0.7))
+    assert item.engram.claim == (
+        "Refunds: Refunds over 500 euros need a second approval. They are posted once for each order. "
+        "Nobody may approve their own."
+    )
+    for words in ("who needs a second approval", "refunds posted once"):
+        assert team.bus.query_engrams(words).engrams[0].id == item.engram.id
+
+
+def test_a_chunk_of_code_is_found_by_its_names_and_comments(team: Team) -> None:
     by_path, by_pointer = matches(
         team,
-        Retrieved(text=chunk, path="src/parser.py", lines=(1, 2)),
-        Retrieved(text=chunk, pointer=team.ref()),
+        Retrieved(text=CODE_CHUNK, path="src/parser.py", lines=(1, 5)),
+        Retrieved(text="def parse(text):\n    return [line for line in text if line]\n", pointer=team.ref()),
     )
-    assert by_path.engram.claim == "Retrieval found something relevant in src/parser.py, lines 1 to 2."
-    assert by_pointer.engram.claim == "Retrieval found something relevant in repo:src/parser.py#L10-L20."
+    assert by_path.engram.claim == (
+        "src/parser.py, lines 1 to 5, defines Session, refresh. A login session. It ends after thirty days."
+    )
+    assert by_pointer.engram.claim == "src/parser.py, lines 10 to 20, defines parse."
+    assert team.bus.query_engrams("how long is a login session").engrams[0].id == by_path.engram.id
+    assert team.bus.query_engrams("refresh").engrams[0].id == by_path.engram.id
+
+
+def test_lines_of_the_repository_are_named_and_not_copied(team: Team) -> None:
+    """Only the gateway knows that this line, which hardly looks like code, stands in a file."""
+    commit_files(team.repository.path, {"src/limits.py": "limit = max(LIMITS)\nretries = len(LIMITS)\n"})
+    text = "limit = max(LIMITS)"
+    (item,) = matches(team, Retrieved(text=text, path="src/limits.py", lines=(1, 1)))
+    assert "max(" not in item.engram.claim
+    assert "src/limits.py, line" in item.engram.claim
+
+
+def test_a_chunk_without_text_says_only_where_it_is(team: Team) -> None:
+    (item,) = matches(team, Retrieved(text="", path="src/parser.py"))
+    assert item.engram.claim == "src/parser.py was retrieved without its text."
+
+
+def test_a_secret_in_a_chunk_is_left_out(team: Team) -> None:
+    secret = "AKIA" + "Q3EGRVVQ7Y2PXH4M"
+    text = f"The key is {secret}. Keys are rotated every night by the robot of the platform team. " * 3
+    (item,) = matches(team, Retrieved(text=text, path="src/parser.py"))
+    assert secret not in item.engram.claim
+    assert item.engram.claim.startswith("Keys are rotated every night")
+
+
+def test_confidence_follows_the_score(team: Team) -> None:
+    texts = [f"Place {n} is quiet." for n in range(4)]
+    places = [team.ref(lines=f"L{n}-L{n}") for n in range(1, 5)]
+    scores = (0.9, 0.31, None, 0.0)
+    results = [Retrieved(text=t, pointer=p, score=s) for t, p, s in zip(texts, places, scores, strict=True)]
+    assert [item.engram.confidence for item in matches(team, *results)] == [0.9, 0.31, 0.5, 0.05]
+
+
+@given(st.lists(st.one_of(st.none(), st.floats())))
+def test_a_higher_score_never_has_less_confidence(scores: list[float | None]) -> None:
+    given_scores = [(score, value) for score, value in zip(scores, confidences(scores), strict=True)]
+    known = sorted((score, value) for score, value in given_scores if value is not None and score is not None)
+    assert all(value is None for score, value in given_scores if score is None or not math.isfinite(score))
+    assert [value for _, value in known] == sorted(value for _, value in known)
+    assert all(0.05 <= value <= 0.95 for _, value in known)
+
+
+def test_scores_of_another_scale_are_compared_with_the_best() -> None:
+    assert confidences([14.0, 7.0, -3.0, None]) == (0.95, 0.5, 0.05, None)
+
+
+def test_memory_lives_longer_than_retrieval(team: Team) -> None:
+    ref = team.admin.keep_episode(ENTRY, kind="decision", slug="journal-first").ref
+    remembered = team.hooks.on_sam_read("ada", ref, "The journal is the truth.")
+    (retrieved,) = matches(team, Retrieved(text="The parser trusts its input.", pointer=team.ref(), score=0.4))
+    assert isinstance(remembered, Found)
+    assert (remembered.engram.ttl, remembered.engram.confidence, remembered.engram.scope) == ("P180D", 0.8, "run")
+    assert (retrieved.engram.ttl, retrieved.engram.confidence, retrieved.engram.scope) == ("P14D", 0.4, "run")
+
+
+def test_what_was_found_lives_no_longer_than_the_project_allows(team: Team) -> None:
+    team.admin.apply_policy({"max_ttl": "P7D"})
+    (retrieved,) = matches(team, Retrieved(text="The parser trusts its input.", pointer=team.ref()))
+    assert retrieved.engram.ttl == "P7D"
+
+
+def test_a_long_memory_entry_gives_its_first_sentences(team: Team) -> None:
+    ref = team.admin.keep_episode(ENTRY, kind="decision", slug="journal-first").ref
+    outcome = team.hooks.on_sam_read("ada", ref, ENTRY, score=0.66)
+    assert isinstance(outcome, Found)
+    assert outcome.engram.claim == " ".join(["The journal is the truth, and the index a projection of it."] * 3)
+    assert outcome.engram.confidence == 0.66
 
 
 def test_excerpts_go_to_the_best_scores_within_the_limit(team: Team) -> None:
@@ -160,7 +257,6 @@ def test_an_entry_of_a_foreign_memory_is_put_and_not_read(team: Team) -> None:
     ("ref", "statement", "code"),
     [
         ("sam:nothing", "The journal is the truth.", "POINTER_NOT_PINNED"),
-        ("sam:decision:x@2026-01-01", "One. Two. Three. Four.", "CLAIM_TOO_MANY_SENTENCES"),
         ("sam:decision:x@2026-01-01", "", "CLAIM_EMPTY"),
     ],
 )

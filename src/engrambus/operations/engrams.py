@@ -26,6 +26,7 @@ from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (
+    FOUND_DEFAULTS,
     CheckedEngram,
     ConfirmAnswer,
     Engram,
@@ -200,7 +201,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
 def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> PreparedEngram:
     """Validate a request and prepare its engram; `commits` caches the commits of revisions between calls."""
     draft = msgspec.to_builtins(request)
-    draft.pop("source", None)  # no field of an engram as it is sent; it becomes part of the provenance
+    source = draft.pop("source", None)  # no field of an engram as it is sent; it becomes part of the provenance
     spans = draft.pop("at")
     draft["pointers"] += [
         {"type": span.partition(":")[0], "ref": span}
@@ -209,7 +210,8 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
         for position, span in enumerate(spans)
     ]
     with _naming_spans(spans, len(request.pointers)):
-        return prepare_engram(context, validate(draft, max_ttl_us=parse_duration(context.policy.max_ttl)))
+        max_ttl_us = parse_duration(context.policy.max_ttl)
+        return prepare_engram(context, validate(draft, max_ttl_us=max_ttl_us, defaults=FOUND_DEFAULTS.get(source)))
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -11,15 +13,22 @@ from engrambus.core import estimate_tokens
 from engrambus.edges.sdk.bus import Bus
 from engrambus.errors import BudgetExceeded, EngramBusError, Trouble, Unauthorized
 from engrambus.evidence.pointers import DerefAnswer, Pointer
-from engrambus.knowledge.engrams import Engram, count_sentences
-from engrambus.knowledge.messages import ParentMessage, find_code, parse_message, print_message
+from engrambus.knowledge.engrams import Engram
+from engrambus.knowledge.messages import (
+    ParentMessage,
+    describe_found,
+    extract_statement,
+    parse_message,
+    print_message,
+)
 
 BRIEF_TOKENS = 600
 """Limit of a brief that is attached to a broadcast."""
-FOUND_SCOPE: Literal["run"] = "run"
-"""Retrieved knowledge is put for the run; a parent promotes what the project should keep."""
-MAX_CLAIM_CHARS = 500
-MAX_CLAIM_SENTENCES = 3
+MIN_CONFIDENCE = 0.05
+MAX_CONFIDENCE = 0.95
+"""A score says how well something fits a question, which is never quite certain and never quite worthless."""
+
+_LINES = re.compile(r"#L(\d+)-L(\d+)\Z")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -97,8 +106,8 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     """First and last line, from 1."""
     sha: str | None = None
     """The full commit id the file was indexed at; HEAD by default."""
-    score: float = 0.0
-    """Relevance; excerpts are read for the highest scores first."""
+    score: float | None = None
+    """Relevance, from 0 to 1 or on any scale where more is better; None if the system gives none."""
 
     def evidence(self) -> dict[str, Any]:
         """Return the location as arguments of a put."""
@@ -116,18 +125,33 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
         return {"pointers": [Pointer(type="repo", ref=f"repo:{self.path}{span}@{self.sha}")]}
 
     def claim(self) -> str:
-        """Return the text if it fits a claim and is no code, else a sentence that names the location."""
-        text = " ".join(self.text.split())
-        short = 0 < len(text) <= MAX_CLAIM_CHARS and count_sentences(text) <= MAX_CLAIM_SENTENCES
-        if short and not find_code(self.text):
-            return text
-        return f"Retrieval found something relevant in {self._location()}."[:MAX_CLAIM_CHARS]
+        """Return the first sentences of the text; of code, the names it defines and what its comments say."""
+        return describe_found(self.text, self.location())
 
-    def _location(self) -> str:
-        if self.path is None:
-            ref = self.pointer if isinstance(self.pointer, str) else self.pointer.ref if self.pointer else ""
-            return ref.partition("@")[0]
-        return self.path + (f", lines {self.lines[0]} to {self.lines[1]}" if self.lines else "")
+    def location(self) -> str:
+        """Return the location as words of a sentence."""
+        if self.path is not None:
+            return self.path + (f", lines {self.lines[0]} to {self.lines[1]}," if self.lines else "")
+        ref = self.pointer if isinstance(self.pointer, str) else self.pointer.ref if self.pointer else ""
+        name = ref.partition("@")[0].removeprefix("repo:")
+        return _LINES.sub(r", lines \1 to \2,", name)
+
+
+def confidences(scores: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Return the confidence for each score of one retrieval; None, the default of its source, for a missing one.
+
+    Scores from 0 to 1 are taken as they are. If one is larger, the scale is unknown: all are divided by the largest.
+    Negative scores count as 0. The result is kept within 0.05 and 0.95: a higher score never has less confidence.
+    """
+    known = [score for score in scores if score is not None and math.isfinite(score)]
+    largest = max(known, default=0.0)
+    scale = largest if largest > 1 else 1.0
+    return tuple(
+        round(min(max(score / scale, MIN_CONFIDENCE), MAX_CONFIDENCE), 2)
+        if score is not None and math.isfinite(score)
+        else None
+        for score in scores
+    )
 
 
 class Hooks:
@@ -174,14 +198,17 @@ class Hooks:
     def on_rag_result(
         self, agent: str, results: Sequence[Retrieved], *, max_tokens: int = 0
     ) -> tuple[FoundOutcome, ...]:
-        """Put an engram for each retrieved result, in the given order.
+        """Put an engram for each retrieved result, in the given order; its claim is what the text says.
 
         Excerpts are read in the agent's name, highest score first, while `max_tokens` and the agent's turn allow it.
         """
         bus = self._bus.speak_as(agent)
-        outcomes = [self._put(bus, "rag", result.claim(), result.evidence()) for result in results]
+        scores = confidences([result.score for result in results])
+        outcomes = [
+            self._put_result(bus, result, confidence) for result, confidence in zip(results, scores, strict=True)
+        ]
         remaining_tokens = max_tokens
-        for index in sorted(range(len(outcomes)), key=lambda position: -results[position].score):
+        for index in sorted(range(len(outcomes)), key=lambda position: -_rank(results[position].score)):
             outcome = outcomes[index]
             if isinstance(outcome, Found):
                 # A limit of one token is refused by the gateway, so an exhausted budget is reported as `withheld`.
@@ -191,18 +218,50 @@ class Hooks:
                     remaining_tokens -= estimate_tokens(_encode(outcome.excerpt))
         return tuple(outcomes)
 
-    def on_sam_read(self, agent: str, pointer: Pointer | str, statement: str, *, max_tokens: int = 0) -> FoundOutcome:
-        """Put an engram for a memory entry: a short statement and its pointer; the entry itself only under a budget."""
+    def on_sam_read(
+        self,
+        agent: str,
+        pointer: Pointer | str,
+        statement: str,
+        *,
+        score: float | None = None,
+        max_tokens: int = 0,
+    ) -> FoundOutcome:
+        """Put an engram for a memory entry: what it says and its pointer; the entry itself only under a budget.
+
+        `statement` is the entry's text or a statement about it; its first sentences become the claim.
+        """
         bus = self._bus.speak_as(agent)
-        outcome = self._put(bus, "sam", statement, Retrieved(text=statement, pointer=pointer).evidence())
+        (confidence,) = confidences([score])
+        claim = extract_statement(statement) or statement
+        outcome = self._put(bus, "sam", claim, confidence, Retrieved(text=statement, pointer=pointer).evidence())
         return _with_excerpt(bus, outcome.engram, max_tokens) if isinstance(outcome, Found) else outcome
 
-    def _put(self, bus: Bus, source: Literal["rag", "sam"], claim: str, evidence: dict[str, Any]) -> FoundOutcome:
+    def _put_result(self, bus: Bus, result: Retrieved, confidence: float | None) -> FoundOutcome:
+        outcome = self._put(bus, "rag", result.claim(), confidence, result.evidence())
+        if isinstance(outcome, Refused) and isinstance(outcome.problem, BudgetExceeded):
+            # Only the gateway knows that a sentence is a line of a file: it is not copied, only its place is named.
+            return self._put(bus, "rag", describe_found("", result.location()), confidence, result.evidence())
+        return outcome
+
+    def _put(
+        self,
+        bus: Bus,
+        source: Literal["rag", "sam"],
+        claim: str,
+        confidence: float | None,
+        evidence: dict[str, Any],
+    ) -> FoundOutcome:
+        stated = msgspec.UNSET if confidence is None else confidence
         try:
-            engram = bus.put_found(claim=claim, source=source, scope=FOUND_SCOPE, **evidence)
+            engram = bus.put_found(claim=claim, source=source, confidence=stated, **evidence)
         except EngramBusError as problem:
             return _refused(problem)
         return Found(engram=engram)
+
+
+def _rank(score: float | None) -> float:
+    return score if score is not None and not math.isnan(score) else -math.inf
 
 
 def _with_brief(bus: Bus, text: str) -> str:

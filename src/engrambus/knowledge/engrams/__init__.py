@@ -61,9 +61,10 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
-    from engrambus.knowledge.engrams.sentences import count_sentences
+    from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.values import (
         DEFAULTS,
+        FOUND_DEFAULTS,
         KINDS,
         CheckedEngram,
         Engram,
@@ -95,19 +96,22 @@ if not TYPE_CHECKING:
         "role_filter": "RoleFilter",
         "rules": "stamp validate",
         "schemas": "schema_bytes schema_names",
-        "sentences": "count_sentences",
-        "values": "DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source is_contradiction less_export",
+        "sentences": "count_sentences split_sentences",
+        "values": (
+            "DEFAULTS FOUND_DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source is_contradiction "
+            "less_export "
+        ),
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "CheckedEngram", "ConfirmAnswer", "Engram",
-    "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut",
-    "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Kind", "PinAnswer",
-    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
-    "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "VisibleStore",
-    "answer_promotion", "confirm", "count_negations", "count_sentences", "find_engram", "forget", "hash_keys",
-    "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "normalise_key", "numbers",
-    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm",
-    "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned", "stamp", "twin_key", "validate",
-    "with_gain",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_K", "CheckedEngram",
+    "ConfirmAnswer", "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned",
+    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer",
+    "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView",
+    "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits",
+    "VisibleStore", "answer_promotion", "confirm", "count_negations", "count_sentences", "find_engram", "forget",
+    "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "normalise_key",
+    "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
+    "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
+    "split_sentences", "stamp", "twin_key", "validate", "with_gain",
 ]

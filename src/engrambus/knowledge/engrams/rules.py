@@ -27,7 +27,7 @@ from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.knowledge.engrams.refusals import MAX_VALUE_CHARS, first_refusal
 from engrambus.knowledge.engrams.schemas import validator
 from engrambus.knowledge.engrams.sentences import count_sentences
-from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Engram, Provenance
+from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Defaults, Engram, Provenance
 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
@@ -44,8 +44,8 @@ _FIXED_LENGTH = re.compile(
 _NOT_ZERO = frozenset("123456789")
 
 
-def validate(draft: Mapping[str, Any], *, max_ttl_us: int) -> CheckedEngram:
-    """Check an engram as its author sent it, with the defaults of its kind filled in.
+def validate(draft: Mapping[str, Any], *, max_ttl_us: int, defaults: Defaults | None = None) -> CheckedEngram:
+    """Check an engram as its author sent it, with the given defaults or those of its kind filled in.
 
     `max_ttl_us` is the project's limit. A default above it is lowered: only a ttl the author wrote is refused.
     """
@@ -53,7 +53,7 @@ def validate(draft: Mapping[str, Any], *, max_ttl_us: int) -> CheckedEngram:
     if "provenance" in engram:
         raise ProvenanceStamped(field="provenance", hint="Leave it out.")
     kind = engram.get("kind")
-    defaults = DEFAULTS.get(kind if isinstance(kind, str) else "", DEFAULTS["fact"])
+    defaults = defaults or DEFAULTS.get(kind if isinstance(kind, str) else "", DEFAULTS["fact"])
     engram.setdefault("confidence", defaults.confidence)
     engram.setdefault("scope", defaults.scope)
     if "ttl" not in engram:

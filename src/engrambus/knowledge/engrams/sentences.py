@@ -1,8 +1,9 @@
-"""Counting the sentences of a claim, in one pass and the same on every machine."""
+"""Finding the sentences of a claim, in one pass and the same on every machine."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _ANYWHERE = "。！？｡"
 _BEFORE_SPACE = ".!?…‼⁇⁈⁉؟۔।॥։።"
@@ -26,7 +27,12 @@ _MAX_WORD_CHARS = 16
 
 
 def count_sentences(text: str) -> int:
-    """Return how many sentences a text has.
+    """Return how many sentences a text has."""
+    return sum(1 for _ in split_sentences(text))
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, with what ends each.
 
     A run of `.`, `!`, `?`, `…` or their equivalents in other scripts ends a sentence if white space or the end of the
     text follows, with closing quotes and brackets allowed between; `。`, `！` and `？` need no space. So the dots in
@@ -42,14 +48,14 @@ def count_sentences(text: str) -> int:
 
     Text after the last end counts as a sentence if it has more than spaces and closing marks.
     """
-    count = 0
     start = 0
     for match in _ENDS.finditer(text):
         if _ends(text, start, match):
             if _CONTENT.search(text, start, match.start()):
-                count += 1
+                yield text[start : match.end()].strip()
             start = match.end()
-    return count + (1 if _CONTENT.search(text, start) else 0)
+    if _CONTENT.search(text, start):
+        yield text[start:].strip()
 
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:

@@ -101,6 +101,15 @@ age with the code; risks and todos are worth a second look within weeks. A diff 
 work: a week, inside the run. Everything else is for the project.
 """
 
+FOUND_DEFAULTS: dict[str, Defaults] = {
+    "rag": Defaults(ttl="P14D", confidence=0.5, scope="run"),
+    "sam": Defaults(ttl="P180D", confidence=0.8, scope="run"),
+}
+"""The same by source, for what was looked up and not stated.
+
+An index is searched again with the next question, so what it gave is soon worth nothing; a memory was kept on purpose.
+"""
+
 
 def is_contradiction(engram: Engram) -> bool:
     """True if an engram claims that two sources disagree: a risk that points at both.

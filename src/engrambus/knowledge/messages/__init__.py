@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         send_broadcast,
         work_of_parts,
     )
+    from engrambus.knowledge.messages.extracts import describe_found, extract_statement
     from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
     from engrambus.knowledge.messages.granted_code import GrantedCode
     from engrambus.knowledge.messages.layout import message_sections, print_message
@@ -54,6 +55,7 @@ if not TYPE_CHECKING:
             "PreparedReport accept_report as_stored find_resent pointed_tokens reject_message send_broadcast "
             "work_of_parts "
         ),
+        "extracts": "describe_found extract_statement",
         "facts": "BroadcastSent MessageAccepted MessageRejected",
         "granted_code": "GrantedCode",
         "layout": "message_sections print_message",
@@ -71,7 +73,8 @@ __all__ = [
     "GrantedCode", "Mail", "Message", "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected",
     "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report",
     "add_pointers", "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts",
-    "count_code", "extract_code", "find_code", "find_code_blocks", "find_resent", "free_texts", "inline_budget",
-    "looks_like_report", "measure", "message_sections", "parse_message", "pointed_tokens", "print_message",
-    "read_payers", "reject_message", "resend_template", "send_broadcast", "turn_budget", "work_of_parts",
+    "count_code", "describe_found", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_resent",
+    "free_texts", "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message",
+    "pointed_tokens", "print_message", "read_payers", "reject_message", "resend_template", "send_broadcast",
+    "turn_budget", "work_of_parts",
 ]
