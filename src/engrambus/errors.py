@@ -32,6 +32,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── ConfidenceRange       CONFIDENCE_RANGE
 │   │   ├── IdInvalid             ID_INVALID
 │   │   ├── PhantomRead           PHANTOM_READ
+│   │   ├── EvidenceUnresolved    EVIDENCE_UNRESOLVED
 │   │   └── TimeInvalid           TIME_INVALID
 │   ├── PointerRefusal            a pointer cannot be parsed
 │   │   ├── PointerSyntax         POINTER_SYNTAX
@@ -412,6 +413,10 @@ class PhantomRead(EngramRefusal):
     """The engram has a digest of content that no agent of this run has read through the gateway."""
 
     is_denial = True
+
+
+class EvidenceUnresolved(EngramRefusal):
+    """No pointer of the engram leads to content that is here, so there is no evidence for its claim."""
 
 
 class TimeInvalid(EngramRefusal):

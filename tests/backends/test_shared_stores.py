@@ -16,7 +16,6 @@ from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.testing import ManualClock, expect_refusal
 
-NOTE = [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
 OPEN = {"scopes": ["run", "project", "org", "global"]}
 
 
@@ -51,7 +50,8 @@ class Team:
 
     def put(self, project: str, claim: str, caller: Credential = LOCAL_ADMIN, /, **fields: Any) -> Engram:
         """Put an engram."""
-        answer: Engram = self.call(project, "put_engram", caller, claim=claim, pointers=NOTE, **fields)
+        note = self.call(project, "store_artifact", text="A note to point at.").pointer
+        answer: Engram = self.call(project, "put_engram", caller, claim=claim, at=[note], **fields)
         return answer
 
     def claims(self, project: str, question: str = "") -> list[str]:

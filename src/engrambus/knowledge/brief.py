@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from engrambus.errors import FieldValue
-from engrambus.knowledge.engrams import Engram, EngramReads, EngramView
+from engrambus.knowledge.engrams import Engram, EngramReads, EngramView, has_evidence
 from engrambus.policy import ROLES, Account, Caller, Payers, visible_spaces
 from engrambus.policy.grants import GrantReads, balance_of, handle_of, journalled_grant
 
@@ -178,9 +178,10 @@ def _compose(role: str, goal: str, newest: Mapping[str, Sequence[Engram]], pinne
 
 def _pick(section: BriefSection, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram]) -> list[Engram]:
     # decision 17: a person pins what everybody must read first
-    first = [engram for engram in pinned if engram.kind in section.kinds]
+    first = [engram for engram in pinned if engram.kind in section.kinds and has_evidence(engram)]
     pinned_ids = {engram.id for engram in first}
     candidates = [engram for kind in section.kinds for engram in newest.get(kind, ()) if engram.id not in pinned_ids]
+    candidates = [engram for engram in candidates if has_evidence(engram)]  # decision 55
     candidates.sort(key=lambda engram: (engram.provenance.created_at, engram.confidence, engram.id), reverse=True)
     return [*first, *candidates][: section.max_lines]
 

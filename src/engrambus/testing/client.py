@@ -27,7 +27,7 @@ Outcome = tuple[str, bytes]
 
 
 def ref_to_test(file: str) -> str:
-    """Return a `test:` ref into a file. No resolver reads it, so it is stored as it is."""
+    """Return a `test:` ref into a file."""
     return f"test:tests/{file}::it_works@{_RECEIPT}"
 
 

@@ -1,9 +1,9 @@
-"""Evidence for tests without a repository: every file exists, at every commit, and two stored bodies."""
+"""Evidence for tests without a repository: every file, episode and test case exists, and two stored bodies."""
 
 from __future__ import annotations
 
 from engrambus.core import digest
-from engrambus.evidence.pointers import BodyAddress, Content, RepoAddress
+from engrambus.evidence.pointers import BodyAddress, Content, RepoAddress, SamAddress, TestAddress
 
 SHA = "5" * 40
 FILE_LINES = 40
@@ -29,6 +29,22 @@ class FakeBodyStore:
     def resolve(self, address: BodyAddress) -> Content:
         """Return the body with the address's digest."""
         return Content.of(BODIES[address.digest].encode())
+
+
+class FakeMemory:
+    """A memory in which every entry has a sentence that names it."""
+
+    def resolve(self, address: SamAddress) -> Content:
+        """Return the sentence of an entry."""
+        return Content.of(f"The {address.kind} {address.slug} at {address.version}.".encode())
+
+
+class FakeReports:
+    """Test reports in which every case of every receipt has passed."""
+
+    def resolve(self, address: TestAddress) -> Content:
+        """Return the outcome of a case."""
+        return Content.of(f"{address.node} passed\n".encode())
 
 
 def repo_ref(path: str, first: int = 1, last: int = 2) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from engrambus.core import Randomness, new_ulid
-from engrambus.evidence.pointers import BodyAddress, Evidence, RepoAddress, Repositories
+from engrambus.evidence.pointers import BodyAddress, Evidence, RepoAddress, Repositories, SamAddress, TestAddress
 from engrambus.gateway import Gateway, ProjectFiles
 from engrambus.gateway.ports import Store
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.policy import SHARED_SCOPES, RunOpened, TokenKey
 from engrambus.policy.grants import GrantKey
 from engrambus.testing.clock import ManualClock
-from engrambus.testing.fakes import FakeBodyStore, FakeRepository
+from engrambus.testing.fakes import FakeBodyStore, FakeMemory, FakeReports, FakeRepository
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 SHARED_PROJECTS = {scope: f"01KDVP9R00STGMERGYTEST{scope.upper():X>4.4}" for scope in SHARED_SCOPES}
@@ -60,13 +60,20 @@ class Harness(HasGateway, Protocol):
 def open_gateway(
     store: Store, root: Path, randomness: Randomness, shared: dict[str, Callable[[], Store]] | None = None
 ) -> Gateway:
-    """Open a gateway over a store with fake evidence: only `repo:` and `artifact:` pointers resolve.
+    """Open a gateway over a store with fake evidence: `artifact:` documents, `diff:` and `url:` do not resolve.
 
     `shared` opens the stores of the wider scopes, by scope.
     """
     return Gateway(
         store=store,
-        evidence=Evidence({RepoAddress: FakeRepository, BodyAddress: FakeBodyStore}),
+        evidence=Evidence(
+            {
+                RepoAddress: FakeRepository,
+                BodyAddress: FakeBodyStore,
+                SamAddress: FakeMemory,
+                TestAddress: FakeReports,
+            }
+        ),
         project_files=ProjectFiles(root, Repositories(None)),
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),

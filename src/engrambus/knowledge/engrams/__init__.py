@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         Kind,
         Provenance,
         Source,
+        has_evidence,
         is_contradiction,
         less_export,
     )
@@ -98,8 +99,8 @@ if not TYPE_CHECKING:
         "schemas": "schema_bytes schema_names",
         "sentences": "count_sentences split_sentences",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source is_contradiction "
-            "less_export "
+            "DEFAULTS FOUND_DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source has_evidence "
+            "is_contradiction less_export "
         ),
     })
 
@@ -110,8 +111,8 @@ __all__ = [
     "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView",
     "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits",
     "VisibleStore", "answer_promotion", "confirm", "count_negations", "count_sentences", "find_engram", "forget",
-    "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "normalise_key",
-    "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
-    "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
+    "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
+    "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
+    "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
     "split_sentences", "stamp", "twin_key", "validate", "with_gain",
 ]

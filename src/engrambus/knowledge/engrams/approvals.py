@@ -10,11 +10,21 @@ from typing import Protocol
 import msgspec
 
 from engrambus.core import Randomness, new_ulid
-from engrambus.errors import ApprovalPending, EngramNotFound, IdTaken, PromotionDecided, RequestNotFound
+from engrambus.errors import (
+    ApprovalPending,
+    EngramNotFound,
+    EvidenceUnresolved,
+    IdTaken,
+    PromotionDecided,
+    RequestNotFound,
+)
 from engrambus.knowledge.engrams.facts import EngramPromoted, PromotionAnswered, PromotionRequested
 from engrambus.knowledge.engrams.ports import EngramView
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
 from engrambus.policy import ADMIN, SHARED_SCOPES, Caller, Policy, check_may_promote, wider_space
+
+MAX_LISTED_REFS = 3
+"""Unresolved pointers that a refusal names."""
 
 
 class StoredPromotion(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +109,19 @@ def answer_promotion(
     return facts, msgspec.structs.replace(stored, answer=answer, answered_us=view.as_of)
 
 
+def check_evidence(engram: Engram, change: str) -> None:
+    """Refuse to pin or promote an engram whose pointers are all unresolved."""
+    # decision 55: what nobody here can look up is shown as unresolved, and never as something the team stands on
+    if not has_evidence(engram):
+        refs = unresolved_refs(engram)
+        raise EvidenceUnresolved(
+            f"No pointer of this engram leads to content that is here, so it cannot be {change}.",
+            field="id",
+            used=", ".join(refs[:MAX_LISTED_REFS]) + (", …" if len(refs) > MAX_LISTED_REFS else ""),
+            hint="Fetch or configure what its pointers name, then `engram.confirm` resolves them.",
+        )
+
+
 def answer_waiting(view: PromotionView, engram_id: str, scope: str, caller: Caller) -> list[PromotionAnswered]:
     """Return the approval of a request that an admin's own promotion of the same engram answers."""
     waiting = view.waiting_promotion(engram_id)
@@ -110,8 +133,10 @@ def answer_waiting(view: PromotionView, engram_id: str, scope: str, caller: Call
 
 def _promoted(view: PromotionView, request: PromotionRequested, caller: Caller, policy: Policy) -> EngramPromoted:
     check_may_promote(policy, request.scope)
-    if view.find((request.space,), request.id) is None:
+    stored = view.find((request.space,), request.id)
+    if stored is None:
         raise EngramNotFound("The engram has expired or was removed since.", field="id", hint="Decline the request.")
+    check_evidence(stored.engram, "promoted")
     if view.is_id_taken(wider_space(request.scope), request.id):
         raise IdTaken(field="id", used=request.id)
     return EngramPromoted(

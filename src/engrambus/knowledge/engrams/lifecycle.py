@@ -15,6 +15,7 @@ from engrambus.errors import EngramNotFound, IdAmbiguous, IdTaken, RoleForbidden
 from engrambus.knowledge.engrams.approvals import (
     PromotionView,
     answer_waiting,
+    check_evidence,
     needs_approval,
     pending_notice,
     request_promotion,
@@ -193,6 +194,7 @@ def promote(
         )
         raise ScopeForbidden(message, field="scope", limit=next_scope)
     _check_confidence(policy, limits, scope, engram)
+    check_evidence(engram, "promoted")
     # Ids are unique within a space only; the wider one may have another engram of this id.
     if view.is_id_taken(wider_space(scope), engram.id):
         raise IdTaken(field="id", used=engram.id)
@@ -213,6 +215,8 @@ def set_pinned(
     """Pin an engram, so that it comes first in its section of every brief, or unpin it."""
     stored = find_engram(view, spaces, engram_id)
     engram_id = stored.engram.id
+    if pinned:
+        check_evidence(stored.engram, "pinned")
     answer = PinAnswer(id=engram_id, pinned=pinned)
     if pinned == (stored.ordinal in view.pinned((stored.space,))):
         return [], answer

