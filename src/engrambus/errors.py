@@ -99,6 +99,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── AgentsFile            AGENTS_FILE
 │   │   └── CatalogFile           CATALOG_FILE
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
+│   ├── EmbeddingsOff        403  EMBEDDINGS_OFF
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
 │   ├── MemoryRefusal             a memory store or a trust snapshot cannot be read
@@ -166,6 +167,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
+│   ├── NothingSearched           NOTHING_SEARCHED
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
@@ -730,6 +732,12 @@ class BudgetExceeded(Refusal):
         """A message within the limits, to be filled in and sent instead."""
 
 
+class EmbeddingsOff(Refusal):
+    """This installation has no embeddings, so engrams cannot be searched by similarity."""
+
+    status = 403
+
+
 class MethodNotAllowed(Refusal):
     """This address does not accept that method."""
 
@@ -1030,6 +1038,10 @@ class ScopeLowered(Notice):
 
 class ClaimConfirmed(Notice):
     """The claim repeats an engram, which was confirmed instead of storing it again."""
+
+
+class NothingSearched(Notice):
+    """Nothing was searched for: the question has only words that engrams are not found by."""
 
 
 class ApprovalPending(Notice):

@@ -20,7 +20,7 @@ import pytest
 
 from tests.cli.runner import COMMAND, Shell
 
-HEAVY = {"rich", "jsonschema_rs", "yaml", "whenever", "mcp", "starlette", "uvicorn", "markdown_it", "http.client"}
+HEAVY = {"rich", "jsonschema_rs", "yaml", "mcp", "starlette", "uvicorn", "markdown_it", "http.client"}
 RUN = """
 import sys
 from engrambus.edges.cli import _run

@@ -55,7 +55,7 @@ def test_standard_input_is_read_like_a_file(shell: Shell) -> None:
 BAD = {
     "not JSON": ("{", "BAD_JSON", None),
     "a key twice": ('{"claim":"a","claim":"b"}', "DUPLICATE_KEY", "claim"),
-    "a number too large": ('{"claim":"a","confidence":1e999}', "NUMBER_RANGE", None),
+    "a number too large": ('{"claim":"a","confidence":1e999}', "NUMBER_RANGE", "confidence"),
     "not an object": ("[]", "FIELD_TYPE", None),
     "an unknown field": ('{"claim":"a","colour":"red"}', "FIELD_UNKNOWN", "colour"),
     "a wrong kind": ('{"claim":"a","kind":"guess"}', "FIELD_VALUE", "kind"),

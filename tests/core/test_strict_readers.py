@@ -223,9 +223,10 @@ def test_json_and_yaml_agree_on_values_and_lines(value: Any, indent: int | None)
     [
         ('{"a": 1,\n"a": 2}', "DUPLICATE_KEY", "a", 2),
         ('[{"a": 1}, {"a": 1,\n\n"a": 2}]', "DUPLICATE_KEY", "a", 3),
-        ('{"a":\n1e999}', "NUMBER_RANGE", None, 2),
-        ('["1e999",\nNaN]', "NUMBER_RANGE", None, 2),
-        ("[\n99999999999999999999]", "NUMBER_RANGE", None, 2),
+        ('{"a":\n1e999}', "NUMBER_RANGE", "a", 2),
+        ('["1e999",\nNaN]', "NUMBER_RANGE", "[1]", 2),
+        ('{"a": [1, {"b": 1}],\n"c": {"d": [0, -Infinity]}}', "NUMBER_RANGE", "c.d[1]", 2),
+        ("[\n99999999999999999999]", "NUMBER_RANGE", "[0]", 2),
         ("[1,\n", "BAD_JSON", None, 1),
         ("[1,\n}", "BAD_JSON", None, 2),
     ],

@@ -62,6 +62,21 @@ def test_an_invalid_body_is_refused_with_its_code(bus: RunningServer, body: byte
     assert (answer.status, answer.code) == (422, code)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "10000000000000000000000"])
+def test_a_number_out_of_range_is_refused_with_its_field(bus: RunningServer, number: str) -> None:  # EB-02
+    bodies = {
+        "/engram": ("{" + CLAIM.decode() + f',"confidence":{number}}}', "confidence"),
+        "/pointer/deref": (f'{{"pointer":"src/parser.py:1-2","max_tokens":{number}}}', "max_tokens"),
+        "/message": (f'{{"ROLE":"tool","TASK_STATUS":{number}}}', "TASK_STATUS"),
+        "/tuple": (f'{{"payload":[{{"yool":"a.b","args":{{"n":[1,{number}]}}}}]}}', "payload[0].args.n[1]"),
+    }
+    with bus.nothing_stored():
+        for path, (body, field) in bodies.items():
+            answer = bus.call("POST", path, body.encode())
+            assert (answer.status, answer.code, answer.json["field"]) == (422, "NUMBER_RANGE", field)
+            assert answer.json["used"] == number
+
+
 def test_deep_nesting_is_refused_before_parsing(bus: RunningServer) -> None:  # EB-02
     bodies = (b"[" * 100_000, b'{"engrams":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"a":' * 100_000)
     with bus.nothing_stored():

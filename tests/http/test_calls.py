@@ -62,6 +62,34 @@ def test_lists_are_sent_by_repetition_or_commas_and_empty_values_are_ignored(bus
     assert ids <= {engram["id"] for engram in engrams}
 
 
+@pytest.mark.parametrize("question", ["q=the", "keys=the", "keys=" + "x" * 100, "q=of&keys=and,or"])
+def test_a_question_without_any_key_finds_nothing_and_says_so(bus: RunningServer, question: str) -> None:  # EB-13
+    bus.put("The newest of all claims.")
+    answer = bus.call("GET", f"/engram/query?{question}")
+    assert (answer.status, answer.json["engrams"]) == (200, [])
+    assert answer.headers["engrambus-warning"].startswith("NOTHING_SEARCHED; ")
+    listed = bus.call("GET", "/engram/query?keys=")
+    assert listed.json["engrams"][0]["claim"] == "The newest of all claims."
+    assert "engrambus-warning" not in listed.headers
+
+
+def test_there_is_no_search_by_embedding(bus: RunningServer) -> None:  # EB-15
+    bus.put("It has one.", embedding_ref="emb:1")
+    answer = bus.call("GET", "/engram/query_by_embedding?embedding_ref=emb%3A1&k=3")
+    assert (answer.status, answer.code, answer.json["field"]) == (403, "EMBEDDINGS_OFF", "embedding_ref")
+    assert "less.query_engrams" in answer.json["hint"]
+    assert bus.call("GET", "/engram/query_by_embedding").code == "FIELD_MISSING"
+
+
+def test_an_engram_is_found_by_its_id_in_either_case(bus: RunningServer) -> None:  # EB-01
+    uuid = "0B5E1C1E-9F0A-4C59-8A2E-2A7C5A1E9D10"
+    assert bus.put("It has an id of its own.", id=uuid, ttl="PT1,5H").json["id"] == uuid.lower()
+    stored = bus.call("GET", f"/engram/{uuid}").json
+    assert (stored["id"], stored["ttl"]) == (uuid.lower(), "PT1H30M")
+    assert bus.call("POST", f"/engram/{uuid}/confirm").json["id"] == uuid.lower()
+    assert bus.put("It has the same id.", id=uuid).code == "ID_TAKEN"
+
+
 @pytest.mark.parametrize(
     ("target", "code", "field"),
     [

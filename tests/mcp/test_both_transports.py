@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp.types import TextResourceContents
 
+from engrambus.knowledge.engrams.schemas import ENGRAM, LESS_ENGRAM, validator
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from mcp import Client
@@ -35,6 +37,27 @@ def test_an_agent_puts_queries_and_dereferences(
             client, "less_put_engram", {"claim": "Lines 10 to 12 do it.", "at": [engram["pointers"][0]["ref"]]}
         )
         assert second["pointers"] == engram["pointers"]
+
+    talk_over(transport, repository, settings, mode, talk)
+
+
+def test_the_tools_of_less_answer_by_its_schema_and_other_edges_by_that_of_the_bus(
+    repository: Repository, settings: Settings, transport: str, mode: str
+) -> None:  # EB-01
+    bus_engram, less_engram = validator(ENGRAM), validator(LESS_ENGRAM)
+
+    async def talk(client: Client) -> None:
+        draft = {"claim": "The parser trusts its input.", "at": ["src/parser.py:10-12"], "embedding_ref": "emb:1"}
+        stored = await call_full(client, "less_put_engram", draft)
+        (found,) = (await call_full(client, "less_query_engrams", {"q": "parser input"}))["engrams"]
+        for exported in (stored, found):
+            less_engram.validate(exported)
+        (content,) = (await client.read_resource(f"engrambus://engram/{stored['id']}")).contents
+        assert isinstance(content, TextResourceContents)
+        engram = json.loads(content.text)
+        bus_engram.validate(engram)
+        assert engram["embedding_ref"] == "emb:1"
+        assert not less_engram.is_valid(engram)
 
     talk_over(transport, repository, settings, mode, talk)
 

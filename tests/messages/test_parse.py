@@ -250,7 +250,7 @@ class TestRefusals:
             (f"{LEAST}NOTES: 1e999", "NUMBER_RANGE", "NOTES", 4),
             ('{\n"ROLE": "tool",\n"TASK_STATUS": "done",\n}', "BAD_JSON", None, 4),
             ('{\n"ROLE": "tool",\n"ROLE": "tool"}', "DUPLICATE_KEY", "ROLE", 3),
-            ('{"ROLE": "tool",\n"TASK_STATUS": 1e999}', "NUMBER_RANGE", None, 2),
+            ('{"ROLE": "tool",\n"TASK_STATUS": 1e999}', "NUMBER_RANGE", "TASK_STATUS", 2),
             ('{"ROLE": "tool",\n"TASK_STATUS": "done",\n"OUTPUT":\n{"summary": ""}}', "FIELD_VALUE",
              "OUTPUT.summary", 4),
             ('{"ROLE": "tool", "x": "\\ud800"}', "BAD_TEXT", None, None),

@@ -98,14 +98,15 @@ def shop(tmp_path: Path) -> Repository:
 
 
 def test_the_runtime_puts_and_finds(shop: Repository, tmp_path: Path) -> None:
-    put = _less(shop.path, tmp_path, "less.put_engram", '{"claim": "The parser is linear.", "at": ["src/parser.py:1"]}')
+    draft = {"claim": "The parser is linear.", "at": ["src/parser.py:1"], "embedding_ref": "emb:1"}
+    put = _less(shop.path, tmp_path, "less.put_engram", json.dumps(draft))
     assert put.returncode == 0, put.stderr
     engram = json.loads(put.stdout)
-    validator("less/engram.v0.1.json").validate(
-        {name: each for name, each in engram.items() if name != "embedding_ref"}
-    )
     found = _less(shop.path, tmp_path, "less.query_engrams", '{"q": "parser linear", "k": 1}')
-    assert [each["id"] for each in json.loads(found.stdout)["engrams"]] == [engram["id"]]
+    (same,) = json.loads(found.stdout)["engrams"]
+    assert same["id"] == engram["id"]
+    for exported in (engram, same):
+        validator("less/engram.v0.1.json").validate(exported)
 
 
 def test_the_runtime_tells_refusals_as_problems(shop: Repository, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from engrambus.core.clock import (
     boot_id,
     parse_duration,
     parse_time,
+    print_duration,
     print_time,
 )
 from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, check_tokens_fit, fits, print_dollars, take_within
-from engrambus.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
+from engrambus.core.ids import Randomness, canonical_id, is_ulid, new_ulid, ulid_time
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
 from engrambus.core.strict_yaml import read_yaml, read_yaml_with_lines
@@ -31,6 +32,7 @@ __all__ = [
     "age",
     "boot_id",
     "canonical",
+    "canonical_id",
     "check_depth",
     "check_fits",
     "check_tokens_fit",
@@ -41,11 +43,11 @@ __all__ = [
     "is_digest",
     "is_hex",
     "is_ulid",
-    "is_uuid",
     "new_ulid",
     "parse_duration",
     "parse_time",
     "print_dollars",
+    "print_duration",
     "print_time",
     "read_json",
     "read_json_with_lines",

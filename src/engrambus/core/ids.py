@@ -31,7 +31,14 @@ def is_ulid(text: str) -> bool:
     return len(text) == 26 and text[0] <= "7" and _ALPHABET_SET.issuperset(text)
 
 
-def is_uuid(text: str) -> bool:
+def canonical_id(text: str) -> str | None:
+    """Return a ULID in upper case or a UUID in lower case, however it is written; None if it is neither."""
+    if is_ulid(upper := text.upper()):
+        return upper
+    return lower if _is_uuid(lower := text.lower()) else None
+
+
+def _is_uuid(text: str) -> bool:
     """True if `text` is a UUID in its canonical lower-case form."""
     if len(text) != 36 or any(text[index] != "-" for index in (8, 13, 18, 23)):
         return False

@@ -38,6 +38,12 @@ def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_D
         value = _DECODER.decode(text)
     except json.JSONDecodeError as problem:
         raise _not_json(problem, text, first_line) from None
+    except NumberRange as problem:
+        # The decoder does not say where it stands; only a refused body pays for a second reading.
+        field, line = _Lines(text).literals.get(str(problem.used), ("", 1))
+        problem.field = field[:MAX_FIELD_CHARS] or None
+        problem.line = first_line - 1 + line
+        raise
     if "\\u" in text and _has_lone_surrogate(value):
         raise BadText("A text contains half of a surrogate pair.")
     return value
@@ -61,12 +67,8 @@ def read_json_with_lines(
         raise BadText("The text contains half of a surrogate pair.") from None
     try:
         value = read_json(body, max_bytes=max_bytes, max_depth=max_depth)
-    except (DuplicateKey, NumberRange) as problem:
-        lines = _Lines(text)
-        if isinstance(problem, DuplicateKey):
-            problem.field, problem.line = lines.repeated_key or (problem.field, None)
-        else:
-            problem.line = lines.literals.get(str(problem.used))
+    except DuplicateKey as problem:
+        problem.field, problem.line = _Lines(text).repeated_key or (problem.field, None)
         raise
     return value, _Lines(text).fields
 
@@ -76,8 +78,8 @@ class _Lines:
 
     def __init__(self, text: str) -> None:
         self.fields: dict[str, int] = {}
-        self.literals: dict[str, int] = {}
-        """The line of each number and constant, by its first characters."""
+        self.literals: dict[str, tuple[str, int]] = {}
+        """Field and line of the first of equal numbers and constants, by their first characters."""
         self.repeated_key: tuple[str, int] | None = None
         line = 1
         open_fields: list[str] = []
@@ -112,7 +114,7 @@ class _Lines:
                     steps.append(0 if piece == "[" else None)
                     expects_key = piece == "{"
                 elif piece[0] != '"':
-                    self.literals.setdefault(piece[:MAX_NUMBER_CHARS], line)
+                    self.literals.setdefault(piece[:MAX_NUMBER_CHARS], (field, line))
 
     def _add(self, field: str, line: int) -> None:
         if len(field) <= MAX_FIELD_CHARS:

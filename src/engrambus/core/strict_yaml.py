@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engrambus.core.canonical_json import MAX_INTEGER
-from engrambus.core.strict_json import MAX_FIELD_CHARS, MAX_KEY_CHARS
+from engrambus.core.strict_json import MAX_FIELD_CHARS, MAX_KEY_CHARS, MAX_NUMBER_CHARS
 from engrambus.errors import BadText, BadYaml, BodyTooLarge, DuplicateKey, NumberRange, TextCut, TooDeep
 
 MAX_BYTES = 262_144
@@ -131,6 +131,7 @@ class _Reader:
                 f"A number is out of range{_where(event.start_mark)}.",
                 field=field[:MAX_KEY_CHARS] or None,
                 limit=MAX_INTEGER,
+                used=text[:MAX_NUMBER_CHARS],
                 line=_line(event.start_mark),
             )
         return value

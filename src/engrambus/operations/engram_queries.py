@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import check_fits, fits, print_time
-from engrambus.errors import EngramNotFound, FieldValue
+from engrambus.core import canonical_id, check_fits, fits, print_time
+from engrambus.errors import EmbeddingsOff, EngramNotFound, FieldValue, NothingSearched
 from engrambus.evidence.pointers import STALE, Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
@@ -102,7 +102,9 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
     """
     keys = _requested_keys(request)
     with context.visible_stores(request.scope) as stores:
-        if keys or request.q.strip():
+        if keys or request.keys or request.q.strip():
+            if not keys:
+                context.limits.applied(_nothing_searched(request))
             if request.cursor is not None:
                 raise FieldValue(
                     "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
@@ -162,6 +164,13 @@ def _requested_keys(request: QueryEngrams) -> list[str]:
     return list(dict.fromkeys([*(key for key in own_keys if key), *word_keys]))
 
 
+def _nothing_searched(request: QueryEngrams) -> NothingSearched:
+    return NothingSearched(
+        field="keys" if request.keys else "q",
+        hint="Name a thing: a file, a function, a part of the system. Without words, the newest engrams are listed.",
+    )
+
+
 def _without_keys(engram: Engram) -> Engram:
     # decision 6: a reader does not need the keys, and they would cost it as many tokens as the rest
     return msgspec.structs.replace(engram, hash_keys=())
@@ -174,6 +183,29 @@ def read_cursor(cursor: str | None) -> int | None:
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > MAX_CURSOR_DIGITS:
         raise FieldValue("This cursor did not come from an earlier answer.", field="cursor")
     return int(cursor)
+
+
+class QueryByEmbedding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question by similarity of meaning."""
+
+    embedding_ref: Annotated[str, Meta(max_length=300, description="The embedding to compare with")]
+    k: Annotated[int, Meta(ge=1, le=MAX_K, description="Maximum number of results")] = DEFAULT_K
+
+
+@operation(
+    "engram.query_by_embedding",
+    route=Route("GET", "/engram/query_by_embedding"),
+    absent_from={
+        "mcp": "agents ask with less_query_engrams",
+        "cli": "`engrambus query` finds engrams by words",
+        "client": "`query_engrams` finds engrams by words",
+    },
+    span="search_memory",
+)
+def query_by_embedding(context: Context, request: QueryByEmbedding) -> QueryAnswer:
+    """Find engrams by similarity of meaning; refused, because this installation has no embeddings."""
+    # decision 63: engrams with an equal reference would be an answer to another question
+    raise EmbeddingsOff(field="embedding_ref", hint="Search by words: `less.query_engrams` with `q`.")
 
 
 class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,8 +235,9 @@ def get_engram(context: Context, request: EngramId) -> Engram:
 
 def _find(stores: Sequence[VisibleStore], engram_id: str) -> tuple[VisibleStore, StoredEngram]:
     """Return an engram and the nearest visible store that has it, or refuse."""
+    whole_id = canonical_id(engram_id) or engram_id
     for store in stores:
-        stored = store.reads.find(store.spaces, engram_id)
+        stored = store.reads.find(store.spaces, whole_id)
         if stored is not None:
             return store, stored
     for store in stores:

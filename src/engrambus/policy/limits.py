@@ -99,5 +99,5 @@ class LimitChecks:
             self.warnings.append(refusal)
 
     def applied(self, notice: Notice) -> None:
-        """Record what an enforced limit changed about the call instead of refusing it."""
+        """Record what a rule changed about the call instead of refusing it."""
         self.warnings.append(notice)

@@ -31,6 +31,8 @@ def main() -> int:
         return 2
     import msgspec
 
+    from engrambus.knowledge.engrams import less_export
+
     settings = Settings.from_environment()
     try:
         arguments = json.loads(given.arguments)
@@ -47,7 +49,7 @@ def main() -> int:
     except EngramBusError as refusal:
         print(json.dumps(refusal.problem(), ensure_ascii=False), file=sys.stderr)
         return 1
-    print(msgspec.json.encode(answer).decode())
+    print(msgspec.json.encode(less_export(msgspec.to_builtins(answer))).decode())
     return 0
 
 

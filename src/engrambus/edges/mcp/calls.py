@@ -21,13 +21,14 @@ from engrambus.errors import (
     Internal,
 )
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
-from engrambus.knowledge.engrams import Engram
+from engrambus.knowledge.engrams import Engram, less_export
 from engrambus.operations import OPERATIONS
 
 log = logging.getLogger(__name__)
 
 MAX_TOKENS = "max_tokens"
 
+_LESS = "less_"
 _LESS_CODES = (BudgetExceeded.code, DerefDenied.code)
 """Error codes that the specification of the LESS tools prefixes with `LESS_`."""
 
@@ -99,7 +100,7 @@ class ToolCalls:
                 to_request({MAX_TOKENS: max_tokens}, operation.request)
             answer = self._call(operation, {**defaults, **arguments}, credential, warnings.append)
             notes = [f"warning: {warning_line(item)}" for item in warnings]
-            return tool_result(_fields(answer) if full else compact_text(name, answer, max_tokens), notes=notes)
+            return tool_result(_fields(answer, name) if full else compact_text(name, answer, max_tokens), notes=notes)
         except EngramBusError as error:
             refusal = error
         except Exception:
@@ -114,7 +115,11 @@ class ToolCalls:
         operation, resource, arguments = find_resource(uri)
         answer = self._call(operation, arguments, credential)
         is_json = resource.media_type == "application/json"
-        text = msgspec.json.encode(_fields(answer)).decode() if is_json else compact_text(operation.tool_name, answer)
+        text = (
+            msgspec.json.encode(_fields(answer, operation.tool_name)).decode()
+            if is_json
+            else compact_text(operation.tool_name, answer)
+        )
         return text, resource.media_type, resource.ttl_ms
 
     def _call(
@@ -156,16 +161,17 @@ def _take_full(arguments: dict[str, Any]) -> bool:
     return full
 
 
-def _fields(answer: Any) -> dict[str, Any]:
-    """Return an answer as an object; an engram without its search keys."""
+def _fields(answer: Any, tool: str) -> dict[str, Any]:
+    """Return a tool's answer as an object; an engram without its search keys."""
     if isinstance(answer, Engram):
         answer = msgspec.structs.replace(answer, hash_keys=())
     fields: dict[str, Any] = msgspec.to_builtins(answer)
-    return fields
+    # The tools of LESS answer by its own schema, which has no `embedding_ref`.
+    return less_export(fields) if tool.startswith(_LESS) else fields
 
 
 def _with_less_code(tool: str, problem: dict[str, Any]) -> dict[str, Any]:
     """Return the problem with the code that the specification of the LESS tools gives it."""
-    if tool.startswith("less_") and problem["code"] in _LESS_CODES:
+    if tool.startswith(_LESS) and problem["code"] in _LESS_CODES:
         return {**problem, "code": f"LESS_{problem['code']}"}
     return problem

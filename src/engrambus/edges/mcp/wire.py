@@ -26,6 +26,7 @@ from engrambus.errors import BodyTooLarge, EngramBusError
 
 MAX_LINE_BYTES = 1024 * 1024
 
+_ARGUMENTS = "params.arguments."
 _TOOL_CALL = re.compile(
     rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,80}")\s*,\s*"method"\s*:\s*"tools/call"'
 )
@@ -130,8 +131,10 @@ def refusal_message(text: bytes, refusal: EngramBusError) -> tuple[dict[str, Any
 
     A tool call is answered with the problem as its result, because that is what a model reads.
     """
-    problem = refusal.problem()
     call_id = _tool_call_id(text)
+    if call_id is not None and refusal.field is not None:
+        refusal.field = refusal.field.removeprefix(_ARGUMENTS)  # a model knows its arguments, not the protocol
+    problem = refusal.problem()
     if call_id is not None:
         return {"jsonrpc": "2.0", "id": call_id, "result": tool_result(problem_text(problem), is_error=True)}, True
     error = {"code": PARSE_ERROR, "message": refusal.title, "data": problem}

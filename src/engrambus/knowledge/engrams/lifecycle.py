@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from engrambus.core import Randomness, parse_duration, print_time
+from engrambus.core import Randomness, canonical_id, parse_duration, print_time
 from engrambus.errors import EngramNotFound, IdAmbiguous, IdTaken, RoleForbidden, ScopeForbidden
 from engrambus.knowledge.engrams.approvals import (
     PromotionView,
@@ -82,6 +82,7 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str) -> StoredEngram:
     """Return the live engram of that id in these spaces, or the only one whose id begins like this; or refuse."""
+    engram_id = canonical_id(engram_id) or engram_id
     stored = view.find(spaces, engram_id)
     if stored is None and len(engram_id) >= LEAST_ID_CHARS:
         # decision 54: answers to agents show the beginning of an id

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engrambus.core import SECOND_US, is_ulid, is_uuid, parse_duration
+from engrambus.core import canonical_id, parse_duration, print_duration
 from engrambus.errors import (
     BadText,
     ClaimEmpty,
@@ -31,16 +31,13 @@ from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Defaults
 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
-DAY_US = 86_400 * SECOND_US
 
 # The schema requires an id and a provenance, which the gateway stamps later; these stand in for them.
 _PLACEHOLDER_ID = "0" * 26
 _PLACEHOLDER_PROVENANCE = {"created_at": "1970-01-01T00:00:00Z", "created_by": "-", "source": "agent"}
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_FIXED_LENGTH = re.compile(
-    r"P(?=.)(?:[0-9]+W)?(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?"
-)
+_FIXED_LENGTH = re.compile(r"P(?=.)(?:[0-9]+W)?(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+S)?)?")
 _NOT_ZERO = frozenset("123456789")
 
 
@@ -91,15 +88,6 @@ def stamp(
     )
 
 
-def print_duration(microseconds: int) -> str:
-    """Return an ISO 8601 duration, in days if they are whole, in seconds otherwise."""
-    days, remainder = divmod(microseconds, DAY_US)
-    if days and not remainder:
-        return f"P{days}D"
-    seconds, fraction = divmod(microseconds, SECOND_US)
-    return f"PT{seconds}.{fraction:06}S" if fraction else f"PT{seconds}S"
-
-
 def _as_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise FieldType("An engram is a JSON object.", limit="object")
@@ -123,24 +111,27 @@ def _checked(engram: dict[str, Any], max_ttl_us: int, own_id: str | None) -> Che
         pointer, address = check_pointer(Pointer(**draft), f"pointers[{position}]")
         pointers.append(pointer)
         addresses.append(address)
-    if own_id is not None and not (is_ulid(own_id) or is_uuid(own_id)):
-        raise IdInvalid(field="id", hint="A ULID in upper case or a UUID in lower case; or leave it out.")
+    engram_id = None if own_id is None else canonical_id(own_id)
+    if own_id is not None and engram_id is None:
+        raise IdInvalid(field="id", hint="Write a ULID or a UUID, or leave it out.")
     embedding_ref = engram.get("embedding_ref")
     if embedding_ref is not None:
         _check_text(embedding_ref, "embedding_ref", max_chars=MAX_EMBEDDING_REF_CHARS)
+    lifetime_us = _lifetime_us(engram["ttl"], max_ttl_us)
     return CheckedEngram(
         kind=engram["kind"],
         claim=claim,
         pointers=tuple(pointers),
         addresses=tuple(addresses),
         confidence=float(engram["confidence"]) + 0.0,  # no negative zero
-        ttl=engram["ttl"],
-        lifetime_us=_lifetime_us(engram["ttl"], max_ttl_us),
+        # Not every reader takes a fraction of an hour or a decimal comma.
+        ttl=engram["ttl"] if engram["ttl"].isalnum() else print_duration(lifetime_us),
+        lifetime_us=lifetime_us,
         scope=engram["scope"],
         tags=_texts(engram, "tags"),
         hash_keys=_texts(engram, "hash_keys"),
         embedding_ref=embedding_ref,
-        id=own_id,
+        id=engram_id,
     )
 
 

@@ -24,6 +24,26 @@ _BEFORE_NUMBER = frozenset(("no", "nr", "fig", "sec", "ch", "p", "pp", "vol", "e
 
 _MAX_WORD_CHARS = 16
 """No abbreviation is longer, so a longer word need not be read."""
+_MAX_CLAUSE_CHARS = 200
+"""Characters before a full stop in which a verb is looked for; keeps the time in proportion to the text."""
+
+_STARTERS = frozenset(
+    """a also although an because but every he her here his however i its it my neither never nor our she since so that
+    the their then there therefore these they this those thus until we while yet you your
+    """.split()  # noqa: SIM905
+)
+"""Words that begin a sentence and are no names in code: after `.` they need no space."""
+_VERBS = frozenset(
+    """are can could did do does had has have is may might must needs should was were will would""".split()  # noqa: SIM905
+)
+_BEFORE_NAMES = frozenset(
+    """a also an and as at both by call calls for from had has have if in into because like of on or over set sets so
+    than that the then through to type under use uses via when where whereas which while with without
+    """.split()  # noqa: SIM905
+)
+"""Words before a name: in `the type of typing.Any is` the full stop stands inside one."""
+_LAST_WORD = re.compile(r"(?:(?P<before>[^\s.]+)\s+)?(?P<last>[^\s.]+)\Z")
+_FIRST_WORDS = re.compile(r"(?P<first>[^\W\d_]{1,16}+)(?:'[a-z]{1,2})?\s+(?P<second>[^\W\d_]{0,16}+)")
 
 
 def count_sentences(text: str) -> int:
@@ -36,7 +56,9 @@ def split_sentences(text: str) -> Iterator[str]:
 
     A run of `.`, `!`, `?`, `…` or their equivalents in other scripts ends a sentence if white space or the end of the
     text follows, with closing quotes and brackets allowed between; `。`, `！` and `？` need no space. So the dots in
-    `3.11`, `a.py` and `core.ids` end no sentence. Neither does
+    `3.11`, `a.py` and `core.ids` end no sentence. Where the space was left out (`It fails.The cache is old.`), the
+    words must show it: a capital letter follows, and begins a word that is no name in code (`The`, `It`), or there is
+    a verb on both sides (`One is one.Two is two.`) and no word before it after which a name stands. These end none:
 
     - a full stop after an abbreviation: always after `e.g.`, `i.e.`, `vs.`, `cf.` and the like; after `etc.`,
       `al.`, `Inc.`, `p.m.` and the like unless an upper-case letter follows; after `no.`, `fig.`, `sec.` and
@@ -66,7 +88,7 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     if after == len(text):
         return True
     if not space:
-        return False
+        return _is_joined(text, start, match)
     following = text[after]
     if closers and following.islower():
         return False
@@ -75,6 +97,33 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     if not run.strip(".…"):
         return following.isupper()
     return True
+
+
+def _is_joined(text: str, start: int, match: re.Match[str]) -> bool:
+    """True if two sentences meet at a run of terminators without a space between them."""
+    next_words = _FIRST_WORDS.match(text, match.end())
+    if next_words is None:
+        return False
+    first, second = next_words["first"], next_words["second"]
+    if not first[0].isupper() or not (len(first) == 1 or first[1:].islower()):
+        return False
+    clause = text[max(start, match.start() - _MAX_CLAUSE_CHARS) : match.start()]
+    last_words = _LAST_WORD.search(clause)
+    if last_words is None or clause.count("`") % 2 or "://" in clause.rsplit(maxsplit=1)[-1]:
+        return False
+    if first.lower() in _STARTERS:
+        return len(last_words["last"]) > 1
+    if not last_words["last"].islower() or not last_words["last"].isalpha():
+        return False
+    if match[1] != ".":
+        return True
+    before = (last_words["before"] or ",").lower()
+    return (
+        second in _VERBS
+        and before not in _BEFORE_NAMES
+        and before[-1] not in ",;:("
+        and not _VERBS.isdisjoint(clause.lower().split()[:-1])
+    )
 
 
 def _abbreviates(text: str, start: int, stop: int, following: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -130,8 +130,8 @@ def is_contradiction(engram: Engram) -> bool:
     return engram.kind == "risk" and len({pointer.ref for pointer in engram.pointers}) > 1
 
 
-def less_export(engram: Engram) -> Engram:
-    """Return the engram as the LESS family of the schema accepts it: without `embedding_ref`."""
-    if engram.embedding_ref is None:
-        return engram
-    return msgspec.structs.replace(engram, embedding_ref=None)
+def less_export(fields: Any) -> Any:
+    """Return an answer, as plain objects, in the form of the LESS schemas: engrams without `embedding_ref`."""
+    if isinstance(fields, dict):
+        return {name: less_export(value) for name, value in fields.items() if name != "embedding_ref"}
+    return [less_export(item) for item in fields] if isinstance(fields, list | tuple) else fields
