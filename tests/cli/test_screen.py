@@ -17,7 +17,8 @@ from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway.ports import Finding
 from engrambus.operations import OPERATIONS
 from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
-from engrambus.operations.engram_queries import QueryAnswer
+from engrambus.operations.engram_queries import EngramAbout, QueryAnswer, ShownEngram
+from engrambus.operations.engram_uses import UseAbout, UsesAbout
 from engrambus.operations.pointers import LinkAnswer
 from engrambus.operations.runs import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
 from tests.cli.runner import Shell
@@ -80,9 +81,16 @@ def test_hostile_answers_of_a_server_are_escaped() -> None:
     for name, answer in [
         *zip([*names, "deref_pointer"], answers, strict=True),
         ("put_engram", engram),
-        ("get_engram", engram),
+        ("show_engram", _shown(engram)),
     ]:
         _check_plain(_unstyled(renderer(OPERATIONS[name])(answer)))
+
+
+def _shown(engram: Engram) -> ShownEngram:
+    """Return an engram with a hostile text in everything that is known about it."""
+    use = UseAbout(kind="engram", id=HOSTILE, agent=HOSTILE, at="2026-01-08T10:00:00Z")
+    about = EngramAbout(used=[HOSTILE], used_by=UsesAbout(count=2, newest=[use]))
+    return ShownEngram(engrams=[engram], as_of="2026-01-08T10:00:00Z", about={engram.id: about})
 
 
 def _unstyled(lines: Iterable[str]) -> str:

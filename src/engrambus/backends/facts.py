@@ -19,6 +19,7 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramsUsed,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
@@ -54,6 +55,7 @@ EngramChange = (
     | EngramDelivered
     | EngramPinned
     | EngramUnpinned
+    | EngramsUsed
     | PromotionRequested
     | PromotionAnswered
 )

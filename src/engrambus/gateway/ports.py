@@ -16,7 +16,7 @@ import msgspec
 from engrambus.gateway.tallies import TallyReads
 from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
-from engrambus.knowledge.engrams import EngramReads, PromotionReads
+from engrambus.knowledge.engrams import EngramReads, PromotionReads, UseReads
 from engrambus.knowledge.messages import MessageReads
 from engrambus.policy import IdentityReads, TurnReads
 from engrambus.policy.grants import GrantReads
@@ -66,6 +66,7 @@ class View(
     CortexReads,
     BriefReads,
     PromotionReads,
+    UseReads,
     TallyReads,
     Protocol,
 ):

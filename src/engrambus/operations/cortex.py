@@ -54,6 +54,7 @@ from engrambus.knowledge.cortex import (
 )
 from engrambus.knowledge.engrams import Engram
 from engrambus.knowledge.messages import read_payers
+from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.policy import check_may_promote, shared_scopes, visible_spaces
 
 HOW_TO_SWITCH_ON = "An admin switches it on in .catalog/policy.yaml and runs `engrambus policy apply`."
@@ -267,6 +268,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         list[Annotated[str, Meta(max_length=MAX_INPUT_CHARS)]],
         Meta(max_length=32, description="Ids of the inherited snapshots it is based on"),
     ] = []
+    used: UsedIds = []
 
 
 @operation(
@@ -284,7 +286,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         override="team:contribute",
         option_names={"proposed_categories": "--category"},
     ),
-    tool=Tool(hidden=("inputs_used", "thread_id"), explained=("evidence",)),
+    tool=Tool(hidden=("inputs_used", "thread_id", "used"), explained=("evidence",)),
     prose=("content", "thread_id", "proposed_categories"),
 )
 def contribute(context: Context, request: Contribute) -> Contribution:
@@ -305,6 +307,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
         with log_failure(context, "REDACTION_FAIL"):
             redacted = redact_draft(draft)
         evidence = tuple(_locate_evidence(context, item) for item in redacted.draft.evidence)
+        used = resolve_used(context, request.used)
         dedupe_window_us = parse_duration(context.policy.cortex.dedupe_window)
         with context.store.read() as view:
             # The pins are parsed and cached here, so that the write lock is not held for that long.
@@ -317,6 +320,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
                 caller=context.caller,
                 randomness=context.randomness,
                 dedupe_window_us=dedupe_window_us,
+                used=used,
             ),
             Contribution,
         )

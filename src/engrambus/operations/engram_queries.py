@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import canonical_id, check_fits, fits, print_time
-from engrambus.errors import EmbeddingsOff, EngramNotFound, FieldValue, NothingSearched
+from engrambus.core import check_fits, fits, print_time
+from engrambus.errors import EmbeddingsOff, FieldValue, NothingSearched
 from engrambus.evidence.pointers import STALE, Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
@@ -20,13 +19,13 @@ from engrambus.knowledge.engrams import (
     MAX_K,
     Engram,
     Kind,
-    StoredEngram,
     VisibleStore,
-    find_engram,
+    find_visible,
     normalise_key,
     query_keys,
     recall,
 )
+from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
 from engrambus.policy import ADMIN, Role, Scope
 
 MAX_QUERY_CHARS = 2000
@@ -66,6 +65,9 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known about an engram now; it is no part of the engram, whose schema is closed."""
 
     evidence: EvidenceAbout | None = None
+    used: list[str] = []
+    """Ids of the engrams it is based on."""
+    used_by: UsesAbout | None = None
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,21 +111,25 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
                 raise FieldValue(
                     "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
                 )
-            return _query_answer(context, request, recall(stores, keys, k=request.k, kind=request.kind), [])
+            return _query_answer(context, request, stores, recall(stores, keys, k=request.k, kind=request.kind), [])
         # decision 10: without words only the nearest store is listed; there is no order across stores
         if not stores:
-            return _query_answer(context, request, [], [])
+            return _query_answer(context, request, stores, [], [])
         reads, spaces, _ = stores[0]
         ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
-        return _query_answer(context, request, reads.engrams(ordinals[: request.k]), ordinals)
+        return _query_answer(context, request, stores, reads.engrams(ordinals[: request.k]), ordinals)
 
 
 def _query_answer(
-    context: Context, request: QueryEngrams, engrams: list[Engram], ordinals: Sequence[int]
+    context: Context,
+    request: QueryEngrams,
+    stores: Sequence[VisibleStore],
+    engrams: list[Engram],
+    ordinals: Sequence[int],
 ) -> QueryAnswer:
     """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows."""
     shown_engrams = [_without_keys(engram) for engram in engrams]
-    about = about_engrams(context, shown_engrams)
+    about = about_engrams(context, stores, shown_engrams)
 
     def answer(count: int) -> QueryAnswer:
         truncated = count < len(shown_engrams)
@@ -146,15 +152,33 @@ def _query_answer(
     return answer(count)
 
 
-def about_engrams(context: Context, engrams: Sequence[Engram]) -> dict[str, EngramAbout]:
-    """Return what is known now about each engram, by its id."""
+def about_engrams(
+    context: Context, stores: Sequence[VisibleStore], engrams: Sequence[Engram], *, shown_uses: int = 0
+) -> dict[str, EngramAbout]:
+    """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed."""
     about = {}
     for engram in engrams:
-        states = [state for state in context.project_files.staleness_of(engram.pointers) if state is not None]
-        if states:
-            state = max(states, key=STATES.index)
-            about[engram.id] = EngramAbout(evidence=EvidenceAbout(state=state))
+        standings = context.project_files.staleness_of(engram.pointers)
+        known = _about(context, stores, engram, standings, shown_uses)
+        if known is not None:
+            about[engram.id] = known
     return about
+
+
+def _about(
+    context: Context,
+    stores: Sequence[VisibleStore],
+    engram: Engram,
+    standings: Sequence[Staleness | None],
+    shown_uses: int,
+) -> EngramAbout | None:
+    states = [state for state in standings if state is not None]
+    known = EngramAbout(
+        evidence=EvidenceAbout(state=max(states, key=STATES.index)) if states else None,
+        used=used_about(context, stores, engram.id),
+        used_by=uses_about(context, stores, engram.id, shown=shown_uses),
+    )
+    return known if known != EngramAbout() else None
 
 
 def _requested_keys(request: QueryEngrams) -> list[str]:
@@ -215,35 +239,47 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @operation(
     "engram.get",
     route=Route("GET", "/engram/{id}"),
-    command=Command(
-        "show",
-        section="knowledge",
-        example="engrambus show 01K7Z3V5QX0000000000000000",
-        renderer="knowledge:engram",
-        rank=25,
-        arguments=("id",),
-    ),
-    absent_from={"mcp": "less_query_engrams shows all an agent needs"},
+    absent_from={
+        "mcp": "less_query_engrams shows all an agent needs",
+        "cli": "engrambus show prints the engram with what is known about it",
+    },
     resource=Resource("engrambus://engram/{id}", "One engram", "application/json", ttl_ms=60_000),
     span="search_memory",
 )
 def get_engram(context: Context, request: EngramId) -> Engram:
-    """Show one engram in full."""
+    """Return one engram in full, as the published schema has it."""
     with context.visible_stores() as stores:
-        return _find(stores, request.id)[1].engram
+        return find_visible(stores, request.id)[1].engram
 
 
-def _find(stores: Sequence[VisibleStore], engram_id: str) -> tuple[VisibleStore, StoredEngram]:
-    """Return an engram and the nearest visible store that has it, or refuse."""
-    whole_id = canonical_id(engram_id) or engram_id
-    for store in stores:
-        stored = store.reads.find(store.spaces, whole_id)
-        if stored is not None:
-            return store, stored
-    for store in stores:
-        with suppress(EngramNotFound):
-            return store, find_engram(store.reads, store.spaces, engram_id)
-    raise EngramNotFound(field="id")
+class ShownEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    engrams: list[Engram]
+    """The engram."""
+    as_of: str
+    about: dict[str, EngramAbout] = {}
+    """What is known about it now, by its id."""
+
+
+@operation(
+    "engram.show",
+    route=Route("GET", "/engram/{id}/about"),
+    command=Command(
+        "show",
+        section="knowledge",
+        example="engrambus show 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:shown_engram",
+        rank=25,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "less_query_engrams shows all an agent needs"},
+    span="search_memory",
+)
+def show_engram(context: Context, request: EngramId) -> ShownEngram:
+    """Show one engram in full, with what it used and what used it."""
+    with context.visible_stores() as stores:
+        engram = find_visible(stores, request.id)[1].engram
+        about = about_engrams(context, stores, [engram], shown_uses=SHOWN_USES)
+    return ShownEngram(engrams=[engram], as_of=print_time(context.as_of), about=about)
 
 
 class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -276,6 +312,8 @@ class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if a pointer no longer shows what it showed."""
     pinned: bool = False
     """True if it comes first in every brief."""
+    about: EngramAbout | None = None
+    """What else is known about it now."""
 
 
 class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -307,9 +345,9 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     as_of = print_time(context.as_of)
     with context.visible_stores(request.scope) as stores:
         if request.id is not None:
-            (reads, *_), stored = _find(stores, request.id)
+            (reads, *_), stored = find_visible(stores, request.id)
             pinned = stored.ordinal in reads.pinned((stored.space,))
-            return FeedAnswer(rows=[_feed_row(context, stored.engram, roles, pinned=pinned)], as_of=as_of)
+            return FeedAnswer(rows=[_feed_row(context, stores, stored.engram, roles, pinned=pinned)], as_of=as_of)
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
         reads, spaces, _ = stores[0]
@@ -323,7 +361,7 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
                 return FeedAnswer(rows=rows, as_of=as_of, searched=searched, cursor=str(last))
             searched, last = searched + 1, ordinal
             if matches(engram):
-                row = _feed_row(context, engram, roles, pinned=ordinal in pinned_ordinals)
+                row = _feed_row(context, stores, engram, roles, pinned=ordinal in pinned_ordinals)
                 if row.stale or not request.stale:
                     rows.append(row)
     return FeedAnswer(rows=rows, as_of=as_of, searched=searched)
@@ -373,7 +411,9 @@ def _feed_filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:
     return matches
 
 
-def _feed_row(context: Context, engram: Engram, roles: _Roles, *, pinned: bool) -> FeedRow:
+def _feed_row(
+    context: Context, stores: Sequence[VisibleStore], engram: Engram, roles: _Roles, *, pinned: bool
+) -> FeedRow:
     author = engram.provenance.created_by
     standings = context.project_files.staleness_of(engram.pointers)
     return FeedRow(
@@ -383,4 +423,5 @@ def _feed_row(context: Context, engram: Engram, roles: _Roles, *, pinned: bool) 
         standings=standings,
         stale=any(standing in STALE for standing in standings),
         pinned=pinned,
+        about=_about(context, stores, engram, standings, SHOWN_USES),
     )

@@ -47,6 +47,7 @@ from engrambus.knowledge.engrams import (
     validate,
 )
 from engrambus.operations.engram_queries import EngramId
+from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.policy import ADMIN, PROJECT_SPACE, Scope, shared_scopes, visible_spaces
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tags: Annotated[list[str] | UnsetType, Meta(description="A word to file it under")] = UNSET
     hash_keys: Annotated[list[str] | UnsetType, Meta(description="An extra key to find it by")] = UNSET
     embedding_ref: Annotated[str | UnsetType, Meta(description="Where an embedding of it is stored")] = UNSET
+    used: UsedIds = []
     id: Annotated[str | UnsetType, Meta(description="Its id, a ULID or UUID; made for you by default")] = UNSET
     provenance: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped by the gateway; refused here")] = UNSET
 
@@ -85,7 +87,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         override="knowledge:put",
     ),
     tool=Tool(
-        hidden=("embedding_ref", "hash_keys", "id", "pointers", "provenance", "scope", "tags", "ttl"),
+        hidden=("embedding_ref", "hash_keys", "id", "pointers", "provenance", "scope", "tags", "ttl", "used"),
         explained=("at", "claim"),
         listed=("kind",),
     ),
@@ -245,6 +247,7 @@ def prepare_engram(context: Context, checked: CheckedEngram) -> PreparedEngram:
         limits=context.limits,
         evidence=context.evidence,
         repositories=context.project_files.repositories,
+        used=resolve_used(context, checked.used),
     )
 
 

@@ -23,6 +23,7 @@ from engrambus.knowledge.messages import (
     inline_budget,
 )
 from engrambus.operations.artifacts import charge_bodies, store_bodies
+from engrambus.operations.engram_uses import UsedIds, resolve_used, used_in_mail
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants, turn_of
 from engrambus.policy.secrets import check_no_secrets
 
@@ -39,6 +40,7 @@ class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     budget_token: (
         Annotated[str, Meta(max_length=8192, description="Budget token of a grant that allows inline code")] | None
     ) = None
+    used: UsedIds = []
 
 
 class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,7 +69,7 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="team:message_file",
     ),
-    tool=Tool(hidden=("budget_token",), explained=("text",)),
+    tool=Tool(hidden=("budget_token", "used"), explained=("text",)),
     text_field="text",
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
@@ -84,6 +86,7 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     report = messages.PreparedReport(
         message=message,
         engrams=prepared,
+        used=_resolve_used(context, message, request.used),
         usage=checked.usage,
         grant=checked.grant,
         pointed_tokens=messages.pointed_tokens(
@@ -121,6 +124,7 @@ class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     text: Text
     to: Annotated[list[str], Meta(max_length=64, description="Send it to this child only; by default to all")] = []
+    used: UsedIds = []
 
 
 class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -159,6 +163,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     if not isinstance(message, messages.ParentMessage):
         raise FieldValue("This is not a parent's message.", field="text")
     pointed_tokens = messages.pointed_tokens(context.evidence, message.target_pointer_pack)
+    used = _resolve_used(context, message, request.used)
 
     def decide(view: View) -> tuple[list[Any], BroadcastAnswer]:
         facts, sent = messages.send_broadcast(
@@ -170,6 +175,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             pointed_tokens=pointed_tokens,
             grant_key=context.grant_key,
             randomness=context.randomness,
+            used=used,
         )
         return facts, BroadcastAnswer(broadcast_id=sent.broadcast_id, to=list(sent.to), resends=sent.resends)
 
@@ -335,12 +341,14 @@ class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
 
 
-class MailRow(Struct, frozen=True, kw_only=True):
+class MailRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     item: str
     sender: str
     at: str
     text: str
+    used: list[str] = []
+    """Ids of the engrams that it is based on."""
 
 
 class InboxAnswer(Struct, frozen=True, kw_only=True):
@@ -369,7 +377,14 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     caller = context.caller
     mail = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
     rows = [
-        MailRow(kind=item.kind, item=item.item, sender=item.sender, at=print_time(item.sent_us), text=item.text)
+        MailRow(
+            kind=item.kind,
+            item=item.item,
+            sender=item.sender,
+            at=print_time(item.sent_us),
+            text=item.text,
+            used=list(used_in_mail(context.view, item)),
+        )
         for item in mail
     ]
     if request.max_tokens is not None:
@@ -422,6 +437,12 @@ def _budget(context: Context, budget_token: str | None) -> tuple[InlineBudget, g
         return budget, grants.open_budget_token(view, context.caller, context.grant_key, budget_token)
 
 
+def _resolve_used(context: Context, message: messages.Message, ids: list[str]) -> tuple[str, ...]:
+    """Return the engrams that a message used, as its section USED and the field of the request name them."""
+    named = (*resolve_used(context, message.used, "USED"), *resolve_used(context, ids))
+    return engrams.read_used(list(dict.fromkeys(named)))
+
+
 def _prepare_engrams(context: Context, message: messages.ChildMessage) -> list[engrams.PreparedEngram]:
     # decision 14: git is asked once for all files that the message points at
     context.evidence.prefetch(
@@ -438,6 +459,7 @@ def _prepare_engrams(context: Context, message: messages.ChildMessage) -> list[e
                     limits=context.limits,
                     evidence=context.evidence,
                     repositories=context.project_files.repositories,
+                    used=resolve_used(context, checked.used),
                 )
             )
     return prepared

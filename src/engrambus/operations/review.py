@@ -33,6 +33,7 @@ from engrambus.knowledge.cortex import (
 )
 from engrambus.knowledge.engrams import PreparedEngram, validate
 from engrambus.operations.cortex import HOW_TO_SWITCH_ON, Importance, Lifetime, lifetime_us, log_failure
+from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.operations.engrams import prepare_engram
 
 MAX_REASON_CHARS = 500
@@ -124,6 +125,7 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     importance: Annotated[Importance | None, Meta(description="Importance, 0 to 1; by default its confidence")] = None
     pinned: Annotated[bool, Meta(description="Pin it, so that every agent inherits it")] = False
     ttl: Lifetime | None = None
+    used: UsedIds = []
 
 
 @operation(
@@ -161,6 +163,7 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
             pinned=request.pinned,
             lifetime_us=lifetime_us(request.ttl),
         )
+        used = resolve_used(context, request.used)
         # The engram is prepared outside the commit, because stamping its pointers reads files.
         with context.store.read() as view:
             waiting = find_contribution(view, request.id, context.caller)
@@ -175,6 +178,7 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
                 prepared=prepared,
                 caller=context.caller,
                 randomness=context.randomness,
+                used=used,
             ),
             Contribution,
         )
@@ -188,6 +192,7 @@ class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     reason: Annotated[
         str, Meta(min_length=1, max_length=MAX_REASON_CHARS, description="The reason; its author will read it")
     ]
+    used: UsedIds = []
 
 
 @operation(
@@ -210,8 +215,9 @@ def reject_contribution(context: Context, request: RejectContribution) -> Contri
     """Reject a contribution, and record the reason."""
     check_text(request.reason, "reason")
     with log_failure(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
+        used = resolve_used(context, request.used)
         contribution = context.commit(
-            lambda view: reject(view, request.id, request.reason, caller=context.caller), Contribution
+            lambda view: reject(view, request.id, request.reason, caller=context.caller, used=used), Contribution
         )
     # The log holds no text that anyone wrote, only its length.
     reason = f"{len(request.reason)}_characters"

@@ -15,7 +15,7 @@ OPERATIONS = Operations(__package__, {
     "catalog": "catalog_lookup catalog_list_by_lane",
     "cortex": "keep_episode pin_episode inherit contribute",
     "deref_requests": "request_deref list_requests approve_request deny_request",
-    "engram_queries": "query_engrams query_by_embedding get_engram feed",
+    "engram_queries": "query_engrams query_by_embedding get_engram show_engram feed",
     "engrams": "put_engram put_found put_engrams forget_engram confirm_engram promote_engram pin_engram unpin_engram",
     "gc": "collect_garbage",
     "grants": "issue_grant narrow_grant list_grants revoke_grant",

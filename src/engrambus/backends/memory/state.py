@@ -32,13 +32,16 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramsUsed,
     EngramUnpinned,
+    EngramUse,
     PromotionAnswered,
     PromotionRequested,
     RecentPuts,
     StoredEngram,
     StoredPromotion,
     Traits,
+    UserKind,
     kind_key,
     pointer_names,
     posted_keys,
@@ -101,6 +104,7 @@ class KnowledgeState:
         self.puts: dict[str, dict[tuple[int, str], RecentPuts]] = {}
         self.votes: dict[int, set[str]] = {}
         self.pins: dict[int, None] = {}
+        self.uses: dict[tuple[str, str, str], EngramUse] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
         self.mail: list[tuple[str, str, Mail]] = []
@@ -230,6 +234,10 @@ class KnowledgeState:
                 )
                 self.keys[ordinal] |= set(fact.more_keys)
                 self.votes.setdefault(ordinal, set()).add(fact.root)
+            case EngramsUsed():
+                for engram_id in fact.engrams:  # a repeat of the same decision adds nothing
+                    use = EngramUse(fact.kind, fact.item, fact.run, fact.agent, at_us)
+                    self.uses.setdefault((fact.kind, fact.item, engram_id), use)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramPromoted():
@@ -413,6 +421,13 @@ class MemoryView(MemoryCortex):
 
     def votes(self, ordinal: int, *, except_root: str) -> int:
         return len(self._state.votes.get(ordinal, set()) - {except_root})
+
+    def uses(self, engram_id: str, *, limit: int) -> list[EngramUse]:
+        uses = [use for (_, _, used), use in self._state.uses.items() if used == engram_id]
+        return uses[: -limit - 1 : -1]
+
+    def used_in(self, kind: UserKind, item: str) -> tuple[str, ...]:
+        return tuple(used for user_kind, user, used in self._state.uses if (user_kind, user) == (kind, item))
 
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         return sorted(row for row in self._state.puts.get(root, {}).values() if row.last_us > since_us)

@@ -48,6 +48,7 @@ COMPARED = {
     "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
     "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",
     "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",
+    "uses": "SELECT * FROM uses ORDER BY position",
     "episodes": "SELECT * FROM episodes ORDER BY ordinal",
     "contributions": "SELECT * FROM contributions ORDER BY id",
     "turns": "SELECT * FROM turns ORDER BY run, agent",

@@ -35,6 +35,7 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramsUsed,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
@@ -67,7 +68,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 20
+LAYOUT = 21
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -193,6 +194,9 @@ class KnowledgeProjection:
                 self._execute("pin", self._row_of(fact.space, fact.id)[0])
             case EngramUnpinned():
                 self._execute("unpin", self._row_of(fact.space, fact.id)[0])
+            case EngramsUsed():
+                for engram_id in fact.engrams:
+                    self._execute("insert_use", engram_id, fact.kind, fact.item, fact.run, fact.agent, at_us)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():

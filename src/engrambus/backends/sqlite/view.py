@@ -28,12 +28,14 @@ from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import (
     EVERYTHING,
     Engram,
+    EngramUse,
     PromotionAnswered,
     PromotionRequested,
     RecentPuts,
     StoredEngram,
     StoredPromotion,
     Traits,
+    UserKind,
     kind_key,
 )
 from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind, OpenRejection
@@ -183,6 +185,14 @@ class SqliteView(SqliteCortex):
     def votes(self, ordinal: int, *, except_root: str) -> int:
         row = self._row("count_votes", ordinal, except_root)
         return row[0] if row else 0
+
+    def uses(self, engram_id: str, *, limit: int) -> list[EngramUse]:
+        rows: Any = self._connection.execute(self._sql["uses"], (engram_id, limit))
+        return [EngramUse(*row) for row in rows]
+
+    def used_in(self, kind: UserKind, item: str) -> tuple[str, ...]:
+        rows: Any = self._connection.execute(self._sql["used_in"], (kind, item))
+        return tuple(engram_id for (engram_id,) in rows)
 
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         rows: Any = self._connection.execute(self._sql["recent_puts"], (root, since_us // SECOND_US, since_us))

@@ -80,10 +80,10 @@ COMMANDS: dict[str, Entry] = {
     ),
     "show": Entry(
         "knowledge",
-        "Show one engram in full.",
+        "Show one engram in full, with what it used and what used it.",
         "engrambus show 01K7Z3V5QX0000000000000000",
-        "get_engram",
-        "engram.get",
+        "show_engram",
+        "engram.show",
     ),
     "deref": Entry(
         "knowledge",

@@ -97,7 +97,9 @@ def engram_line(engram: Engram, state: str | None) -> str:
 def _query(answer: QueryAnswer) -> Iterable[str]:
     for engram in answer.engrams:
         about = answer.about.get(engram.id)
-        yield engram_line(engram, about.evidence.state if about is not None and about.evidence is not None else None)
+        line = engram_line(engram, about.evidence.state if about is not None and about.evidence is not None else None)
+        uses = about.used_by.count if about is not None and about.used_by is not None else 0
+        yield f"{line} used by {uses}" if uses else line
 
 
 def _query_within(answer: QueryAnswer, max_tokens: int | None) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
-    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
+    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
     from engrambus.operations.engrams import PutAnswer, PutEngram
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
@@ -225,6 +225,7 @@ class Methods(ABC):
         proposed_categories: list[str] | tuple[str, ...] = (),
         evidence: list[EvidenceInput] | tuple[EvidenceInput, ...] = (),
         inputs_used: list[str] | tuple[str, ...] = (),
+        used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> Contribution:
         """Propose something you learned; your parent decides if the team keeps it.
@@ -236,9 +237,10 @@ class Methods(ABC):
             proposed_categories: Category to file it under
             evidence: path, url, command_output or note, with a value
             inputs_used: Ids of the inherited snapshots it is based on
+            used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
+        return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used, "used": used}, idempotency_key))
 
     def request_deref(
         self,
@@ -330,12 +332,23 @@ class Methods(ABC):
         self,
         id: str,
     ) -> Engram:
-        """Show one engram in full.
+        """Return one engram in full, as the published schema has it.
 
         Args:
             id: The engram's id
         """
         return cast("Engram", self._do("get_engram", {"id": id}))
+
+    def show_engram(
+        self,
+        id: str,
+    ) -> ShownEngram:
+        """Show one engram in full, with what it used and what used it.
+
+        Args:
+            id: The engram's id
+        """
+        return cast("ShownEngram", self._do("show_engram", {"id": id}))
 
     def feed(
         self,
@@ -378,6 +391,7 @@ class Methods(ABC):
         tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
         hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
         embedding_ref: str | UnsetType = UNSET,
+        used: list[str] | tuple[str, ...] = (),
         id: str | UnsetType = UNSET,
         provenance: dict[str, Any] | UnsetType = UNSET,
         idempotency_key: str | None = None,
@@ -395,11 +409,12 @@ class Methods(ABC):
             tags: A word to file it under
             hash_keys: An extra key to find it by
             embedding_ref: Where an embedding of it is stored
+            used: Id of an engram that it is based on; at most 12
             id: Its id, a ULID or UUID; made for you by default
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
+        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_found(
         self,
@@ -415,6 +430,7 @@ class Methods(ABC):
         tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
         hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
         embedding_ref: str | UnsetType = UNSET,
+        used: list[str] | tuple[str, ...] = (),
         id: str | UnsetType = UNSET,
         provenance: dict[str, Any] | UnsetType = UNSET,
         idempotency_key: str | None = None,
@@ -433,11 +449,12 @@ class Methods(ABC):
             tags: A word to file it under
             hash_keys: An extra key to find it by
             embedding_ref: Where an embedding of it is stored
+            used: Id of an engram that it is based on; at most 12
             id: Its id, a ULID or UUID; made for you by default
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
+        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_engrams(
         self,
@@ -658,6 +675,7 @@ class Methods(ABC):
         text: str,
         *,
         budget_token: str | None = None,
+        used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> MessageAnswer:
         """Report to your parent: engrams, pointers and a short answer.
@@ -665,15 +683,17 @@ class Methods(ABC):
         Args:
             text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
             budget_token: Budget token of a grant that allows inline code
+            used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
+        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token, "used": used}, idempotency_key))
 
     def broadcast(
         self,
         text: str,
         *,
         to: list[str] | tuple[str, ...] = (),
+        used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> BroadcastAnswer:
         """Send your child agents what matters, what they may spend and what to do.
@@ -681,9 +701,10 @@ class Methods(ABC):
         Args:
             text: The message, as YAML or JSON
             to: Send it to this child only; by default to all
+            used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
+        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to, "used": used}, idempotency_key))
 
     def validate_message(
         self,
@@ -914,6 +935,7 @@ class Methods(ABC):
         importance: float | None = None,
         pinned: bool = False,
         ttl: str | None = None,
+        used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> Contribution:
         """Accept a contribution into the team's memory.
@@ -924,15 +946,17 @@ class Methods(ABC):
             importance: Importance, 0 to 1; by default its confidence
             pinned: Pin it, so that every agent inherits it
             ttl: Lifetime: P30D is 30 days; unlimited by default
+            used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
+        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl, "used": used}, idempotency_key))
 
     def reject_contribution(
         self,
         id: str,
         *,
         reason: str,
+        used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> Contribution:
         """Reject a contribution, and record the reason.
@@ -940,9 +964,10 @@ class Methods(ABC):
         Args:
             id: The contribution's id
             reason: The reason; its author will read it
+            used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
+        return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason, "used": used}, idempotency_key))
 
     def withdraw_contribution(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from engrambus.knowledge.engrams import EngramView
+from engrambus.knowledge.engrams import EngramView, UseReads
 
 if TYPE_CHECKING:
     from engrambus.knowledge.cortex.values import Contribution, Episode, Status
@@ -58,7 +58,7 @@ class CortexReads(Protocol):
         ...
 
 
-class CortexView(EngramView, CortexReads, Protocol):
+class CortexView(EngramView, CortexReads, UseReads, Protocol):
     """The part of a store that the rules read under the write lock.
 
     It includes engrams, because accepting a contribution puts one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -23,7 +23,7 @@ from engrambus.knowledge.cortex.values import (
     Status,
     apply_move,
 )
-from engrambus.knowledge.engrams import PreparedEngram, count_sentences, put_or_confirm
+from engrambus.knowledge.engrams import EngramsUsed, PreparedEngram, count_sentences, put_or_confirm, used_facts
 from engrambus.policy import ADMIN, Caller, check_descends
 
 PAGE_SIZE = 100
@@ -59,11 +59,14 @@ def may_see(view: CortexView, contribution: Contribution, caller: Caller) -> boo
 
 
 def visible_part(view: CortexView, contribution: Contribution, caller: Caller) -> Contribution:
-    """Remove from `similar_to` the contributions that the caller may not see."""
+    """Add the engrams it used, and remove from `similar_to` the contributions that the caller may not see."""
     similar = [view.contribution(name) for name in contribution.dedupe.similar_to]
     visible = tuple(item.contribution_id for item in similar if item is not None and may_see(view, item, caller))
     return msgspec.structs.replace(
-        contribution, dedupe=msgspec.structs.replace(contribution.dedupe, similar_to=visible)
+        contribution,
+        dedupe=msgspec.structs.replace(contribution.dedupe, similar_to=visible),
+        used=view.used_in("contribution", contribution.contribution_id),
+        review_used=view.used_in("review", contribution.contribution_id),
     )
 
 
@@ -98,6 +101,7 @@ def accept(
     prepared: PreparedEngram | None,
     caller: Caller,
     randomness: Randomness,
+    used: Sequence[str] = (),
 ) -> tuple[list[Any], Contribution]:
     """Make an episode of a contribution and, where it has evidence, an engram."""
     contribution = _find_decidable(view, contribution_id, caller)
@@ -108,16 +112,25 @@ def accept(
         # decision 37: a claim that repeats an engram confirms it instead of adding another.
         put, _ = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source="sam")
         facts += [put] if put else []
-    return facts, visible_part(view, apply_move(contribution, fact, view.as_of), caller)
+    facts += used_facts(caller, "review", contribution_id, used)
+    return facts, _decided(view, contribution, fact, caller, used)
 
 
 def reject(
-    view: CortexView, contribution_id: str, reason: str, *, caller: Caller
-) -> tuple[list[ContributionMoved], Contribution]:
+    view: CortexView, contribution_id: str, reason: str, *, caller: Caller, used: Sequence[str] = ()
+) -> tuple[list[ContributionMoved | EngramsUsed], Contribution]:
     """Reject a contribution of a descendant."""
     contribution = _find_decidable(view, contribution_id, caller)
     fact = _moved(contribution, "rejected", caller, reason=reason)
-    return [fact], visible_part(view, apply_move(contribution, fact, view.as_of), caller)
+    facts: list[ContributionMoved | EngramsUsed] = [fact, *used_facts(caller, "review", contribution_id, used)]
+    return facts, _decided(view, contribution, fact, caller, used)
+
+
+def _decided(
+    view: CortexView, contribution: Contribution, fact: ContributionMoved, caller: Caller, used: Sequence[str]
+) -> Contribution:
+    decided = visible_part(view, apply_move(contribution, fact, view.as_of), caller)
+    return msgspec.structs.replace(decided, review_used=tuple(used))
 
 
 def withdraw(view: CortexView, contribution_id: str, *, caller: Caller) -> tuple[list[ContributionMoved], Contribution]:

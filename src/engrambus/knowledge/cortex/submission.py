@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,7 +22,7 @@ from engrambus.knowledge.cortex.values import (
     Status,
     Verdict,
 )
-from engrambus.knowledge.engrams import count_negations, is_same_statement, numbers
+from engrambus.knowledge.engrams import EngramsUsed, count_negations, is_same_statement, numbers, used_facts
 from engrambus.knowledge.memory import normalise
 from engrambus.policy import Caller
 from engrambus.policy.secrets import redact
@@ -106,7 +107,8 @@ def submit(
     caller: Caller,
     randomness: Randomness,
     dedupe_window_us: int,
-) -> tuple[list[ContributionSubmitted], Contribution]:
+    used: Sequence[str] = (),
+) -> tuple[list[ContributionSubmitted | EngramsUsed], Contribution]:
     """Record a contribution: a duplicate, flagged for contradicting a pin, or waiting for review."""
     draft = redacted.draft
     duplicate_of = view.find_duplicate(caller.full_name, redacted.content_hash, view.as_of - dedupe_window_us)
@@ -134,7 +136,11 @@ def submit(
         status=status,
     )
     fact = ContributionSubmitted(run=caller.run.run_id, agent=caller.name, contribution=contribution)
-    return [fact], visible_part(view, contribution, caller)
+    facts: list[ContributionSubmitted | EngramsUsed] = [
+        fact,
+        *used_facts(caller, "contribution", contribution.contribution_id, used),
+    ]
+    return facts, msgspec.structs.replace(visible_part(view, contribution, caller), used=tuple(used))
 
 
 def compare_with_pins(reads: CortexReads, content: str) -> tuple[Verdict, tuple[str, ...]]:

@@ -155,6 +155,10 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was rejected."""
     memory_id: str | None = None
     """The episode made from it, once accepted."""
+    used: tuple[str, ...] = ()
+    """Engrams it is based on; filled in when it is shown."""
+    review_used: tuple[str, ...] = ()
+    """Engrams that the decision on it is based on; filled in when it is shown."""
 
 
 class EpisodeKept(msgspec.Struct, frozen=True, kw_only=True, tag="sam.kept", tag_field="fact"):

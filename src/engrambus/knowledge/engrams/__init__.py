@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         EngramPromoted,
         EngramPut,
         EngramReceived,
+        EngramsUsed,
         EngramUnpinned,
         PromotionAnswered,
         PromotionRequested,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         PinAnswer,
         confirm,
         find_engram,
+        find_visible,
         forget,
         mark_delivered,
         promote,
@@ -41,10 +43,12 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
         EngramReads,
+        EngramUse,
         EngramView,
         RecentPuts,
         StoredEngram,
         Traits,
+        UseReads,
         VisibleStore,
         kind_key,
     )
@@ -59,9 +63,10 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
     from engrambus.knowledge.engrams.role_filter import RoleFilter
-    from engrambus.knowledge.engrams.rules import stamp, validate
+    from engrambus.knowledge.engrams.rules import MAX_USED, read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
+    from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
     from engrambus.knowledge.engrams.values import (
         DEFAULTS,
         FOUND_DEFAULTS,
@@ -71,6 +76,7 @@ if TYPE_CHECKING:
         Kind,
         Provenance,
         Source,
+        UserKind,
         has_evidence,
         is_contradiction,
         less_export,
@@ -84,35 +90,40 @@ if not TYPE_CHECKING:
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut EngramReceived "
-            "EngramUnpinned PromotionAnswered PromotionRequested "
+            "EngramUnpinned EngramsUsed PromotionAnswered PromotionRequested "
         ),
         "keys": "hash_keys normalise_key query_keys",
         "lifecycle": (
-            "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram forget mark_delivered promote receive "
-            "set_pinned with_gain "
+            "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram find_visible forget mark_delivered promote "
+            "receive set_pinned with_gain "
         ),
-        "ports": "EVERYTHING EngramReads EngramView RecentPuts StoredEngram Traits VisibleStore kind_key",
+        "ports": (
+            "EVERYTHING EngramReads EngramUse EngramView RecentPuts StoredEngram Traits UseReads VisibleStore "
+            "kind_key "
+        ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
         "role_filter": "RoleFilter",
-        "rules": "stamp validate",
+        "rules": "MAX_USED read_used stamp validate",
         "schemas": "schema_bytes schema_names",
         "sentences": "count_sentences split_sentences",
+        "used": "find_used used_facts visible_uses",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source has_evidence "
+            "DEFAULTS FOUND_DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source UserKind has_evidence "
             "is_contradiction less_export "
         ),
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_K", "CheckedEngram",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_K", "MAX_USED", "CheckedEngram",
     "ConfirmAnswer", "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned",
-    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer",
-    "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView",
-    "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits",
-    "VisibleStore", "answer_promotion", "confirm", "count_negations", "count_sentences", "find_engram", "forget",
-    "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
-    "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
-    "put_one", "put_or_confirm", "query_keys", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
-    "split_sentences", "stamp", "twin_key", "validate", "with_gain",
+    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramUse", "EngramView",
+    "EngramsUsed", "ForgetAnswer", "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads",
+    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source",
+    "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "answer_promotion", "confirm",
+    "count_negations", "count_sentences", "find_engram", "find_used", "find_visible", "forget", "has_evidence",
+    "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "normalise_key",
+    "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
+    "put_or_confirm", "query_keys", "read_used", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
+    "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, UserKind
 
 # Tags and field names are stored in every project's journal, so they never change.
 
@@ -114,6 +114,19 @@ class EngramConfirmed(
     """Tags that the repeated claim adds."""
     more_keys: tuple[str, ...] = ()
     """Keys that the engram is also found by: those of the added tags."""
+
+
+class EngramsUsed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.used", tag_field="fact"):
+    """The author of an engram, a message, a contribution or a review named the engrams it is based on."""
+
+    kind: UserKind
+    item: str
+    """Id of the engram, message, broadcast or contribution that used them; a review has its contribution's."""
+    run: str
+    agent: str
+    """Its author, by the name in the run."""
+    engrams: tuple[str, ...]
+    """Ids of the engrams it used, in its author's order."""
 
 
 class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned", tag_field="fact"):

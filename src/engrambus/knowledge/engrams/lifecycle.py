@@ -6,6 +6,7 @@ Each rule takes a view of the store under the write lock and returns facts and a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
@@ -32,7 +33,7 @@ from engrambus.knowledge.engrams.facts import (
     PromotionRequested,
 )
 from engrambus.knowledge.engrams.keys import hash_keys
-from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
+from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram, VisibleStore
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import (
     ADMIN,
@@ -80,7 +81,7 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool
 
 
-def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str) -> StoredEngram:
+def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str, field: str = "id") -> StoredEngram:
     """Return the live engram of that id in these spaces, or the only one whose id begins like this; or refuse."""
     engram_id = canonical_id(engram_id) or engram_id
     stored = view.find(spaces, engram_id)
@@ -88,11 +89,26 @@ def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str) -> Sto
         # decision 54: answers to agents show the beginning of an id
         ids = view.ids_starting(spaces, engram_id, limit=MAX_LISTED_IDS)
         if len(ids) > 1:
-            raise IdAmbiguous(field="id", limit=", ".join(ids), used=engram_id, hint="Write more of the `id`.")
+            raise IdAmbiguous(field=field, limit=", ".join(ids), used=engram_id, hint="Write more of the `id`.")
         stored = view.find(spaces, ids[0]) if ids else None
     if stored is None:
-        raise EngramNotFound(field="id")
+        raise EngramNotFound(field=field)
     return stored
+
+
+def find_visible(
+    stores: Sequence[VisibleStore], engram_id: str, field: str = "id"
+) -> tuple[VisibleStore, StoredEngram]:
+    """Return an engram and the nearest of these stores that has it, by its id or the beginning of it; or refuse."""
+    whole_id = canonical_id(engram_id) or engram_id
+    for store in stores:
+        stored = store.reads.find(store.spaces, whole_id)
+        if stored is not None:
+            return store, stored
+    for store in stores:
+        with suppress(EngramNotFound):
+            return store, find_engram(store.reads, store.spaces, engram_id, field)
+    raise EngramNotFound(field=field)
 
 
 def forget(

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, UserKind
 from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
@@ -106,6 +106,29 @@ class EngramReads(Protocol):
 
     def outbox(self) -> list[StoredEngram]:
         """Return the engrams that wait to be delivered to a shared store."""
+        ...
+
+
+class EngramUse(NamedTuple):
+    """One engram, message, broadcast, contribution or review that used an engram."""
+
+    kind: UserKind
+    item: str
+    """Its id; a review has its contribution's."""
+    run: str
+    agent: str
+    used_us: int
+
+
+class UseReads(Protocol):
+    """The engrams that others named as used, at one point in time."""
+
+    def uses(self, engram_id: str, *, limit: int) -> list[EngramUse]:
+        """Return what used an engram, the newest first, whether or not the caller may see it."""
+        ...
+
+    def used_in(self, kind: UserKind, item: str) -> tuple[str, ...]:
+        """Return the ids of the engrams that something used, in its author's order."""
         ...
 
 

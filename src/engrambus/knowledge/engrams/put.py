@@ -16,12 +16,13 @@ from engrambus.errors import ClaimConfirmed, EngramBusError, IdTaken, PhantomRea
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories
 from engrambus.knowledge.engrams.approvals import PromotionView, needs_approval, pending_notice, request_promotion
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
-from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, PromotionRequested
+from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, EngramsUsed, PromotionRequested
 from engrambus.knowledge.engrams.keys import Keys, hash_keys
 from engrambus.knowledge.engrams.lifecycle import confirmation, gain, with_gain
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rates import check_rate
 from engrambus.knowledge.engrams.rules import stamp
+from engrambus.knowledge.engrams.used import used_facts
 from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
 from engrambus.policy import (
     ADMIN,
@@ -42,7 +43,7 @@ MAX_COMPARED = 48
 MAX_NAMED = 8
 """Confirmed engrams that a notice names."""
 
-PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested
+PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested | EngramsUsed
 
 
 class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +57,8 @@ class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
     keys: Keys
     tokens: int = 0
     """Size of what its author wrote: claim, tags and keys."""
+    used: tuple[str, ...] = ()
+    """Ids of the engrams it is based on; they exist."""
     promote_to: str | None = None
     """The scope beyond the project that its author asked for; an admin must approve it."""
 
@@ -68,6 +71,7 @@ def prepare(
     limits: LimitChecks,
     evidence: Evidence,
     repositories: Repositories,
+    used: Sequence[str] = (),
 ) -> PreparedEngram:
     """Do everything a put needs no lock for: settle the scope, stamp the pointers, compute the keys."""
     checked = _settle_scope(checked, caller, policy, limits)
@@ -92,6 +96,7 @@ def prepare(
         pointed_tokens=pointed_tokens,
         keys=keys,
         tokens=tokens,
+        used=tuple(used),
         promote_to=promote_to,
     )
 
@@ -110,10 +115,11 @@ def put_one(
     root = check_rate(view, caller, policy, limits, 1)
     fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
     requests = _ask(view, prepared, engram, caller, limits, randomness)
+    more: list[PutFact] = [*requests, *used_facts(caller, "engram", engram.id, prepared.used)]
     if not isinstance(fact, EngramPut):
         _tell_confirmed(limits, [engram], "claim")
-        return [*([fact] if fact is not None else []), *requests], engram
-    return [*_charge(view, [(fact, prepared.tokens)], caller, policy, limits, root), *requests], engram
+        return [*([fact] if fact is not None else []), *more], engram
+    return [*_charge(view, [(fact, prepared.tokens)], caller, policy, limits, root), *more], engram
 
 
 def put_all(
@@ -135,14 +141,15 @@ def put_all(
     facts: list[PutFact] = []
     puts: list[tuple[EngramPut, int]] = []
     ids: list[str] = []
-    requests: list[PromotionRequested] = []
+    more: list[PromotionRequested | EngramsUsed] = []
     batch = PutBatch()
     confirmed: dict[int, Engram] = {}
     for position, item in enumerate(prepared):
         with prefix_field(f"{field}[{position}]", limits):
             fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
             if engram.id not in ids:  # a repeated claim of the same commit is asked for once
-                requests += _ask(view, item, engram, caller, limits, randomness)
+                more += _ask(view, item, engram, caller, limits, randomness)
+            more += used_facts(caller, "engram", engram.id, item.used)
         if isinstance(fact, EngramPut):
             puts.append((fact, 0 if in_message else item.tokens))
         else:
@@ -153,7 +160,7 @@ def put_all(
         first = next(iter(confirmed))
         _tell_confirmed(limits, list(confirmed.values()), f"{field}[{first}].claim" if len(confirmed) == 1 else field)
     puts = [(batch.with_repeats(fact), tokens) for fact, tokens in puts]
-    return [*_charge(view, puts, caller, policy, limits, root), *facts, *requests], ids
+    return [*_charge(view, puts, caller, policy, limits, root), *facts, *more], ids
 
 
 def _ask(

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from engrambus.core import canonical_id, parse_duration, print_duration
 from engrambus.errors import (
     BadText,
@@ -31,6 +33,9 @@ from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Defaults
 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
+MAX_USED = 12
+"""Engrams that one author may name: as many as a message may put."""
+MAX_ID_CHARS = 36
 
 # The schema requires an id and a provenance, which the gateway stamps later; these stand in for them.
 _PLACEHOLDER_ID = "0" * 26
@@ -55,13 +60,40 @@ def validate(draft: Mapping[str, Any], *, max_ttl_us: int, defaults: Defaults | 
     engram.setdefault("scope", defaults.scope)
     if "ttl" not in engram:
         engram["ttl"] = defaults.ttl if parse_duration(defaults.ttl) <= max_ttl_us else print_duration(max_ttl_us)
+    used = read_used(engram.pop("used", None))  # no field of the published schema
     has_id = "id" in engram
     if not has_id:
         engram["id"] = _PLACEHOLDER_ID
     engram["provenance"] = _PLACEHOLDER_PROVENANCE
     if not _is_valid(engram):
         raise first_refusal(validator(), engram)
-    return _checked(engram, max_ttl_us, engram["id"] if has_id else None)
+    checked = _checked(engram, max_ttl_us, engram["id"] if has_id else None)
+    return msgspec.structs.replace(checked, used=used) if used else checked
+
+
+def read_used(value: Any, field: str = "used") -> tuple[str, ...]:
+    """Return the ids in a field that names used engrams; a single id counts as a list of one."""
+    if value is None:
+        return ()
+    ids = [value] if isinstance(value, str) else value
+    if not isinstance(ids, list | tuple):
+        raise FieldType(f"{field} is not a list of engram ids.", field=field, limit="array")
+    if len(ids) > MAX_USED:
+        raise FieldValue(
+            f"{field} names more than {MAX_USED} engrams.",
+            field=field,
+            limit=MAX_USED,
+            used=len(ids),
+            hint="Name those that the conclusion depends on.",
+        )
+    for position, engram_id in enumerate(ids):
+        if not isinstance(engram_id, str):
+            raise FieldType("An engram's id is a text.", field=f"{field}[{position}]", limit="string")
+        if not 0 < len(engram_id) <= MAX_ID_CHARS:
+            raise FieldValue(
+                "This is no engram's id.", field=f"{field}[{position}]", limit=MAX_ID_CHARS, used=len(engram_id)
+            )
+    return tuple(ids)
 
 
 def stamp(

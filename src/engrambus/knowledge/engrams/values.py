@@ -11,6 +11,8 @@ from engrambus.policy import Scope
 
 Kind = Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"]
 Source = Literal["rag", "sam", "agent", "tool"]
+UserKind = Literal["engram", "message", "broadcast", "contribution", "review"]
+"""What can name the engrams it used."""
 
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -73,6 +75,8 @@ class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     embedding_ref: str | None
     id: str | None
     """The id the author chose, if any."""
+    used: tuple[str, ...] = ()
+    """Ids of the engrams it is based on, as sent."""
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ import msgspec
 from engrambus.core import Randomness, digest, new_ulid
 from engrambus.errors import BudgetExceeded, FieldValue
 from engrambus.evidence.pointers import Evidence, Pointer, check_pointer
-from engrambus.knowledge.engrams import CheckedEngram, PreparedEngram, prefix_field, put_all
+from engrambus.knowledge.engrams import CheckedEngram, EngramsUsed, PreparedEngram, prefix_field, put_all, used_facts
 from engrambus.knowledge.messages.budget import MessageUsage
 from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
 from engrambus.knowledge.messages.layout import print_message
@@ -49,6 +49,8 @@ class PreparedReport(msgspec.Struct, frozen=True, kw_only=True):
     grant: VerifiedGrant | None
     """The grant that allows its inline code."""
     pointed_tokens: int
+    used: Sequence[str] = ()
+    """Ids of the engrams it is based on; they exist."""
 
 
 class AcceptedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +111,7 @@ def accept_report(
         resends=find_resent(view, caller, "child", report.message.resends, work_of(report.message)),
         pointed_tokens=report.pointed_tokens,
     )
+    facts += used_facts(caller, "message", accepted.message_id, report.used)
     facts += (accepted, TurnClosed(run=run_id, agent=caller.name, turn=turn.number, why="message"))
     return facts, AcceptedReport(
         message=accepted, request_ids=[fact.request_id for fact in requests], next_turn=turn.number + 1
@@ -125,7 +128,8 @@ def send_broadcast(
     pointed_tokens: int,
     grant_key: GrantKey,
     randomness: Randomness,
-) -> tuple[list[GrantIssued | BroadcastSent], BroadcastSent]:
+    used: Sequence[str] = (),
+) -> tuple[list[GrantIssued | BroadcastSent | EngramsUsed], BroadcastSent]:
     """Send a message to the caller's children: to those named in `to`, or to all of them if it is empty."""
     run_id = caller.run.run_id
     children = [
@@ -142,13 +146,13 @@ def send_broadcast(
         run=run_id,
         agent=caller.name,
         to=tuple(children),
-        text=print_message(msgspec.structs.replace(message, grants=notes, resends=None)),
+        text=print_message(msgspec.structs.replace(message, grants=notes, resends=None, used=())),
         tokens=usage.inline_tokens,
         budgets=message.budgets,
         resends=find_resent(view, caller, "parent", message.resends, work_of(message)),
         pointed_tokens=pointed_tokens * len(children),
     )
-    return [*issued, sent], sent
+    return [*issued, sent, *used_facts(caller, "broadcast", sent.broadcast_id, used)], sent
 
 
 def _hand_over_grants(
@@ -253,8 +257,8 @@ def work_of_parts(parts: Mapping[str, Any], pointers: Iterable[Pointer] = ()) ->
 def as_stored(message: Message) -> Message:
     """Return the message as it is stored: without budget tokens, which are for the children, and the id it resends."""
     if isinstance(message, ParentMessage):
-        return msgspec.structs.replace(message, grants=(), resends=None)
-    return msgspec.structs.replace(message, resends=None)
+        return msgspec.structs.replace(message, grants=(), resends=None, used=())
+    return msgspec.structs.replace(message, resends=None, used=())
 
 
 def pointed_tokens(evidence: Evidence, pointers: Sequence[Pointer], exclude: Collection[str] = ()) -> int:

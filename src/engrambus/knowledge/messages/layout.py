@@ -18,7 +18,7 @@ _POINTER_FIELDS = frozenset(Pointer.__struct_fields__)
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _UNQUOTED = ("ROLE", "TASK_STATUS", "kind")
 """Fields with a fixed set of values, written without quotes."""
-_ON_ONE_LINE = ("tags", "hash_keys")
+_ON_ONE_LINE = ("tags", "hash_keys", "used", "USED")
 
 
 def print_message(message: Message) -> str:
@@ -39,6 +39,7 @@ def message_sections(message: Message, *, short: bool = False) -> dict[str, Any]
             "POINTER_PACK": _plain(message.pointer_pack),
             "DEREF_REQUESTS": _plain(message.deref_requests),
             "OUTPUT": _plain(message.output),
+            "USED": list(message.used),
             "RESENDS": message.resends,
         }
     else:
@@ -49,6 +50,7 @@ def message_sections(message: Message, *, short: bool = False) -> dict[str, Any]
             "GRANTS": _plain(message.grants),
             "TARGET_POINTER_PACK": _plain(message.target_pointer_pack),
             "INSTRUCTIONS": list(message.instructions),
+            "USED": list(message.used),
             "RESENDS": message.resends,
         }
     return {name: section for name, section in sections.items() if section}
@@ -72,7 +74,7 @@ def _engram_fields(engram: CheckedEngram, short: bool) -> dict[str, Any]:
         if not short or value != getattr(DEFAULTS[engram.kind], name):
             fields[name] = value
     fields["pointers"] = _plain(engram.pointers)
-    for name in _ON_ONE_LINE:
+    for name in ("tags", "hash_keys", "used"):
         if getattr(engram, name):
             fields[name] = list(getattr(engram, name))
     if engram.embedding_ref is not None:

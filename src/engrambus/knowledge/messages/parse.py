@@ -17,7 +17,7 @@ from engrambus.errors import (
     MessageShape,
     MessageStatus,
 )
-from engrambus.knowledge.engrams import CheckedEngram, validate
+from engrambus.knowledge.engrams import CheckedEngram, read_used, validate
 from engrambus.knowledge.messages.fields import (
     check_filled,
     count,
@@ -173,7 +173,7 @@ def _child_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: in
     if sections.get("OUTPUT") is not None:
         with problems.collect():
             parts["output"] = _output(sections["OUTPUT"])
-    return parts | _resends_part(sections, problems)
+    return parts | _used_part(sections, problems) | _resends_part(sections, problems)
 
 
 def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: int) -> dict[str, Any]:
@@ -191,8 +191,8 @@ def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: i
     has_content = any(part for name, part in parts.items() if name != "role" and part != ChildBudgets())
     if not problems.problems and not has_content:
         with problems.collect():
-            raise MessageEmpty(hint=f"Besides ROLE, one of {', '.join(PARENT_SECTIONS[1:-1])}.")
-    return parts | _resends_part(sections, problems)
+            raise MessageEmpty(hint=f"Besides ROLE, one of {', '.join(PARENT_SECTIONS[1:-2])}.")
+    return parts | _used_part(sections, problems) | _resends_part(sections, problems)
 
 
 _PARSERS: dict[str, Callable[[dict[str, Any], ProblemList, int], dict[str, Any]]] = {
@@ -221,6 +221,13 @@ def _role_part(sections: dict[str, Any], problems: ProblemList) -> dict[str, Any
             if role not in ROLES:
                 raise MessageRole("There is no such role.", field="ROLE", limit=", ".join(ROLES))
             return {"role": role}
+    return {}
+
+
+def _used_part(sections: dict[str, Any], problems: ProblemList) -> dict[str, Any]:
+    if sections.get("USED") is not None:
+        with problems.collect():
+            return {"used": read_used(sections["USED"], "USED")}
     return {}
 
 

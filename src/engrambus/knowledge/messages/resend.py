@@ -36,8 +36,8 @@ PLACEHOLDER = "..."
 RESERVED_TOKENS = 60
 """Tokens left free for the text that replaces a placeholder: two or three sentences."""
 
-_CHILD_ORDER = ("engrams", "pointer_pack", "deref_requests")
-_PARENT_ORDER = ("grants", "instructions", "shared_brief_micro", "target_pointer_pack")
+_CHILD_ORDER = ("engrams", "pointer_pack", "deref_requests", "used")
+_PARENT_ORDER = ("grants", "instructions", "shared_brief_micro", "target_pointer_pack", "used")
 
 
 def resend_template(

@@ -14,8 +14,17 @@ MessageKind = Literal["child", "parent"]
 TaskStatus = Literal["in_progress", "blocked", "done", "failed"]
 
 STATUSES: tuple[str, ...] = get_args(TaskStatus)
-CHILD_SECTIONS = ("ROLE", "TASK_STATUS", "ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT", "RESENDS")
-PARENT_SECTIONS = ("ROLE", "SHARED_BRIEF_MICRO", "BUDGETS", "GRANTS", "TARGET_POINTER_PACK", "INSTRUCTIONS", "RESENDS")
+CHILD_SECTIONS = ("ROLE", "TASK_STATUS", "ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT", "USED", "RESENDS")
+PARENT_SECTIONS = (
+    "ROLE",
+    "SHARED_BRIEF_MICRO",
+    "BUDGETS",
+    "GRANTS",
+    "TARGET_POINTER_PACK",
+    "INSTRUCTIONS",
+    "USED",
+    "RESENDS",
+)
 
 
 class DerefRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,6 +55,8 @@ class ChildMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Pointers the parent may want to read."""
     deref_requests: tuple[DerefRequest, ...] = ()
     output: Output
+    used: tuple[str, ...] = ()
+    """Ids of the engrams it is based on."""
     resends: str | None = None
     """Id of the rejected message that this one replaces."""
 
@@ -83,6 +94,8 @@ class ParentMessage(msgspec.Struct, frozen=True, kw_only=True):
     target_pointer_pack: tuple[Pointer, ...] = ()
     """Pointers the children should read."""
     instructions: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+    """Ids of the engrams it is based on."""
     resends: str | None = None
     """Id of the rejected message that this one replaces."""
 

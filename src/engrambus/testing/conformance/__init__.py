@@ -26,6 +26,7 @@ from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
 from engrambus.testing.conformance.turns import TurnConformance
+from engrambus.testing.conformance.uses import UseConformance
 
 __all__ = [
     "AgentConformance",
@@ -48,10 +49,12 @@ __all__ = [
     "SessionConformance",
     "StoreConformance",
     "TurnConformance",
+    "UseConformance",
 ]
 
 
 class StoreConformance(
+    UseConformance,
     RecallConformance,
     LifecycleConformance,
     ApprovalConformance,

@@ -165,6 +165,15 @@ UPDATE engrams SET expires_at = ? WHERE ordinal = ?;
 -- name: insert_vote
 INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
 
+-- name: insert_use
+INSERT OR IGNORE INTO uses (engram, kind, item, run, agent, at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: uses
+SELECT kind, item, run, agent, at FROM uses WHERE engram = ? ORDER BY position DESC LIMIT ?;
+
+-- name: used_in
+SELECT engram FROM uses WHERE kind = ? AND item = ? ORDER BY position;
+
 -- name: delete_votes
 DELETE FROM votes WHERE ordinal = ?;
 

@@ -100,6 +100,18 @@ CREATE TABLE pins (                 -- engrams that come first in every brief
     ordinal    INTEGER NOT NULL UNIQUE
 ) STRICT;
 
+CREATE TABLE uses (                 -- engrams that others named as used; the ids may have left the project since
+    position   INTEGER PRIMARY KEY,
+    engram     TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,    -- what used it: engram, message, broadcast, contribution or review
+    item       TEXT    NOT NULL,    -- id of what used it
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    UNIQUE (kind, item, engram)
+) STRICT;
+CREATE INDEX uses_engram ON uses (engram, position);
+
 CREATE TABLE puts (                 -- engrams put in each of the last seconds, for the rate limit
     root       TEXT    NOT NULL,    -- the author's topmost ancestor
     second     INTEGER NOT NULL,    -- seconds since 1970

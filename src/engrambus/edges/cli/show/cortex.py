@@ -72,12 +72,14 @@ def contribution(answer: Contribution) -> Iterator[str]:
         rows.append(("redacted", ", ".join(answer.security.redaction_notes)))
     for item in answer.evidence:
         rows.append((item.kind.replace("_", " "), item.pointer.ref if item.pointer else item.value))
+    rows += [("used", engram_id) for engram_id in answer.used]
     if answer.memory_id:
         rows.append(("remembered as", answer.memory_id))
     if answer.reason:
         rows.append(("reason", answer.reason))
     if answer.decided_by:
         rows.append(("decided by", answer.decided_by.rpartition("/")[2]))
+    rows += [("decided with", engram_id) for engram_id in answer.review_used]
     yield from pairs(rows)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +14,7 @@ from engrambus.evidence.pointers import short_ref
 if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
-    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
+    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
 
 KIND_COLUMN = 12
@@ -48,7 +48,23 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def engram(answer: Engram) -> Iterator[str]:
+def shown_engram(answer: ShownEngram) -> Iterator[str]:
+    """Show one engram, what it used and what used it."""
+    (shown,) = answer.engrams
+    about = answer.about.get(shown.id)
+    rows = []
+    if about is not None:
+        rows += [("used", engram_id) for engram_id in about.used]
+    if about is not None and about.used_by is not None:
+        newest = about.used_by.newest
+        more = about.used_by.count - len(newest)
+        uses = [f"{use.kind} {use.id} by {use.agent.rpartition('/')[2]}, {age(use.at, answer.as_of)}" for use in newest]
+        rows += [("used by", use) for use in [*uses, *([f"{more} more"] if more else [])]]
+    yield from engram(shown, rows)
+
+
+def engram(answer: Engram, about: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
+    """Show one engram, and the rows about it."""
     yield f"{kind(answer.kind)}  {safe(answer.claim)}"
     yield ""
     rows = [("id", answer.id)]
@@ -58,7 +74,7 @@ def engram(answer: Engram) -> Iterator[str]:
     rows += [("tags", ", ".join(answer.tags)), ("keys", ", ".join(answer.hash_keys))]
     rows += [("embedding", answer.embedding_ref or "")]
     rows += [("by", f"{answer.provenance.created_by} ({answer.provenance.source})")]
-    rows += [("at", answer.provenance.created_at)]
+    rows += [("at", answer.provenance.created_at), *about]
     yield from pairs(row for row in rows if row[1])
 
 
@@ -92,6 +108,8 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
     for row in answer.rows:
         engram = row.engram
         marks = [mark for mark, is_set in (("stale", row.stale), ("pinned", row.pinned)) if is_set]
+        uses = row.about.used_by.count if row.about is not None and row.about.used_by is not None else 0
+        marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
         about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)

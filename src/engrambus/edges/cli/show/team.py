@@ -160,3 +160,5 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
         yield f"{safe(mail.kind)} from {safe(mail.sender)}  {dim(safe(mail.item))}"
         for line in mail.text.splitlines():
             yield f"    {safe_line(line)}"
+        if mail.used:
+            yield dim(f"    used: {safe(' '.join(mail.used))}")

@@ -1,0 +1,52 @@
+"""The engrams that a decision, a message, a contribution or a review is based on, and what used an engram."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engrambus.errors import EngramBusError
+from engrambus.knowledge.engrams.facts import EngramsUsed
+from engrambus.knowledge.engrams.lifecycle import find_visible
+from engrambus.knowledge.engrams.ports import EngramUse, UseReads, VisibleStore
+from engrambus.knowledge.engrams.values import UserKind
+from engrambus.policy import ADMIN, Caller
+
+MAX_COUNTED = 50
+"""Uses of one engram that are looked at, the newest first."""
+
+
+def find_used(stores: Sequence[VisibleStore], ids: Sequence[str], field: str = "used") -> tuple[str, ...]:
+    """Return the whole ids of the engrams that an author used; refuse one that is not there or not visible."""
+    # decision 62: what has expired or was forgotten cannot be read, so nobody can base anything on it now
+    found = []
+    for position, engram_id in enumerate(ids):
+        try:
+            found.append(find_visible(stores, engram_id, f"{field}[{position}]")[1].engram.id)
+        except EngramBusError as refusal:
+            refusal.used = engram_id
+            refusal.hint = refusal.hint or "Name engrams as `less.query_engrams` shows them, or leave it out."
+            raise
+    return tuple(dict.fromkeys(found))
+
+
+def used_facts(caller: Caller, kind: UserKind, item: str, engram_ids: Sequence[str]) -> list[EngramsUsed]:
+    """Return the fact that something used engrams; none if it named none."""
+    if not engram_ids:
+        return []
+    return [
+        EngramsUsed(kind=kind, item=item, run=caller.run.run_id, agent=caller.name, engrams=tuple(engram_ids)),
+    ]
+
+
+def visible_uses(view: UseReads, stores: Sequence[VisibleStore], caller: Caller, engram_id: str) -> list[EngramUse]:
+    """Return what used an engram, the newest first, as far as the caller may know of it.
+
+    An engram that used it is shown to those who see that engram; everything else to agents of the same run.
+    """
+
+    def is_visible(use: EngramUse) -> bool:
+        if use.kind == "engram":
+            return any(store.reads.find(store.spaces, use.item) is not None for store in stores)
+        return caller.role == ADMIN or use.run == caller.run.run_id
+
+    return [use for use in view.uses(engram_id, limit=MAX_COUNTED) if is_visible(use)]
