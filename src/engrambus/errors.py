@@ -121,6 +121,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ScopeForbidden            SCOPE_FORBIDDEN
 │   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
+│   ├── NotYourPeer               NOT_YOUR_PEER
 │   ├── MarkInvalid               MARK_INVALID
 │   ├── MarkMissing               MARK_MISSING
 │   ├── RunEnded                  RUN_ENDED
@@ -147,6 +148,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── SessionUnknown            SESSION_UNKNOWN
 │   ├── GrantNotFound             GRANT_NOT_FOUND
 │   ├── RequestNotFound           REQUEST_NOT_FOUND
+│   ├── MailNotFound              MAIL_NOT_FOUND
 │   ├── ProjectNotFound           PROJECT_NOT_FOUND
 │   ├── RepositoryNotFound        REPOSITORY_NOT_FOUND
 │   ├── RevisionNotFound          REVISION_NOT_FOUND
@@ -835,6 +837,10 @@ class NotYourDescendant(Forbidden):
     """The caller may speak only for itself and its descendants."""
 
 
+class NotYourPeer(Forbidden):
+    """The caller may not write to this agent."""
+
+
 class MarkInvalid(Forbidden):
     """The mark in `as` was not made for this project by a client's hook, or has expired."""
 
@@ -943,6 +949,10 @@ class GrantNotFound(NotFound):
 
 class RequestNotFound(NotFound):
     """There is no such open request to you in this run."""
+
+
+class MailNotFound(NotFound):
+    """There is no such mail in your inbox."""
 
 
 class ProjectNotFound(NotFound):

@@ -56,7 +56,7 @@ def read(team: Shell, lines: str) -> CommandResult:
 def test_a_report_reaches_the_parent_with_its_requests(team: Shell) -> None:  # EB-16
     assert team.ok("check", "report.yaml", "--as", "ada").out.startswith("It would be accepted.")
     sent = team.ok("message", "report.yaml", "--as", "ada").out
-    assert "to lead; turn 2 begins." in sent
+    assert "to lead; turn 2 is open." in sent
     mail = team.ok("inbox", "--as", "lead").out
     assert "request from ada" in mail
     assert 'claim: "The parser trusts its input."' in mail

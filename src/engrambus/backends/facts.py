@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from engrambus.knowledge.engrams import (
     PromotionRequested,
 )
 from engrambus.knowledge.memory import MemoryRead
-from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
+from engrambus.knowledge.messages import BroadcastSent, MailHandedOver, MessageAccepted, MessageRejected, with_packs
 from engrambus.policy import (
     ADMIN,
     AgentAdded,
@@ -82,6 +82,7 @@ Fact = (
     | MessageAccepted
     | MessageRejected
     | BroadcastSent
+    | MailHandedOver
     | BriefMade
     | RequestAnswered
 )
@@ -124,21 +125,47 @@ def _decode(decoder: msgspec.json.Decoder[T], text: bytes) -> T:
         raise FormatUnknown(f"The journal holds a fact that this version does not know: {problem}.") from None
 
 
-def mail_of(fact: Fact) -> list[tuple[str, str, str, str, str, str]]:
-    """Return the mail that a fact delivers: run, recipient, kind, item, sender and text of each piece."""
+class Delivery(NamedTuple):
+    """One piece of mail that a fact delivers."""
+
+    run: str
+    recipient: str
+    kind: str
+    item: str
+    sender: str
+    text: str
+    engrams: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+
+
+def mail_of(fact: Fact) -> list[Delivery]:
+    """Return the mail that a fact delivers."""
     match fact:
         case MessageAccepted():
-            return [(fact.run, fact.to, "message", fact.message_id, fact.agent, fact.text)]
+            kind = "note" if fact.is_note else "message"
+            sender = fact.agent if fact.to_run is None else f"{fact.run}/{fact.agent}"
+            holds = (fact.engrams, fact.requests)
+            return [Delivery(fact.to_run or fact.run, fact.to, kind, fact.message_id, sender, fact.text, *holds)]
         case BroadcastSent():
-            return [(fact.run, child, "broadcast", fact.broadcast_id, fact.agent, fact.text) for child in fact.to]
+            return [
+                Delivery(
+                    *(fact.run, child, "broadcast", fact.broadcast_id, fact.agent, with_packs(fact, child)),
+                    grants=fact.grants,
+                )
+                for child in fact.to
+            ]
         case DerefRequested():
             text = f"{fact.ref}: {fact.reason}"
-            return [(fact.run, fact.to, "request", fact.request_id, fact.agent, text)]
+            return [Delivery(fact.run, fact.to, "request", fact.request_id, fact.agent, text)]
+        case DerefAnswered(grant_id=None, agent=str(asker)):
+            text = f"You may not read {fact.ref}."
+            return [Delivery(fact.run, asker, "denial", fact.request_id, fact.by.rpartition("/")[2], text)]
         case GrantIssued():
             target = fact.pointer or fact.prefix or ""
             uses = f"{fact.uses} use{'s' * (fact.uses != 1)}"
             text = f"You may read {target}: {fact.cap_tokens} tokens, {uses}."
-            return [(fact.run, fact.child, "grant", fact.grant_id, fact.parent, text)]
+            return [Delivery(fact.run, fact.child, "grant", fact.grant_id, fact.parent, text)]
         case _:
             return []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,11 +17,11 @@ from engrambus.errors import (
     TokenInvalid,
     TokenMissing,
 )
-from engrambus.policy import ADMIN, Agent, Caller, MarkKey, Run, check_descends, find_agent
+from engrambus.policy import ADMIN, Agent, Caller, MarkKey, Run, check_descends, find_agent, is_role
 from engrambus.policy.marks import SIGN
 
 if TYPE_CHECKING:
-    from engrambus.gateway.declare import Request
+    from engrambus.gateway.declare import Operation, Request
     from engrambus.gateway.ports import View
     from engrambus.policy import Mark, TokenKey
 
@@ -133,18 +133,23 @@ def _in_run_of(view: View, caller: Caller, agent: Agent) -> Caller:
     return msgspec.structs.replace(caller, run=run)
 
 
-def resolve_agents(view: View, caller: Caller, fields: tuple[str, ...], request: Request) -> tuple[Caller, Request]:
+def resolve_agents(
+    view: View, caller: Caller, operation: Operation[Request, Any], request: Request
+) -> tuple[Caller, Request]:
     """Return the request with bare names in the fields that name agents, and the caller in the run of these agents.
 
-    An admin may name agents of any run, but in one request of one run only.
+    An admin may name agents of any run, but in one request of one run only. A role stays as it is.
     """
-    for field in fields:
+    for field in operation.agent_fields:
         given = getattr(request, field)
         if not given:
             continue
         names = [given] if isinstance(given, str) else given
         agents: list[str] = []
         for name in names:
+            if field in operation.role_fields and is_role(view, caller, name):
+                agents.append(name)
+                continue
             agent = find_agent(view, caller, name, field)
             if agents and agent.run != caller.run.run_id:
                 raise FieldValue("One call names agents of one run only.", field=field, used=name)

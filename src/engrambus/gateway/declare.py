@@ -126,6 +126,8 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """The field that takes a whole HTTP body as text, for operations that parse YAML or JSON themselves."""
     agent_fields: tuple[str, ...] = ()
     """Fields that name agents; the gateway resolves them to bare names, and moves an admin into the run of these."""
+    role_fields: tuple[str, ...] = ()
+    """Those of `agent_fields` that also take roles."""
     prose: tuple[str, ...] = ()
     """Fields in which people and agents write words; the gateway refuses code in them. `engrams.claim` is nested."""
 
@@ -230,6 +232,7 @@ def operation(
     redacts: bool = False,
     text_field: str | None = None,
     agent_fields: tuple[str, ...] = (),
+    role_fields: tuple[str, ...] = (),
     prose: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are those of request and response, its docstring is the help."""
@@ -260,6 +263,7 @@ def operation(
             redacts=redacts,
             text_field=text_field,
             agent_fields=agent_fields,
+            role_fields=role_fields,
             prose=prose,
         )
         return run

@@ -211,7 +211,7 @@ class Gateway:
                 check_marked(view, caller, credential)
             digest = _request_digest(operation, request) if key is not None else None
             if operation.agent_fields:
-                caller, request = resolve_agents(view, caller, operation.agent_fields, request)
+                caller, request = resolve_agents(view, caller, operation, request)
             context = self._context(view, operation, caller, credential, digest)
             if operation.prose:
                 self._check_prose(operation, request, context, view)

@@ -59,8 +59,10 @@ def resolve_used(context: Context, ids: Sequence[str], field: str = "used") -> t
 def used_in_mail(view: View, mail: Mail) -> tuple[str, ...]:
     """Return the ids of the engrams that a message or a broadcast used."""
     match mail.kind:
-        case "message" | "broadcast" as kind:
-            return view.used_in(kind, mail.item)
+        case "broadcast":
+            return view.used_in("broadcast", mail.item)
+        case "message" | "note":
+            return view.used_in("message", mail.item)
         case _:
             return ()
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, structs
 
-from engrambus.core import estimate_tokens, new_ulid, parse_duration, print_time, take_within
+from engrambus.core import estimate_tokens, new_ulid, parse_duration
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
@@ -23,20 +23,18 @@ from engrambus.knowledge.messages import (
     inline_budget,
 )
 from engrambus.operations.artifacts import charge_bodies, store_bodies
-from engrambus.operations.engram_uses import UsedIds, resolve_used, used_in_mail
+from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants, turn_of
 from engrambus.policy.secrets import check_no_secrets
-
-MAX_MAIL = 100
-MAX_CURSOR = 1 << 40
 
 Text = Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="The message, as YAML or JSON")]
 
 
 class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A child's report."""
+    """A report to the parent, or a message to the agent in `to`."""
 
     text: Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
+    to: Annotated[str, Meta(max_length=96, description="Write to this agent instead, plain words too")] | None = None
     budget_token: (
         Annotated[str, Meta(max_length=8192, description="Budget token of a grant that allows inline code")] | None
     ) = None
@@ -67,23 +65,55 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="team:message",
         rank=30,
         arguments=("text",),
-        override="team:message_file",
+        override="team:message",
     ),
-    tool=Tool(hidden=("budget_token", "used"), explained=("text",)),
+    tool=Tool(hidden=("budget_token", "to", "used"), explained=("text",)),
     text_field="text",
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer.
 
     The file has the sections ROLE, TASK_STATUS, ENGRAMS, POINTER_PACK, DEREF_REQUESTS and OUTPUT. A message with more
-    text than the budget allows is refused, with a shorter one to send instead.
+    text than the budget allows is refused, with a shorter one to send instead. With --to, write to another lead, to a
+    descendant or, as a person, to any agent; plain words are enough then.
     """
+    is_note = request.to is not None and not messages.looks_like_report(request.text)
+    report = _prepare_note(context, request) if is_note else _prepare_report(context, request)
+
+    def decide(view: View) -> tuple[list[Any], MessageAnswer]:
+        facts, accepted = messages.accept_report(
+            view,
+            report,
+            caller=context.caller,
+            to=request.to,
+            policy=context.policy,
+            limits=context.limits,
+            randomness=context.randomness,
+        )
+        sent = accepted.message
+        return facts, MessageAnswer(
+            message_id=sent.message_id,
+            to=sent.to if sent.to_run is None else f"{sent.to_run}/{sent.to}",
+            engrams=list(sent.engrams),
+            requests=list(sent.requests),
+            turn=accepted.next_turn,
+            resends=sent.resends,
+        )
+
+    # A person writes into the run of the receiver; that one must not have ended.
+    answer = context.commit(decide, MessageAnswer, in_run=context.caller.role != ADMIN or request.to is None)
+    context.deliver(*(engram.checked.scope for engram in report.engrams))
+    return answer
+
+
+def _prepare_report(context: Context, request: SendMessage) -> messages.PreparedReport:
+    """Check a message in the published form and resolve what it points at."""
     checked = _check_text(context, request.text, "child", request.budget_token)
     message = checked.message
     if not isinstance(message, messages.ChildMessage):
         raise FieldValue("This is not a child's message.", field="text")
     prepared = _prepare_engrams(context, message)
-    report = messages.PreparedReport(
+    return messages.PreparedReport(
         message=message,
         engrams=prepared,
         used=_resolve_used(context, message, request.used),
@@ -96,34 +126,28 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
         ),
     )
 
-    def decide(view: View) -> tuple[list[Any], MessageAnswer]:
-        facts, accepted = messages.accept_report(
-            view,
-            report,
-            caller=context.caller,
-            policy=context.policy,
-            limits=context.limits,
-            randomness=context.randomness,
-        )
-        return facts, MessageAnswer(
-            message_id=accepted.message.message_id,
-            to=accepted.message.to,
-            engrams=list(accepted.message.engrams),
-            requests=accepted.request_ids,
-            turn=accepted.next_turn,
-            resends=accepted.message.resends,
-        )
 
-    answer = context.commit(decide, MessageAnswer)
-    context.deliver(*(engram.checked.scope for engram in prepared))
-    return answer
+def _prepare_note(context: Context, request: SendMessage) -> messages.PreparedReport:
+    """Check plain words against the limits of a message."""
+    words = messages.note_text(request.text)
+    check_no_secrets({"text": words})
+    with context.store.read() as view:
+        budget = inline_budget(view, context.policy, context.caller)
+    counter = messages.CodeCounter(context.project_files)
+    usage, refusal = messages.check_prose_budget(words, budget, context.limits, counter.count)
+    if refusal is not None:
+        raise _reject(context, _parse(context, request.text, "child"), budget, usage, refusal, counter)
+    used = resolve_used(context, request.used)
+    return messages.PreparedReport(message=words, engrams=(), usage=usage, grant=None, pointed_tokens=0, used=used)
 
 
 class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A parent's message to its children."""
 
     text: Text
-    to: Annotated[list[str], Meta(max_length=64, description="Send it to this child only; by default to all")] = []
+    to: Annotated[
+        list[str], Meta(max_length=64, description="Send it to this child or role only, such as role:programmer")
+    ] = []
     used: UsedIds = []
 
 
@@ -151,6 +175,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     absent_from={"mcp": "an orchestrator broadcasts; agents report"},
     text_field="text",
     agent_fields=("to",),
+    role_fields=("to",),
 )
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Send your child agents what matters, what they may spend and what to do.
@@ -162,7 +187,6 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     message = checked.message
     if not isinstance(message, messages.ParentMessage):
         raise FieldValue("This is not a parent's message.", field="text")
-    pointed_tokens = messages.pointed_tokens(context.evidence, message.target_pointer_pack)
     used = _resolve_used(context, message, request.used)
 
     def decide(view: View) -> tuple[list[Any], BroadcastAnswer]:
@@ -172,7 +196,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             caller=context.caller,
             to=request.to,
             usage=checked.usage,
-            pointed_tokens=pointed_tokens,
+            count_tokens=lambda pointers: messages.pointed_tokens(context.evidence, pointers),
             grant_key=context.grant_key,
             randomness=context.randomness,
             used=used,
@@ -331,67 +355,6 @@ def _store_new_code(context: Context, prose: messages.Extraction) -> None:
     if context.caller.spoken_by is None:  # a hook's answer ends the turn; another could be repeated
         charge_bodies(context, bodies)
     store_bodies(context, bodies, "answer.txt")
-
-
-class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A page of the caller's inbox."""
-
-    cursor: Annotated[int, Meta(ge=0, description="Continue where the previous answer ended")] = 0
-    k: Annotated[int, Meta(ge=1, le=MAX_MAIL, description="Maximum number of results")] = 20
-    max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
-
-
-class MailRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    kind: str
-    item: str
-    sender: str
-    at: str
-    text: str
-    used: list[str] = []
-    """Ids of the engrams that it is based on."""
-
-
-class InboxAnswer(Struct, frozen=True, kw_only=True):
-    mail: list[MailRow]
-    cursor: int
-    """Pass it in the next request to get later mail."""
-
-
-@operation(
-    "less.inbox",
-    route=Route("GET", "/inbox"),
-    command=Command(
-        "inbox",
-        section="team",
-        example="engrambus inbox",
-        renderer="team:inbox",
-        rank=38,
-    ),
-    absent_from={"mcp": "hooks deliver it"},
-)
-def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
-    """List what others sent you: reports, broadcasts, requests and grants.
-
-    Nothing is deleted by reading; --cursor continues after the last one you have seen.
-    """
-    caller = context.caller
-    mail = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
-    rows = [
-        MailRow(
-            kind=item.kind,
-            item=item.item,
-            sender=item.sender,
-            at=print_time(item.sent_us),
-            text=item.text,
-            used=list(used_in_mail(context.view, item)),
-        )
-        for item in mail
-    ]
-    if request.max_tokens is not None:
-        largest = InboxAnswer(mail=[], cursor=MAX_CURSOR)
-        # At least one item, even over the limit: an empty page would look like the end of the inbox.
-        rows = take_within(largest, rows, request.max_tokens, at_least=min(1, len(rows)))
-    return InboxAnswer(mail=rows, cursor=mail[len(rows) - 1].position if rows else request.cursor)
 
 
 class _CheckedText(NamedTuple):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.identity import (
         ADMIN,
+        ROLE_PREFIX,
         ROLES,
         Agent,
         Caller,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         Run,
         check_descends,
         find_agent,
+        is_role,
         lineage_of,
         lineage_of_agent,
         parent_of,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.marks import Mark, MarkKey
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
+    from engrambus.policy.peers import Receiver, find_receiver
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
@@ -91,12 +94,13 @@ if not TYPE_CHECKING:
             "RunOpened TurnCharged TurnClosed "
         ),
         "identity": (
-            "ADMIN ROLES Agent Caller IdentityReads LeadRole Role Run check_descends find_agent lineage_of "
-            "lineage_of_agent parent_of root_of with_article "
+            "ADMIN ROLES ROLE_PREFIX Agent Caller IdentityReads LeadRole Role Run check_descends find_agent "
+            "is_role lineage_of lineage_of_agent parent_of root_of with_article "
         ),
         "limits": "LimitChecks LimitName",
         "marks": "Mark MarkKey",
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
+        "peers": "Receiver find_receiver",
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
         "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
@@ -114,14 +118,15 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
-    "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller", "ContentDrawn",
-    "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks",
-    "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Role",
-    "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget",
-    "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
-    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_artifact", "charge_put", "check_descends",
-    "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project", "draw_content", "end_run",
-    "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent", "find_project", "lineage_of",
-    "lineage_of_agent", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "read_policy",
-    "root_of", "shared_scopes", "space_of", "turn_of", "visible_spaces", "wider_space", "with_article",
+    "ROLE_PREFIX", "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller",
+    "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole",
+    "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project",
+    "Receiver", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn",
+    "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close",
+    "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_artifact", "charge_put",
+    "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project",
+    "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
+    "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run",
+    "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "turn_of",
+    "visible_spaces", "wider_space", "with_article",
 ]

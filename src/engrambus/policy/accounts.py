@@ -176,7 +176,8 @@ def charge_put(payers: Payers, tokens: int) -> list[TurnCharged]:
         if used + tokens > limit:
             whose = "A turn" if account.speaks_for is None else f"The turn of '{account.agent}'"
             refusal = BudgetExceeded(
-                f"{whose} has {limit} tokens for engrams and artifacts, of which {used} are used; this needs {tokens}.",
+                f"{whose} has {limit} tokens for engrams, artifacts and messages to peers, of which {used} are used; "
+                f"this needs {tokens}.",
                 field="turn.put_tokens",
                 limit=limit,
                 used=used + tokens,
@@ -187,7 +188,7 @@ def charge_put(payers: Payers, tokens: int) -> list[TurnCharged]:
 
 
 def charge_artifact(payers: Payers, tokens: int) -> list[TurnCharged]:
-    """Charge an artifact to the tokens that a turn has for engrams; return the facts."""
+    """Charge an artifact, or a message that ends no turn, to the tokens a turn has for engrams; return the facts."""
     charges = charge_put(payers, tokens)
     if not payers.accounts:
         return charges

@@ -140,3 +140,7 @@ class DerefAnswered(
     by: str
     grant_id: str | None = None
     """The grant that approves the request; None if it was denied."""
+    agent: str | None = None
+    """The agent that asked; its mail says that it was denied. None in journals of earlier versions."""
+    ref: str | None = None
+    """What it asked to read."""

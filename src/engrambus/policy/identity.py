@@ -21,6 +21,8 @@ MAX_NAME_CHARS = 64
 MAX_GENERATIONS = 64
 MAX_QUOTED_NAME = 96
 """Characters of an unknown agent's name that an error repeats."""
+ROLE_PREFIX = "role:"
+"""Stands before a role where names of agents are given, too."""
 MAX_AMBIGUOUS = 8
 """Full names that an error lists for a name that fits several agents."""
 MAX_NAMES_COMPARED = 1000
@@ -126,6 +128,14 @@ def with_article(role: str) -> str:
     return f"an {role}" if role[0] == "a" else f"a {role}"
 
 
+def is_role(reads: IdentityReads, caller: Caller, name: str) -> bool:
+    """True if a name stands for a role: `role:programmer`, or `programmer` if no agent of the run is called so."""
+    # decision 59: an agent that is called like a role is meant by its name
+    if name.startswith(ROLE_PREFIX):
+        return name.removeprefix(ROLE_PREFIX) in ROLES
+    return name in ROLES and reads.agent(caller.run.run_id, name) is None
+
+
 def check_name(name: str, field: str = "name") -> str:
     """Return the name if it is valid for an agent."""
     if not 0 < len(name) <= MAX_NAME_CHARS or not _NAME_CHARACTERS.issuperset(name) or name[0] in "-.":
@@ -179,13 +189,13 @@ def find_agent(reads: IdentityReads, caller: Caller, name: str, field: str = "as
     elif caller.role == ADMIN and is_ulid(run_id):
         agent = reads.agent(run_id, bare)
     if agent is None and caller.role == ADMIN and not run_id:
-        agent = _only_one(reads.agents_named(bare), bare, field)
+        agent = only_agent(reads.agents_named(bare), bare, field)
     if agent is None:
         raise _not_found(reads, caller, name, field)
     return agent if caller.role == ADMIN else check_descends(reads, caller, agent.name, field)
 
 
-def _only_one(agents: list[Agent], name: str, field: str) -> Agent | None:
+def only_agent(agents: list[Agent], name: str, field: str) -> Agent | None:
     """Return the agent of a name that is not in the caller's run; refuse a name that several agents have."""
     if len(agents) > 1:
         newest = [agent.full_name for agent in reversed(agents)][:MAX_AMBIGUOUS]

@@ -16,7 +16,8 @@ from engrambus.gateway import LOCAL_ADMIN, Credential, to_request
 from engrambus.knowledge.engrams import Engram
 from engrambus.operations import OPERATIONS
 from engrambus.operations.engram_queries import QueryAnswer
-from engrambus.operations.messages import MailRow, MessageAnswer
+from engrambus.operations.inbox import MailRow
+from engrambus.operations.messages import MessageAnswer
 from engrambus.testing.harness import HasGateway
 
 NOTE = "sam:note:anything@2026-01-01"

@@ -51,11 +51,16 @@ from engrambus.knowledge.engrams import (
 from engrambus.knowledge.messages import (
     BroadcastSent,
     ChildBudgets,
+    Inbox,
     Mail,
+    MailHandedOver,
     MessageAccepted,
     MessageKind,
     MessageRejected,
     OpenRejection,
+    SentPack,
+    Unseen,
+    inbox_of,
 )
 from engrambus.policy import (
     ADMIN,
@@ -108,6 +113,8 @@ class KnowledgeState:
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
         self.mail: list[tuple[str, str, Mail]] = []
+        self.handed_over: dict[Inbox, int] = {}
+        self.packs: list[tuple[str, SentPack]] = []
         self.requests: dict[str, StoredRequest] = {}
         self.grants: dict[str, GrantIssued] = {}
         self.spent: dict[str, BlockSpending] = {}
@@ -126,9 +133,20 @@ class KnowledgeState:
 
     def apply(self, fact: Fact, at_us: int) -> None:
         """Apply one fact."""
-        for run, recipient, kind, item, sender, text in mail_of(fact):
+        for delivery in mail_of(fact):
+            run, recipient, kind, item, sender, text, engrams, requests, grants = delivery
             position = len(self.mail) + 1  # one numbering for all inboxes, as in the index
-            mail = Mail(position=position, kind=kind, item=item, sender=sender, sent_us=at_us, text=text)
+            mail = Mail(
+                position=position,
+                kind=kind,
+                item=item,
+                sender=sender,
+                sent_us=at_us,
+                text=text,
+                engrams=engrams,
+                requests=requests,
+                grants=grants,
+            )
             self.mail.append((run, recipient, mail))
         count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
@@ -180,6 +198,10 @@ class KnowledgeState:
                 self._without_resent(fact, "parent")
                 for child in fact.to if fact.budgets != ChildBudgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
+                self.packs += [(fact.run, SentPack(sender=fact.agent, sent_us=at_us, pack=pack)) for pack in fact.packs]
+            case MailHandedOver():
+                inbox = inbox_of(fact.run, fact.agent)
+                self.handed_over[inbox] = max(fact.position, self.handed_over.get(inbox, 0))
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(
                     Brief(version=fact.version, made_us=at_us, lines=fact.lines)
@@ -478,13 +500,28 @@ class MemoryView(MemoryCortex):
         requests = self._state.requests.values()
         return [request for request in requests if run_id in (None, request.request.run) and not request.answered]
 
-    def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
-        inbox = [
-            mail
-            for run, recipient, mail in self._state.mail
-            if (run, recipient) == (run_id, agent) and mail.position > after
+    def mail(self, inbox: Inbox, *, after: int, limit: int) -> list[Mail]:
+        return [mail for mail in self._mail_of(inbox) if mail.position > after][:limit]
+
+    def mail_before(self, inbox: Inbox, *, position: int, limit: int) -> list[Mail]:
+        return [mail for mail in self._mail_of(inbox) if mail.position <= position][: -limit - 1 : -1]
+
+    def mail_items(self, inbox: Inbox, beginning: str, *, limit: int) -> list[Mail]:
+        return [mail for mail in self._mail_of(inbox) if mail.item.startswith(beginning)][:limit]
+
+    def unseen(self, inbox: Inbox) -> Unseen:
+        position = self._state.handed_over.get(inbox, 0)
+        positions = [mail.position for mail in self._mail_of(inbox)]
+        later = [number for number in positions if number > position]
+        return Unseen(position=position, count=len(later), newest=max(later, default=position))
+
+    def _mail_of(self, inbox: Inbox) -> list[Mail]:
+        return [
+            mail for run, recipient, mail in self._state.mail if recipient == inbox.agent and inbox.run in (None, run)
         ]
-        return inbox[:limit]
+
+    def pointer_packs(self, run_id: str, *, limit: int) -> list[SentPack]:
+        return [sent for run, sent in self._state.packs if run == run_id][: -limit - 1 : -1]
 
     def budgets(self, run_id: str, agent: str) -> ChildBudgets | None:
         return self._state.budgets.get((run_id, agent))

@@ -36,6 +36,8 @@ COMPARED = {
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "puts": "SELECT * FROM puts ORDER BY root, second, author",
     "mail": "SELECT * FROM mail ORDER BY position",
+    "mail_handed_over": "SELECT * FROM mail_handed_over ORDER BY run, agent",
+    "packs": "SELECT * FROM packs ORDER BY position",
     "requests": "SELECT * FROM requests ORDER BY request_id",
     "grants": "SELECT * FROM grants ORDER BY grant_id",
     "blocks": "SELECT * FROM blocks ORDER BY block_id",

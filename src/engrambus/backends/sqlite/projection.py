@@ -40,7 +40,15 @@ from engrambus.knowledge.engrams import (
     PromotionAnswered,
     PromotionRequested,
 )
-from engrambus.knowledge.messages import BroadcastSent, ChildBudgets, MessageAccepted, MessageKind, MessageRejected
+from engrambus.knowledge.messages import (
+    BroadcastSent,
+    ChildBudgets,
+    MailHandedOver,
+    MessageAccepted,
+    MessageKind,
+    MessageRejected,
+    inbox_of,
+)
 from engrambus.policy import (
     OUTBOX,
     PROJECT_SPACE,
@@ -68,7 +76,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 21
+LAYOUT = 22
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -127,8 +135,9 @@ class KnowledgeProjection:
             self._count_put(fact, at_us)
             return
         self.flush()
-        for run, recipient, kind, item, sender, text in mail_of(fact):
-            self._execute("insert_mail", run, recipient, kind, item, sender, at_us, text)
+        for delivery in mail_of(fact):
+            run, recipient, kind, item, sender, text, *holds = delivery
+            self._execute("insert_mail", run, recipient, kind, item, sender, at_us, text, *map(" ".join, holds))
         if isinstance(fact, RunOpened | RunClosed | AgentAdded | PolicyApplied):
             self.state.identity += 1  # ends what `ReadCache` knows of runs, agents and policy
         match fact:
@@ -169,6 +178,11 @@ class KnowledgeProjection:
                 self._clear_rejection(fact, "parent")
                 for child in fact.to if fact.budgets != ChildBudgets() else ():
                     self._execute("set_budgets", fact.run, child, _encode(fact.budgets))
+                for pack in fact.packs:
+                    self._execute("insert_pack", fact.run, fact.agent, at_us, _encode(pack))
+            case MailHandedOver():
+                inbox = inbox_of(fact.run, fact.agent)
+                self._execute("hand_over_mail", inbox.run or "", inbox.agent, fact.position)
             case BriefMade():
                 self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
             case RequestAnswered():

@@ -38,11 +38,21 @@ from engrambus.knowledge.engrams import (
     UserKind,
     kind_key,
 )
-from engrambus.knowledge.messages import ChildBudgets, Mail, MessageKind, OpenRejection
+from engrambus.knowledge.messages import (
+    ChildBudgets,
+    Inbox,
+    Mail,
+    MessageKind,
+    OpenRejection,
+    PointerPack,
+    SentPack,
+    Unseen,
+)
 from engrambus.policy import ADMIN, DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 
 _NO_LIMIT = 1 << 62
+_decode_pack = msgspec.json.Decoder(PointerPack).decode
 _decode_grant = msgspec.json.Decoder(GrantIssued).decode
 MANY_EXPIRED = 256
 """Expired engrams that a read may skip before it has them swept out."""
@@ -244,12 +254,29 @@ class SqliteView(SqliteCortex):
         rows = self._connection.execute(self._sql["open_requests"], (run_id, run_id))
         return [_request_from_row(row) for row in rows]
 
-    def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
-        rows: Any = self._connection.execute(self._sql["mail"], (run_id, agent, after, limit))
-        return [
-            Mail(position=position, kind=kind, item=item, sender=sender, sent_us=sent_us, text=text)
-            for position, kind, item, sender, sent_us, text in rows
-        ]
+    def mail(self, inbox: Inbox, *, after: int, limit: int) -> list[Mail]:
+        return [_mail_from_row(row) for row in self._of_inbox("mail", inbox, after, limit)]
+
+    def mail_before(self, inbox: Inbox, *, position: int, limit: int) -> list[Mail]:
+        return [_mail_from_row(row) for row in self._of_inbox("mail_before", inbox, position, limit)]
+
+    def mail_items(self, inbox: Inbox, beginning: str, *, limit: int) -> list[Mail]:
+        return [_mail_from_row(row) for row in self._of_inbox("mail_items", inbox, beginning, beginning, limit)]
+
+    def unseen(self, inbox: Inbox) -> Unseen:
+        row = self._row("handed_over", inbox.run or "", inbox.agent)
+        position = row[0] if row else 0
+        ((count, newest),) = self._of_inbox("count_mail", inbox, position)
+        return Unseen(position=position, count=count, newest=newest or position)
+
+    def _of_inbox(self, query: str, inbox: Inbox, *values: object) -> Any:
+        if inbox.run is None:
+            return self._connection.execute(self._sql[f"{query}_of_people"], values)
+        return self._connection.execute(self._sql[query], (inbox.run, inbox.agent, *values))
+
+    def pointer_packs(self, run_id: str, *, limit: int) -> list[SentPack]:
+        rows: Any = self._connection.execute(self._sql["packs"], (run_id, limit))
+        return [SentPack(sender=sender, sent_us=at, pack=_decode_pack(pack)) for sender, at, pack in rows]
 
     def budgets(self, run_id: str, agent: str) -> ChildBudgets | None:
         row = self._row("budgets", run_id, agent)
@@ -448,6 +475,21 @@ def _promotion_from_row(row: Any) -> StoredPromotion:
         asked_us=asked_us,
         answer=msgspec.json.decode(answered, type=PromotionAnswered) if answered is not None else None,
         answered_us=answered_us,
+    )
+
+
+def _mail_from_row(row: Any) -> Mail:
+    position, kind, item, sender, sent_us, text, engrams, requests, grants = row
+    return Mail(
+        position=position,
+        kind=kind,
+        item=item,
+        sender=sender,
+        sent_us=sent_us,
+        text=text,
+        engrams=tuple(engrams.split()),
+        requests=tuple(requests.split()),
+        grants=tuple(grants.split()),
     )
 
 

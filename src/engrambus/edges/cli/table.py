@@ -432,10 +432,17 @@ COMMANDS: dict[str, Entry] = {
     ),
     "inbox": Entry(
         "team",
-        "List what others sent you: reports, broadcasts, requests and grants.",
+        "List what others sent you: reports, notes, broadcasts, requests and grants.",
         "engrambus inbox",
         "inbox",
         "less.inbox",
+    ),
+    "mail": Entry(
+        "team",
+        "Show one message, broadcast, request or grant from your inbox.",
+        "engrambus mail 01K7Z3V5QX0000000000000000",
+        "read_mail",
+        "less.read_mail",
     ),
     "grant issue": Entry(
         "team",

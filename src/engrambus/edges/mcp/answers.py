@@ -5,7 +5,6 @@ A tool without a function here is answered with its JSON as text. `full: true` i
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engrambus.core import check_tokens_fit, estimate_tokens
-from engrambus.evidence.pointers import Pointer, RepoAddress, parse_ref, short_ref
+from engrambus.evidence.pointers import Pointer, RepoAddress, parse_ref, short_ref, shorten_refs
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 SHORT_ID_CHARS = 13
 """A ULID's time and three random characters: unique even among engrams of one millisecond."""
 SHORT_DIGEST_CHARS = len("sha256:") + 12
-_REPO_REF = re.compile(r"\brepo:((?:(?!//)[^\s#@:])+)#L(\d+)-L(\d+)@([0-9a-f]{7})[0-9a-f]{33,57}\b")
 QUERY_TOKENS = 800
 """Size of an answer to a query if the agent asks for no other."""
 
@@ -124,7 +122,7 @@ def _query_within(answer: QueryAnswer, max_tokens: int | None) -> str:
 
 def _brief(answer: BriefAnswer) -> Iterable[str]:
     yield f"Brief {answer.version} ({answer.role}); call with since={answer.version} to get only what is new."
-    yield from (_REPO_REF.sub(r"\1:\2-\3@\4", line) for line in answer.lines)
+    yield from map(shorten_refs, answer.lines)
 
 
 def _brief_within(answer: BriefAnswer, max_tokens: int | None) -> str:

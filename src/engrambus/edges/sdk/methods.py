@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from engrambus.operations.engrams import PutAnswer, PutEngram
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
-    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.inbox import InboxAnswer, MailAnswer
+    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
@@ -644,6 +645,44 @@ class Methods(ABC):
         """
         return cast("RevokeAnswer", self._do("revoke_grant", {"id": id}, idempotency_key))
 
+    def inbox(
+        self,
+        *,
+        cursor: int = 0,
+        k: int = 20,
+        max_tokens: int | None = None,
+        unseen: bool = False,
+        short: bool = False,
+        recent: int = 0,
+        idempotency_key: str | None = None,
+    ) -> InboxAnswer:
+        """List what others sent you: reports, notes, broadcasts, requests and grants.
+
+        Args:
+            cursor: Continue where the previous answer ended
+            k: Maximum number of results
+            max_tokens: Maximum size of the answer, in tokens
+            unseen: Only what you were not shown yet; what the answer shows then counts as seen
+            short: One line for each instead of its text
+            recent: With unseen and short: add lines of up to so many that you have seen
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens, "unseen": unseen, "short": short, "recent": recent}, idempotency_key))
+
+    def read_mail(
+        self,
+        id: str,
+        *,
+        max_tokens: int | None = None,
+    ) -> MailAnswer:
+        """Show one message, broadcast, request or grant from your inbox.
+
+        Args:
+            id: The id of the mail, or its beginning
+            max_tokens: Maximum size of the answer, in tokens
+        """
+        return cast("MailAnswer", self._do("read_mail", {"id": id, "max_tokens": max_tokens}))
+
     def memory_read(
         self,
         query: str,
@@ -674,6 +713,7 @@ class Methods(ABC):
         self,
         text: str,
         *,
+        to: str | None = None,
         budget_token: str | None = None,
         used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
@@ -682,11 +722,12 @@ class Methods(ABC):
 
         Args:
             text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
+            to: Write to this agent instead, plain words too
             budget_token: Budget token of a grant that allows inline code
             used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token, "used": used}, idempotency_key))
+        return cast("MessageAnswer", self._do("send_message", {"text": text, "to": to, "budget_token": budget_token, "used": used}, idempotency_key))
 
     def broadcast(
         self,
@@ -700,7 +741,7 @@ class Methods(ABC):
 
         Args:
             text: The message, as YAML or JSON
-            to: Send it to this child only; by default to all
+            to: Send it to this child or role only, such as role:programmer
             used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -733,22 +774,6 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
-
-    def inbox(
-        self,
-        *,
-        cursor: int = 0,
-        k: int = 20,
-        max_tokens: int | None = None,
-    ) -> InboxAnswer:
-        """List what others sent you: reports, broadcasts, requests and grants.
-
-        Args:
-            cursor: Continue where the previous answer ended
-            k: Maximum number of results
-            max_tokens: Maximum size of the answer, in tokens
-        """
-        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
 
     def deref_pointer(
         self,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         parse_github_link,
         parse_swhid,
         short_ref,
+        shorten_refs,
         swhid,
     )
     from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines, diff_paths
@@ -54,7 +55,7 @@ if not TYPE_CHECKING:
         "excerpts": "DerefAnswer cut_to_fit full_answer",
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
-        "links": "editor_link github_link parse_github_link parse_swhid short_ref swhid",
+        "links": "editor_link github_link parse_github_link parse_swhid short_ref shorten_refs swhid",
         "repo": "DiffResolver RepoResolver Repositories cut_lines diff_paths",
         "resolve": "Content Evidence Resolver",
         "staleness": "STALE Staleness StalenessChecker",
@@ -68,5 +69,5 @@ __all__ = [
     "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress",
     "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer", "cut_lines",
     "cut_to_fit", "diff_paths", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link",
-    "parse_lines", "parse_ref", "parse_swhid", "print_address", "short_ref", "swhid",
+    "parse_lines", "parse_ref", "parse_swhid", "print_address", "short_ref", "shorten_refs", "swhid",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
@@ -13,6 +14,12 @@ from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revi
 _GITHUB = "https://github.com/"
 _SHORT = 7
 """Digits of a commit that people read."""
+_REPO_REF = re.compile(r"\brepo:((?:(?!//)[^\s#@:])+)#L(\d+)-L(\d+)@([0-9a-f]{7})[0-9a-f]{33,57}\b")
+
+
+def shorten_refs(text: str) -> str:
+    """Return a text with the refs to lines of this repository as people write them."""
+    return _REPO_REF.sub(r"\1:\2-\3@\4", text)
 
 
 def short_ref(pointer: Pointer) -> str:

@@ -26,13 +26,29 @@ if TYPE_CHECKING:
         work_of_parts,
     )
     from engrambus.knowledge.messages.extracts import describe_found, extract_statement
-    from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
+    from engrambus.knowledge.messages.facts import (
+        BroadcastSent,
+        MailHandedOver,
+        MessageAccepted,
+        MessageRejected,
+        PointerPack,
+    )
+    from engrambus.knowledge.messages.fields import note_text
     from engrambus.knowledge.messages.granted_code import GrantedCode
-    from engrambus.knowledge.messages.layout import message_sections, print_message
+    from engrambus.knowledge.messages.inbox import find_mail, hand_over_mail, mail_line
+    from engrambus.knowledge.messages.layout import message_sections, print_message, with_packs
     from engrambus.knowledge.messages.limits import inline_budget, read_payers, turn_budget
     from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
     from engrambus.knowledge.messages.pastes import CodeCounter
-    from engrambus.knowledge.messages.ports import Mail, MessageReads, OpenRejection
+    from engrambus.knowledge.messages.ports import (
+        Inbox,
+        Mail,
+        MessageReads,
+        OpenRejection,
+        SentPack,
+        Unseen,
+        inbox_of,
+    )
     from engrambus.knowledge.messages.resend import resend_template
     from engrambus.knowledge.messages.source import MAX_MESSAGE_CHARS, looks_like_report
     from engrambus.knowledge.messages.values import (
@@ -56,13 +72,15 @@ if not TYPE_CHECKING:
             "work_of_parts "
         ),
         "extracts": "describe_found extract_statement",
-        "facts": "BroadcastSent MessageAccepted MessageRejected",
+        "facts": "BroadcastSent MailHandedOver MessageAccepted MessageRejected PointerPack",
+        "fields": "note_text",
         "granted_code": "GrantedCode",
-        "layout": "message_sections print_message",
+        "inbox": "find_mail hand_over_mail mail_line",
+        "layout": "message_sections print_message with_packs",
         "limits": "inline_budget read_payers turn_budget",
         "parse": "ParsedMessage parse_message",
         "pastes": "CodeCounter",
-        "ports": "Mail MessageReads OpenRejection",
+        "ports": "Inbox Mail MessageReads OpenRejection SentPack Unseen inbox_of",
         "resend": "resend_template",
         "source": "MAX_MESSAGE_CHARS looks_like_report",
         "values": "ChildBudgets ChildMessage Message MessageKind ParentMessage free_texts",
@@ -70,11 +88,12 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Extraction",
-    "GrantedCode", "Mail", "Message", "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected",
-    "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PreparedReport", "accept_report",
-    "add_pointers", "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts",
-    "count_code", "describe_found", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_resent",
-    "free_texts", "inline_budget", "looks_like_report", "measure", "message_sections", "parse_message",
-    "pointed_tokens", "print_message", "read_payers", "reject_message", "resend_template", "send_broadcast",
-    "turn_budget", "work_of_parts",
+    "GrantedCode", "Inbox", "Mail", "MailHandedOver", "Message", "MessageAccepted", "MessageKind", "MessageReads",
+    "MessageRejected", "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PointerPack",
+    "PreparedReport", "SentPack", "Unseen", "accept_report", "add_pointers", "artifact_body", "artifact_ref",
+    "as_stored", "check_budget", "check_prose_budget", "check_texts", "count_code", "describe_found", "extract_code",
+    "extract_statement", "find_code", "find_code_blocks", "find_mail", "find_resent", "free_texts", "hand_over_mail",
+    "inbox_of", "inline_budget", "looks_like_report", "mail_line", "measure", "message_sections", "note_text",
+    "parse_message", "pointed_tokens", "print_message", "read_payers", "reject_message", "resend_template",
+    "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
 ]

@@ -5,22 +5,44 @@ Each rule takes a view of the store under the write lock and returns facts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
 from engrambus.core import Randomness, digest, new_ulid
-from engrambus.errors import BudgetExceeded, FieldValue
+from engrambus.errors import BudgetExceeded, FieldValue, ScopeForbidden
 from engrambus.evidence.pointers import Evidence, Pointer, check_pointer
 from engrambus.knowledge.engrams import CheckedEngram, EngramsUsed, PreparedEngram, prefix_field, put_all, used_facts
 from engrambus.knowledge.messages.budget import MessageUsage
-from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
+from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected, PointerPack
 from engrambus.knowledge.messages.layout import print_message
+from engrambus.knowledge.messages.limits import turn_budget
 from engrambus.knowledge.messages.ports import MessageReads, MessageView, OpenRejection
-from engrambus.knowledge.messages.values import ChildMessage, GrantNote, Message, MessageKind, ParentMessage
-from engrambus.policy import ADMIN, Caller, LimitChecks, Policy, TurnClosed, parent_of, turn_of
+from engrambus.knowledge.messages.values import (
+    ChildMessage,
+    GrantNote,
+    Message,
+    MessageKind,
+    ParentMessage,
+    TargetedPointer,
+)
+from engrambus.policy import (
+    ADMIN,
+    ROLE_PREFIX,
+    ROLES,
+    Agent,
+    Caller,
+    LimitChecks,
+    Policy,
+    Receiver,
+    TurnClosed,
+    charge_artifact,
+    find_receiver,
+    payers_of,
+    turn_of,
+)
 from engrambus.policy.grants import (
     GrantIssued,
     GrantKey,
@@ -36,14 +58,16 @@ MAX_OPEN_REJECTIONS = 16
 """Rejected messages of one agent that a later one can replace."""
 WORK_DIGEST_CHARS = 12
 MAX_WORK_DIGESTS = 32
+MAX_LISTED_CHILDREN = 16
 REQUESTED_TOKENS = 400
 """Tokens that a request in a message asks for."""
 
 
 class PreparedReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A child's message that was checked and needs only the store to be accepted."""
+    """A message that was checked and needs only the store to be accepted."""
 
-    message: ChildMessage
+    message: ChildMessage | str
+    """The message; the words of a note."""
     engrams: Sequence[PreparedEngram]
     usage: MessageUsage
     grant: VerifiedGrant | None
@@ -54,11 +78,11 @@ class PreparedReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptedReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of accepting a report."""
+    """The outcome of accepting a message."""
 
     message: MessageAccepted
-    request_ids: list[str]
     next_turn: int
+    """Number of the turn that is open then."""
 
 
 def accept_report(
@@ -66,11 +90,18 @@ def accept_report(
     report: PreparedReport,
     *,
     caller: Caller,
+    to: str | None = None,
     policy: Policy,
     limits: LimitChecks,
     randomness: Randomness,
 ) -> tuple[list[Any], AcceptedReport]:
-    """Put a report's engrams, record its requests, deliver it to the caller's parent and close the caller's turn."""
+    """Put a message's engrams, record its requests and deliver it to the caller's parent, or to the agent in `to`.
+
+    A report to the parent closes the caller's turn.
+    """
+    receiver = find_receiver(view, caller, to)
+    message = report.message
+    _check_for_receiver(view, report, caller, receiver)
     put_facts, engram_ids = put_all(
         view,
         report.engrams,
@@ -91,31 +122,69 @@ def accept_report(
             max_tokens=REQUESTED_TOKENS,
             randomness=randomness,
         )
-        for request in report.message.deref_requests
+        for request in (message.deref_requests if isinstance(message, ChildMessage) else ())
     ]
     facts: list[Any] = [*put_facts, *requests]
     if report.grant is not None and report.usage.granted_code_chars:
         # A grant pays for inline code with one of its uses, not with tokens: those are for reading.
         check_balance(view, report.grant, 0)
         facts += debits(report.grant, 0, caller.full_name)
-    run_id = caller.run.run_id
+    # A person is in every run, and writes from the receiver's.
+    run_id = receiver.run if caller.role == ADMIN else caller.run.run_id
     turn = turn_of(view, run_id, caller.name)
     accepted = MessageAccepted(
         message_id=new_ulid(view.as_of, randomness),
         run=run_id,
         agent=caller.name,
-        to=parent_of(view, caller),
-        text=print_message(as_stored(report.message)),
+        to=receiver.name,
+        text=message if isinstance(message, str) else print_message(as_stored(message)),
         tokens=report.usage.inline_tokens,
         engrams=tuple(engram_ids),
-        resends=find_resent(view, caller, "child", report.message.resends, work_of(report.message)),
+        resends=_resent_by(view, caller, message),
         pointed_tokens=report.pointed_tokens,
+        to_run=receiver.run if receiver.run != run_id else None,
+        is_note=isinstance(message, str),
+        requests=tuple(fact.request_id for fact in requests),
     )
+    facts.append(accepted)
     facts += used_facts(caller, "message", accepted.message_id, report.used)
-    facts += (accepted, TurnClosed(run=run_id, agent=caller.name, turn=turn.number, why="message"))
-    return facts, AcceptedReport(
-        message=accepted, request_ids=[fact.request_id for fact in requests], next_turn=turn.number + 1
-    )
+    if receiver.is_parent and isinstance(message, ChildMessage):
+        facts.append(TurnClosed(run=run_id, agent=caller.name, turn=turn.number, why="message"))
+        return facts, AcceptedReport(message=accepted, next_turn=turn.number + 1)
+    # decision 58: such a message ends no turn, or two leads could refill each other's; so the turn pays for it
+    payers = payers_of(view, caller, limits, lambda agent: turn_budget(view, policy, agent))
+    facts += charge_artifact(payers, report.usage.inline_tokens)
+    return facts, AcceptedReport(message=accepted, next_turn=turn.number)
+
+
+def _check_for_receiver(view: MessageView, report: PreparedReport, caller: Caller, receiver: Receiver) -> None:
+    """Refuse a message with parts that its receiver could not use."""
+    message = report.message
+    if isinstance(message, ChildMessage) and message.deref_requests and not receiver.is_parent:
+        raise FieldValue(
+            "Only your parent lets you read more.",
+            field="DEREF_REQUESTS",
+            used=len(message.deref_requests),
+            limit=0,
+            hint="Send them without `to`, or with `less.request_deref`.",
+        )
+    if receiver.run == caller.run.run_id:
+        return
+    for position, engram in enumerate(report.engrams):
+        if engram.checked.scope == "run":
+            raise ScopeForbidden(
+                f"'{receiver.name}' is in another run and does not see an engram of scope run.",
+                field=f"ENGRAMS[{position}].scope",
+                limit="project",
+                used="run",
+                hint="Write `scope: project`, or leave the engram out.",
+            )
+
+
+def _resent_by(view: MessageView, caller: Caller, message: ChildMessage | str) -> str | None:
+    if isinstance(message, str):
+        return None
+    return find_resent(view, caller, "child", message.resends, work_of(message))
 
 
 def send_broadcast(
@@ -125,34 +194,80 @@ def send_broadcast(
     caller: Caller,
     to: Sequence[str],
     usage: MessageUsage,
-    pointed_tokens: int,
+    count_tokens: Callable[[Sequence[Pointer]], int],
     grant_key: GrantKey,
     randomness: Randomness,
     used: Sequence[str] = (),
 ) -> tuple[list[GrantIssued | BroadcastSent | EngramsUsed], BroadcastSent]:
-    """Send a message to the caller's children: to those named in `to`, or to all of them if it is empty."""
+    """Send a message to the caller's children: to the names and roles in `to`, or to all of them if it is empty.
+
+    `count_tokens` returns the tokens of content behind pointers.
+    """
     run_id = caller.run.run_id
-    children = [
-        agent.name
-        for agent in view.agents(run_id)
-        if (agent.parent or ADMIN) == caller.name and (not to or agent.name in to)
-    ]
-    for name in to:
-        if name not in children:
-            raise FieldValue(f"'{name[:64]}' is not a child of '{caller.name}'.", field="to")
-    issued, notes = _hand_over_grants(view, message, caller, children, grant_key, randomness)
+    children = [agent for agent in view.agents(run_id) if (agent.parent or ADMIN) == caller.name]
+    receivers = _named_children(children, caller, to, "to") if to else tuple(agent.name for agent in children)
+    packs = _pointer_packs(message, [agent for agent in children if agent.name in receivers], caller)
+    issued, notes = _hand_over_grants(view, message, caller, receivers, grant_key, randomness)
     sent = BroadcastSent(
         broadcast_id=new_ulid(view.as_of, randomness),
         run=run_id,
         agent=caller.name,
-        to=tuple(children),
-        text=print_message(msgspec.structs.replace(message, grants=notes, resends=None, used=())),
+        to=receivers,
+        text=print_message(
+            msgspec.structs.replace(message, grants=notes, resends=None, used=(), target_pointer_pack=())
+        ),
         tokens=usage.inline_tokens,
         budgets=message.budgets,
         resends=find_resent(view, caller, "parent", message.resends, work_of(message)),
-        pointed_tokens=pointed_tokens * len(children),
+        pointed_tokens=sum(count_tokens(pack.pointers) * len(pack.to) for pack in packs),
+        packs=packs,
+        grants=tuple(dict.fromkeys(note.budget_token for note in notes)),
     )
     return [*issued, sent, *used_facts(caller, "broadcast", sent.broadcast_id, used)], sent
+
+
+def _named_children(children: Sequence[Agent], caller: Caller, targets: Sequence[str], field: str) -> tuple[str, ...]:
+    """Return the names of the children that names and roles stand for, in the order they were added.
+
+    decision 59: a plain role name stands for the role if no child has it as its name; `role:` before it always does.
+    """
+    names: set[str] = set()
+    for target in targets:
+        role = target.removeprefix(ROLE_PREFIX)
+        by_name = {agent.name for agent in children if agent.name == target}
+        by_role = {agent.name for agent in children if agent.role == role}
+        found = by_name or by_role
+        if not found:
+            whose = f"'{caller.name}' has no child '{target[:64]}'"
+            raise FieldValue(
+                f"{whose}, and none with that role." if role in ROLES else f"{whose}.",
+                field=field,
+                limit=", ".join(f"{agent.name} ({agent.role})" for agent in children[:MAX_LISTED_CHILDREN]),
+                used=target[:96],
+                hint="Write names of your children, or roles such as role:programmer.",
+            )
+        names |= found
+    return tuple(agent.name for agent in children if agent.name in names)
+
+
+def _pointer_packs(message: ParentMessage, receivers: Sequence[Agent], caller: Caller) -> tuple[PointerPack, ...]:
+    """Return the pointers of a broadcast, gathered by those who get them; the pack for all comes first."""
+    gathered: dict[tuple[str, ...], list[Pointer]] = {}
+    names = tuple(agent.name for agent in receivers)
+    for position, pointer in enumerate(message.target_pointer_pack):
+        targets = pointer.targets if isinstance(pointer, TargetedPointer) else ()
+        if targets:
+            _named_children(receivers, caller, targets, f"TARGET_POINTER_PACK[{position}].for")
+        plain = Pointer(type=pointer.type, ref=pointer.ref, digest=pointer.digest, span=pointer.span)
+        gathered.setdefault(targets, []).append(plain)
+    return tuple(
+        PointerPack(
+            to=_named_children(receivers, caller, targets, "for") if targets else names,
+            pointers=tuple(pointers),
+            target=targets,
+        )
+        for targets, pointers in sorted(gathered.items(), key=lambda item: bool(item[0]))
+    )
 
 
 def _hand_over_grants(

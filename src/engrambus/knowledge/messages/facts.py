@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import msgspec
 
+from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.messages.values import ChildBudgets, MessageKind
+
+
+class PointerPack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Pointers of a broadcast, and the children that they are for."""
+
+    to: tuple[str, ...]
+    """The names of the children that got it."""
+    pointers: tuple[Pointer, ...]
+    target: tuple[str, ...] = ()
+    """Names and roles (`role:programmer`) as the parent wrote them; empty if it is for all receivers."""
 
 
 class MessageAccepted(
     msgspec.Struct, frozen=True, kw_only=True, tag="message.accepted", tag_field="fact", omit_defaults=True
 ):
-    """A child reported to its parent."""
+    """An agent reported to its parent, or wrote to another lead; or a person wrote to an agent."""
 
     message_id: str
     run: str
     agent: str
     to: str
-    """The sender's parent, or the admin."""
+    """The receiver: the sender's parent or the admin, unless the message was addressed."""
     text: str
-    """The message printed in the published form, not as it was sent."""
+    """The message printed in the published form, not as it was sent; a note as it was sent."""
     tokens: int
     """Token count of the text as it was sent."""
     engrams: tuple[str, ...] = ()
@@ -27,6 +38,12 @@ class MessageAccepted(
     """Id of the rejection that this message answers."""
     pointed_tokens: int = 0
     """Tokens of content behind the pointer pack, without what the engrams point at; used for figures only."""
+    to_run: str | None = None
+    """The receiver's run; None if it is the sender's."""
+    is_note: bool = False
+    """True for plain words, which have no sections."""
+    requests: tuple[str, ...] = ()
+    """Ids of the requests to read more that the message made."""
 
 
 class MessageRejected(
@@ -58,7 +75,7 @@ class BroadcastSent(
     agent: str
     to: tuple[str, ...]
     text: str
-    """The message in the published form, without its budget tokens."""
+    """The message in the published form, without its budget tokens and without what stands in `packs`."""
     tokens: int
     budgets: ChildBudgets = ChildBudgets()
     """Limits for the children from now on; a broadcast that sets none leaves the previous ones in force."""
@@ -66,3 +83,18 @@ class BroadcastSent(
     """Id of the rejection that this broadcast answers."""
     pointed_tokens: int = 0
     """Tokens of content behind the pointer pack, counted once for each receiving child; used for figures only."""
+    packs: tuple[PointerPack, ...] = ()
+    """The pointers it carries, and for whom."""
+    grants: tuple[str, ...] = ()
+    """Handles of the grants that it hands over."""
+
+
+class MailHandedOver(
+    msgspec.Struct, frozen=True, kw_only=True, tag="mail.handed_over", tag_field="fact", omit_defaults=True
+):
+    """An agent was shown its mail up to a position; what comes later is unseen."""
+
+    run: str
+    agent: str
+    position: int
+    """Position among all mail of the project."""

@@ -58,6 +58,11 @@ def text(value: Any, field: str, *, max_chars: int | None = None) -> str:
     return cleaned
 
 
+def note_text(value: str) -> str:
+    """Return the words of a note without surrounding white space."""
+    return text(value, "text")
+
+
 def check_filled(value: Any, field: str) -> None:
     """Refuse a text of dots only, which a template has where its author was to write."""
     if isinstance(value, str) and _UNFILLED.fullmatch(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,8 +13,11 @@ from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.engrams import DEFAULTS, CheckedEngram
 from engrambus.knowledge.messages.values import ChildMessage, Message
 
+if TYPE_CHECKING:
+    from engrambus.knowledge.messages.facts import BroadcastSent
+
 _NOT_PRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_POINTER_FIELDS = frozenset(Pointer.__struct_fields__)
+_POINTER_FIELDS = frozenset(Pointer.__struct_fields__) | {"for"}
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _UNQUOTED = ("ROLE", "TASK_STATUS", "kind")
 """Fields with a fixed set of values, written without quotes."""
@@ -54,6 +57,17 @@ def message_sections(message: Message, *, short: bool = False) -> dict[str, Any]
             "RESENDS": message.resends,
         }
     return {name: section for name, section in sections.items() if section}
+
+
+def with_packs(sent: BroadcastSent, child: str) -> str:
+    """Return the text of a broadcast as one child gets it: with the pointers that are for that child."""
+    pointers = [pointer for pack in sent.packs if child in pack.to for pointer in pack.pointers]
+    if not pointers:
+        return sent.text
+    section = to_yaml({"TARGET_POINTER_PACK": _plain(pointers)})
+    # Only a section's name begins at the margin, so this can be no part of a text.
+    head, instructions, tail = sent.text.partition("\nINSTRUCTIONS:\n")
+    return f"{head}\n{section}{instructions[1:]}{tail}" if instructions else f"{sent.text}{section}"
 
 
 def to_yaml(sections: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
@@ -119,7 +133,7 @@ def _is_pointer(value: dict[str, Any]) -> bool:
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key}: {_quoted(text)}" for key, text in value.items()) + " }"
+        return "{ " + ", ".join(f"{key}: {_inline(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_quoted, value)) + "]"
     if isinstance(value, str):

@@ -17,6 +17,7 @@ from engrambus.errors import (
     MessageShape,
     MessageStatus,
 )
+from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.engrams import CheckedEngram, read_used, validate
 from engrambus.knowledge.messages.fields import (
     check_filled,
@@ -42,11 +43,13 @@ from engrambus.knowledge.messages.values import (
     MessageKind,
     Output,
     ParentMessage,
+    TargetedPointer,
 )
 from engrambus.policy import ROLES
 
 MAX_BUDGET_TOKEN_CHARS = 4_096
 ULID_CHARS = 26
+MAX_TARGET_CHARS = 96
 
 _SECTIONS = {"child": CHILD_SECTIONS, "parent": PARENT_SECTIONS}
 _REQUIRED = {"child": ("ROLE", "TASK_STATUS", "OUTPUT"), "parent": ("ROLE",)}
@@ -186,7 +189,7 @@ def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: i
         with problems.collect():
             parts["budgets"] = _budgets(sections["BUDGETS"])
     parts["grants"] = _list_part(sections, "GRANTS", problems, _grant)
-    parts["target_pointer_pack"] = _list_part(sections, "TARGET_POINTER_PACK", problems, pointer)
+    parts["target_pointer_pack"] = _list_part(sections, "TARGET_POINTER_PACK", problems, _targeted_pointer)
     parts["instructions"] = _list_part(sections, "INSTRUCTIONS", problems, line_text)
     has_content = any(part for name, part in parts.items() if name != "role" and part != ChildBudgets())
     if not problems.problems and not has_content:
@@ -288,6 +291,18 @@ def _budgets(value: Any) -> ChildBudgets:
     fields = mapping(value, "BUDGETS", ChildBudgets.__struct_fields__)
     limits = {name: count(limit, f"BUDGETS.{name}") for name, limit in fields.items() if limit is not None}
     return ChildBudgets(**limits)
+
+
+def _targeted_pointer(item: Any, field: str) -> Pointer:
+    """Return a pointer of a broadcast's pack; `for` names the children or the roles that get it."""
+    if not isinstance(item, dict) or item.get("for") is None:
+        return pointer(item, field)
+    targets = tuple(
+        text(target, target_field, max_chars=MAX_TARGET_CHARS)
+        for target_field, target in items(item["for"], f"{field}.for")
+    )
+    target = pointer({name: value for name, value in item.items() if name != "for"}, field)
+    return TargetedPointer(type=target.type, ref=target.ref, digest=target.digest, span=target.span, targets=targets)
 
 
 def _grant(item: Any, field: str) -> GrantNote:

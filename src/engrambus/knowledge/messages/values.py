@@ -82,6 +82,13 @@ class GrantNote(msgspec.Struct, frozen=True, kw_only=True):
     cap_tokens: int
 
 
+class TargetedPointer(Pointer, frozen=True, kw_only=True):
+    """A pointer of a broadcast that is for some of the children only."""
+
+    targets: tuple[str, ...] = msgspec.field(name="for", default=())
+    """Names of children, or roles."""
+
+
 class ParentMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A broadcast from a parent to its children."""
 
@@ -92,7 +99,7 @@ class ParentMessage(msgspec.Struct, frozen=True, kw_only=True):
     budgets: ChildBudgets = ChildBudgets()
     grants: tuple[GrantNote, ...] = ()
     target_pointer_pack: tuple[Pointer, ...] = ()
-    """Pointers the children should read."""
+    """Pointers the children should read; a `TargetedPointer` is for some of them."""
     instructions: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
     """Ids of the engrams it is based on."""

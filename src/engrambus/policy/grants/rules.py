@@ -28,6 +28,9 @@ from engrambus.policy.grants.targets import read_target, target_fields
 from engrambus.policy.grants.tokens import ASK_AGAIN, Grant
 from engrambus.policy.identity import ADMIN, Caller, check_descends, parent_of
 
+LEAST_ID_CHARS = 8
+"""A shorter text is no beginning of an id."""
+
 
 class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a new grant."""
@@ -113,14 +116,16 @@ def approve_request(
         intended_use=request.intended_use or request.reason,
     )
     grant = _new_grant(view, caller, request.agent, terms, randomness, run_id=request.run)
-    answered = DerefAnswered(request_id=request_id, run=grant.run, by=caller.full_name, grant_id=grant.grant_id)
+    answered = DerefAnswered(request_id=request.request_id, run=grant.run, by=caller.full_name, grant_id=grant.grant_id)
     return grant, answered
 
 
 def deny_request(view: GrantReads, *, caller: Caller, request_id: str) -> DerefAnswered:
     """Deny an open request."""
     request = _open_request(view, caller, request_id).request
-    return DerefAnswered(request_id=request_id, run=request.run, by=caller.full_name)
+    return DerefAnswered(
+        request_id=request.request_id, run=request.run, by=caller.full_name, agent=request.agent, ref=request.ref
+    )
 
 
 def check_balance(view: GrantReads, grant: Grant, tokens: int) -> None:
@@ -201,7 +206,12 @@ def _new_grant(
 
 
 def _open_request(view: GrantReads, caller: Caller, request_id: str) -> StoredRequest:
-    stored = view.request(None if caller.role == ADMIN else caller.run.run_id, request_id)
+    run_id = None if caller.role == ADMIN else caller.run.run_id
+    stored = view.request(run_id, request_id)
+    if stored is None and len(request_id) >= LEAST_ID_CHARS:
+        # decision 54: answers to agents show the beginning of an id
+        begin_so = [item for item in view.open_requests(run_id) if item.request.request_id.startswith(request_id)]
+        stored = begin_so[0] if len(begin_so) == 1 else None
     if stored is None or stored.answered or (caller.role != ADMIN and stored.request.to != caller.name):
         raise RequestNotFound(field="id")
     return stored

@@ -18,6 +18,7 @@ from engrambus.testing.conformance.figures import FigureConformance
 from engrambus.testing.conformance.grants import GrantConformance
 from engrambus.testing.conformance.journal import JournalConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
+from engrambus.testing.conformance.mail import MailConformance
 from engrambus.testing.conformance.messages import MessageConformance
 from engrambus.testing.conformance.names import NameConformance
 from engrambus.testing.conformance.passed_on_grants import PassedOnGrantConformance
@@ -40,6 +41,7 @@ __all__ = [
     "GrantConformance",
     "JournalConformance",
     "LifecycleConformance",
+    "MailConformance",
     "MessageConformance",
     "NameConformance",
     "PassedOnGrantConformance",
@@ -60,6 +62,7 @@ class StoreConformance(
     ApprovalConformance,
     DuplicateConformance,
     MessageConformance,
+    MailConformance,
     GrantConformance,
     DenialConformance,
     PassedOnGrantConformance,

@@ -212,11 +212,51 @@ SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY versio
 SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
 
 -- name: insert_mail
-INSERT INTO mail (run, recipient, kind, item, sender, at, text) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO mail (run, recipient, kind, item, sender, at, text, engrams, requests, grants)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: mail
-SELECT position, kind, item, sender, at, text FROM mail
+SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE run = ? AND recipient = ? AND position > ? ORDER BY position LIMIT ?;
+
+-- name: mail_of_people
+SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+WHERE recipient = 'admin' AND position > ? ORDER BY position LIMIT ?;
+
+-- name: mail_before
+SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+WHERE run = ? AND recipient = ? AND position <= ? ORDER BY position DESC LIMIT ?;
+
+-- name: mail_before_of_people
+SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+WHERE recipient = 'admin' AND position <= ? ORDER BY position DESC LIMIT ?;
+
+-- name: mail_items
+SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+WHERE run = ? AND recipient = ? AND substr(item, 1, length(?)) = ? ORDER BY position LIMIT ?;
+
+-- name: mail_items_of_people
+SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+WHERE recipient = 'admin' AND substr(item, 1, length(?)) = ? ORDER BY position LIMIT ?;
+
+-- name: count_mail
+SELECT count(*), max(position) FROM mail WHERE run = ? AND recipient = ? AND position > ?;
+
+-- name: count_mail_of_people
+SELECT count(*), max(position) FROM mail WHERE recipient = 'admin' AND position > ?;
+
+-- name: hand_over_mail
+INSERT INTO mail_handed_over (run, agent, position) VALUES (?, ?, ?)
+ON CONFLICT (run, agent) DO UPDATE SET position = max(position, excluded.position);
+
+-- name: handed_over
+SELECT position FROM mail_handed_over WHERE run = ? AND agent = ?;
+
+-- name: insert_pack
+INSERT INTO packs (run, sender, at, pack) VALUES (?, ?, ?, ?);
+
+-- name: packs
+SELECT sender, at, pack FROM packs WHERE run = ? ORDER BY position DESC LIMIT ?;
 
 -- name: insert_request
 INSERT INTO requests (request_id, run, asked) VALUES (?, ?, ?);

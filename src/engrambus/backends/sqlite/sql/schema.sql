@@ -150,9 +150,29 @@ CREATE TABLE mail (                 -- inboxes of all agents
     item       TEXT    NOT NULL,
     sender     TEXT    NOT NULL,
     at         INTEGER NOT NULL,
-    text       TEXT    NOT NULL
+    text       TEXT    NOT NULL,
+    engrams    TEXT    NOT NULL,    -- ids of what it holds, separated by spaces
+    requests   TEXT    NOT NULL,
+    grants     TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX mail_inbox ON mail (run, recipient, position);
+CREATE INDEX mail_of_people ON mail (position) WHERE recipient = 'admin';
+
+CREATE TABLE mail_handed_over (     -- position up to which each agent was shown its mail
+    run        TEXT    NOT NULL,    -- empty for a person, who has one inbox for all runs
+    agent      TEXT    NOT NULL,
+    position   INTEGER NOT NULL,
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE packs (                -- pointer packs of broadcasts
+    position   INTEGER PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    sender     TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    pack       BLOB    NOT NULL     -- the pointers and for whom they are, as JSON
+) STRICT;
+CREATE INDEX packs_run ON packs (run, position);
 
 CREATE TABLE requests (             -- requests to read more than a turn allows
     request_id TEXT    PRIMARY KEY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +16,25 @@ _MESSAGE_FILE = {"text": ("FILE", "The message, as YAML or JSON; - reads stdin")
 _ANSWER_FILE = {"text": ("FILE", "The answer, as text; - reads stdin")}
 _SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
 """The options of `inherit` that are fields of its scope."""
+
+
+@override(argument_help={"text": ("FILE", "The message, as YAML or JSON; - reads stdin. With --to, also plain words")})
+def message(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Send a message that is given as a file or, with `--to`, as plain words."""
+    is_words = values.get("to") is not None and not _names_file(values["text"])
+    session.call_and_print(operation, values if is_words else _with_text(values))
+
+
+def _names_file(text: str) -> bool:
+    """True for `-` and for the name of a file; words with a space are one only if there is such a file."""
+    try:
+        return (
+            text == "-"
+            or Path(text).exists()
+            or (" " not in text.strip() and text.endswith((".yaml", ".yml", ".json")))
+        )
+    except (OSError, ValueError):  # too long for a name, or with a null byte
+        return False
 
 
 @override(argument_help=_MESSAGE_FILE)

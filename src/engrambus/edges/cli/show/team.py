@@ -14,7 +14,8 @@ from engrambus.policy import with_article
 if TYPE_CHECKING:
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
-    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.inbox import InboxAnswer, MailAnswer
+    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
 
@@ -105,7 +106,7 @@ def denial(answer: DenyAnswer) -> Iterator[str]:
 
 
 def message(answer: MessageAnswer) -> Iterator[str]:
-    yield f"Sent {safe(answer.message_id)} to {safe(answer.to)}; turn {answer.turn} begins."
+    yield f"Sent {safe(answer.message_id)} to {safe(answer.to)}; turn {answer.turn} is open."
     for title, ids in (("engram", answer.engrams), ("request", answer.requests)):
         for item in ids:
             yield f"  {title} {safe(item)}"
@@ -154,11 +155,19 @@ def team_budget(answer: TeamBudget) -> Iterator[str]:
 
 
 def inbox(answer: InboxAnswer) -> Iterator[str]:
-    if not answer.mail:
+    if not answer.mail and not answer.lines:
         yield "Nothing new."
+    yield from map(safe_line, answer.lines)
     for mail in answer.mail:
         yield f"{safe(mail.kind)} from {safe(mail.sender)}  {dim(safe(mail.item))}"
         for line in mail.text.splitlines():
             yield f"    {safe_line(line)}"
         if mail.used:
             yield dim(f"    used: {safe(' '.join(mail.used))}")
+
+
+def mail(answer: MailAnswer) -> Iterator[str]:
+    yield f"{safe(answer.kind)} from {safe(answer.sender)}, {safe(answer.at)}  {dim(safe(answer.item))}"
+    yield from (f"    {safe_line(line)}" for line in answer.text.splitlines())
+    for title, ids in (("engram", answer.engrams), ("request", answer.requests)):
+        yield from (f"  {title} {safe(item)}" for item in ids)
