@@ -169,6 +169,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
+│   ├── UsedUnresolved            USED_UNRESOLVED
 │   ├── NothingSearched           NOTHING_SEARCHED
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
@@ -1048,6 +1049,10 @@ class ScopeLowered(Notice):
 
 class ClaimConfirmed(Notice):
     """The claim repeats an engram, which was confirmed instead of storing it again."""
+
+
+class UsedUnresolved(Notice):
+    """An engram that was used has no evidence that could be found."""
 
 
 class NothingSearched(Notice):

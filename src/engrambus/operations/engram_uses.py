@@ -53,7 +53,7 @@ def resolve_used(context: Context, ids: Sequence[str], field: str = "used") -> t
     with context.store.read() as view, context.shared.visible_stores(wider_scopes, context.role_filter) as wider:
         spaces = visible_spaces(context.caller)
         stores = [visible_store(restrict_view(view, context.role_filter), spaces), *wider]
-        return engrams.find_used(stores, ids, field)
+        return engrams.find_used(stores, ids, context.limits, field)
 
 
 def used_in_mail(view: View, mail: Mail) -> tuple[str, ...]:

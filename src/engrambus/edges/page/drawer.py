@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from engrambus.edges.page.highlight import highlight_lines
 from engrambus.edges.page.session import PageSession
 from engrambus.edges.page.template_filters import safe_link
-from engrambus.errors import EngramBusError
+from engrambus.errors import EngramBusError, EngramNotFound
 from engrambus.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse_ref
 from engrambus.evidence.receipts import EMPTY_DIGEST
+from engrambus.operations.engram_queries import FeedRow
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
@@ -43,7 +44,24 @@ def _or_error(load: Callable[[], DrawerData]) -> DrawerData:
 
 def _load_engram(session: PageSession, engram_id: str) -> DrawerData:
     answer = session.call("feed", id=engram_id)
-    return {"row": answer.rows[0], "as_of": answer.as_of}
+    row = answer.rows[0]
+    used = row.about.used if row.about is not None else []
+    return {"row": row, "as_of": answer.as_of, "used": [_load_used(session, used_id) for used_id in used]}
+
+
+class UsedEngram(NamedTuple):
+    """An engram that another one is based on, as it is now."""
+
+    id: str
+    row: FeedRow | None
+    """None if it has expired or was removed, or the visitor's run cannot see it."""
+
+
+def _load_used(session: PageSession, engram_id: str) -> UsedEngram:
+    try:
+        return UsedEngram(engram_id, session.call("feed", id=engram_id).rows[0])
+    except EngramNotFound:
+        return UsedEngram(engram_id, None)
 
 
 def _load_pointer(session: PageSession, params: Mapping[str, str]) -> DrawerData:

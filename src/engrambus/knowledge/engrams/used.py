@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engrambus.errors import EngramBusError
+from engrambus.errors import EngramBusError, UsedUnresolved
 from engrambus.knowledge.engrams.facts import EngramsUsed
 from engrambus.knowledge.engrams.lifecycle import find_visible
 from engrambus.knowledge.engrams.ports import EngramUse, UseReads, VisibleStore
-from engrambus.knowledge.engrams.values import UserKind
-from engrambus.policy import ADMIN, Caller
+from engrambus.knowledge.engrams.values import UserKind, has_evidence
+from engrambus.policy import ADMIN, Caller, LimitChecks
 
 MAX_COUNTED = 50
 """Uses of one engram that are looked at, the newest first."""
 
 
-def find_used(stores: Sequence[VisibleStore], ids: Sequence[str], field: str = "used") -> tuple[str, ...]:
-    """Return the whole ids of the engrams that an author used; refuse one that is not there or not visible."""
+def find_used(
+    stores: Sequence[VisibleStore], ids: Sequence[str], limits: LimitChecks, field: str = "used"
+) -> tuple[str, ...]:
+    """Return the whole ids of the engrams that an author used; refuse one that is not there or not visible.
+
+    The author is told of one without evidence: a conclusion may not rest on it alone.
+    """
     # decision 62: what has expired or was forgotten cannot be read, so nobody can base anything on it now
     found = []
     for position, engram_id in enumerate(ids):
         try:
-            found.append(find_visible(stores, engram_id, f"{field}[{position}]")[1].engram.id)
+            engram = find_visible(stores, engram_id, f"{field}[{position}]")[1].engram
         except EngramBusError as refusal:
             refusal.used = engram_id
             refusal.hint = refusal.hint or "Name engrams as `less.query_engrams` shows them, or leave it out."
             raise
-    return tuple(dict.fromkeys(found))
+        if engram.id in found:
+            continue
+        if not has_evidence(engram):
+            detail = f"Nothing was found behind the pointers of {engram.id}, so it is no evidence."
+            hint = "Confirm it with lines that show it: put the claim again with `at`."
+            limits.applied(UsedUnresolved(detail, field=f"{field}[{position}]", used=engram.id, hint=hint))
+        found.append(engram.id)
+    return tuple(found)
 
 
 def used_facts(caller: Caller, kind: UserKind, item: str, engram_ids: Sequence[str]) -> list[EngramsUsed]:
