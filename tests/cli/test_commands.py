@@ -58,13 +58,14 @@ def test_put_query_show_and_deref(shell: Shell) -> None:
     matches = shell.ok("query", "parser", "input").out.splitlines()
     assert matches[0] == f"risk        {CLAIM}"
     assert matches[1].split()[:3] == [f"src/parser.py:10-12@{shell.repository.sha[:7]}", "admin", "now"]
-    assert matches[1].split()[3] == put[0]
+    assert matches[1].split()[3:] == ["not", "read", put[0]]
     output = shell.ok("show", put[0]).out
     assert ref in output
     assert "parsing" in output
     lines = shell.ok("deref", ref).out.splitlines()
     assert lines[:3] == [f"{number}  line {number} of the parser" for number in (10, 11, 12)]
     assert lines[4:] == [ref, put[2]]
+    assert shell.ok("query", "parser", "input").out.splitlines()[1].split()[3:] == ["read", "by", "admin", put[0]]
 
 
 def test_json_prints_the_answer_on_one_line(shell: Shell) -> None:

@@ -15,6 +15,7 @@ from engrambus.edges.cli.screen import cells, json_line, safe, safe_line, table,
 from engrambus.edges.cli.show import renderer
 from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway.ports import Finding
+from engrambus.knowledge.engrams import Reader
 from engrambus.operations import OPERATIONS
 from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
 from engrambus.operations.engram_queries import EngramAbout, QueryAnswer, ShownEngram
@@ -68,7 +69,11 @@ def test_hostile_answers_of_a_server_are_escaped() -> None:
         scope="run", tags=(HOSTILE,), hash_keys=(HOSTILE,), embedding_ref=HOSTILE, provenance=provenance,
     )  # fmt: skip
     answers = [
-        QueryAnswer(engrams=[engram, msgspec.structs.replace(engram, pointers=(other,))], as_of="2026-01-08T10:00:00Z"),
+        QueryAnswer(
+            engrams=[engram, msgspec.structs.replace(engram, pointers=(other,))],
+            as_of="2026-01-08T10:00:00Z",
+            about={HOSTILE: EngramAbout(read_by=[Reader(agent=HOSTILE, pointer=1, lines=HOSTILE)])},
+        ),
         AgentsAnswer(run_id=HOSTILE, goal=HOSTILE, agents=[AgentRow(agent_id=HOSTILE, role=HOSTILE, parent=HOSTILE)]),
         AgentAnswer(agent_id=HOSTILE, run_id=HOSTILE, role=HOSTILE, token=HOSTILE, expires_at=HOSTILE),
         LinkAnswer(ref=HOSTILE, editor=HOSTILE, github=HOSTILE, swhid=HOSTILE),
@@ -89,7 +94,7 @@ def test_hostile_answers_of_a_server_are_escaped() -> None:
 def _shown(engram: Engram) -> ShownEngram:
     """Return an engram with a hostile text in everything that is known about it."""
     use = UseAbout(kind="engram", id=HOSTILE, agent=HOSTILE, at="2026-01-08T10:00:00Z")
-    about = EngramAbout(used=[HOSTILE], used_by=UsesAbout(count=2, newest=[use]))
+    about = EngramAbout(read_by=[Reader(agent=HOSTILE)], used=[HOSTILE], used_by=UsesAbout(count=2, newest=[use]))
     return ShownEngram(engrams=[engram], as_of="2026-01-08T10:00:00Z", about={engram.id: about})
 
 

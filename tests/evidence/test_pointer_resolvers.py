@@ -20,6 +20,7 @@ from engrambus.evidence.pointers import (
     DiffAddress,
     DiffResolver,
     Evidence,
+    FileLines,
     GitRepository,
     Pointer,
     RepoAddress,
@@ -80,7 +81,27 @@ def test_exactly_the_pointed_lines_are_read(repo: Repo, content: bytes, span: st
     sha = repo.commit({"f": content})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
     content_read = evidence.read(pointer(f"repo:f{span}@{sha}"))
-    assert content_read == Content(data=lines, digest=digest(lines), blob=repo.git("rev-parse", "HEAD:f"))
+    blob = repo.git("rev-parse", "HEAD:f")
+    assert content_read == Content(data=lines, digest=digest(lines), blob=blob, place=content_read.place)
+
+
+@pytest.mark.parametrize(
+    ("content", "span", "first", "last"),
+    [
+        (b"a\nb\nc\n", "", 1, None),
+        (b"a\nb\nc\n", "#L1-L2", 1, 2),
+        (b"a\nb\nc\n", "#L2-L3", 2, None),  # they end the file
+        (b"a\nb\nc", "#L3", 3, None),
+        (b"\n\n\n", "#L2", 2, 2),
+    ],
+)
+def test_the_place_of_the_lines_in_their_file_is_known(
+    repo: Repo, content: bytes, span: str, first: int, last: int | None
+) -> None:
+    sha = repo.commit({"f": content})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    place = evidence.read(pointer(f"repo:f{span}@{sha}")).place
+    assert place == FileLines(file="git:" + repo.git("rev-parse", "HEAD:f"), first=first, last=last)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_an_agent_puts_queries_and_dereferences(
         assert "hash_keys" not in engram
         query = await call_full(client, "less_query_engrams", {"q": "parser input", "k": 3})
         assert query["engrams"] == [engram]
-        assert query["about"] == {engram["id"]: {"evidence": {"state": "same"}}}
+        assert query["about"] == {engram["id"]: {"read_by": [], "evidence": {"state": "same"}}}
         read = await call_full(client, "less_deref_pointer", {"pointer": engram["pointers"][0]["ref"]})
         assert read["excerpt"].startswith("line 10 of the parser\n")
         assert read["content_digest"] == engram["pointers"][0]["digest"]

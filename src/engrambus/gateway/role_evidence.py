@@ -40,7 +40,7 @@ from engrambus.knowledge.memory import SNAPSHOT_FIELD, Segment, Stores
 from engrambus.policy import RoleVisibility
 
 if TYPE_CHECKING:
-    from engrambus.evidence.pointers import Content
+    from engrambus.evidence.pointers import Content, FileLines
     from engrambus.gateway.ports import Store
 
 _ABSENT = ".engrambus-no-such-path"
@@ -106,6 +106,10 @@ class RoleEvidence(Evidence):
     def prefetch(self, pointers: Iterable[tuple[Pointer, Address]]) -> None:
         """Cache the digests of visible pointers."""
         self._evidence.prefetch((pointer, address) for pointer, address in pointers if self._sees(address))
+
+    def locate(self, address: Address) -> FileLines | None:
+        """Return the file and the lines a visible address leads to; None if it is hidden."""
+        return self._evidence.locate(address) if self._sees(address) else None
 
     def count_tokens(self, pointer: Pointer, address: Address) -> int:
         """Return the size of a visible pointer's content; 0 if it is hidden."""

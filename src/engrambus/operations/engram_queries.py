@@ -19,10 +19,12 @@ from engrambus.knowledge.engrams import (
     MAX_K,
     Engram,
     Kind,
+    Reader,
     VisibleStore,
     find_visible,
     normalise_key,
     query_keys,
+    read_by,
     recall,
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
@@ -64,6 +66,8 @@ class EvidenceAbout(Struct, frozen=True, kw_only=True):
 class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known about an engram now; it is no part of the engram, whose schema is closed."""
 
+    read_by: list[Reader]
+    """Who has read the evidence, its author first; empty if nobody has."""
     evidence: EvidenceAbout | None = None
     used: list[str] = []
     """Ids of the engrams it is based on."""
@@ -75,7 +79,7 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: str
     """The time the answer is true of."""
     about: dict[str, EngramAbout] = {}
-    """What is known now, by the engram's id; engrams about which nothing is known are left out."""
+    """What is known now, by the engram's id."""
     truncated: bool = False
     """True if engrams were left out to stay within max_tokens."""
     cursor: str | None = None
@@ -137,7 +141,7 @@ def _query_answer(
         return QueryAnswer(
             engrams=shown_engrams[:count],
             as_of=print_time(context.as_of),
-            about={engram.id: about[engram.id] for engram in shown_engrams[:count] if engram.id in about},
+            about={engram.id: about[engram.id] for engram in shown_engrams[:count]},
             truncated=truncated,
             cursor=str(ordinals[count - 1]) if ordinals and has_more and count else None,
         )
@@ -156,29 +160,21 @@ def about_engrams(
     context: Context, stores: Sequence[VisibleStore], engrams: Sequence[Engram], *, shown_uses: int = 0
 ) -> dict[str, EngramAbout]:
     """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed."""
-    about = {}
-    for engram in engrams:
-        standings = context.project_files.staleness_of(engram.pointers)
-        known = _about(context, stores, engram, standings, shown_uses)
-        if known is not None:
-            about[engram.id] = known
-    return about
+    readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
+    return {engram.id: _about(context, stores, engram, readers[engram.id], shown_uses=shown_uses) for engram in engrams}
 
 
 def _about(
-    context: Context,
-    stores: Sequence[VisibleStore],
-    engram: Engram,
-    standings: Sequence[Staleness | None],
-    shown_uses: int,
-) -> EngramAbout | None:
+    context: Context, stores: Sequence[VisibleStore], engram: Engram, readers: list[Reader], *, shown_uses: int
+) -> EngramAbout:
+    standings = context.project_files.staleness_of(engram.pointers)
     states = [state for state in standings if state is not None]
-    known = EngramAbout(
+    return EngramAbout(
+        read_by=readers,
         evidence=EvidenceAbout(state=max(states, key=STATES.index)) if states else None,
         used=used_about(context, stores, engram.id),
         used_by=uses_about(context, stores, engram.id, shown=shown_uses),
     )
-    return known if known != EngramAbout() else None
 
 
 def _requested_keys(request: QueryEngrams) -> list[str]:
@@ -312,8 +308,8 @@ class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if a pointer no longer shows what it showed."""
     pinned: bool = False
     """True if it comes first in every brief."""
-    about: EngramAbout | None = None
-    """What else is known about it now."""
+    about: EngramAbout
+    """What is known about it now."""
 
 
 class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -423,5 +419,5 @@ def _feed_row(
         standings=standings,
         stale=any(standing in STALE for standing in standings),
         pinned=pinned,
-        about=_about(context, stores, engram, standings, SHOWN_USES),
+        about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES)[engram.id],
     )

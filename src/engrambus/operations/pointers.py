@@ -16,9 +16,9 @@ from engrambus.evidence.pointers import (
     Staleness,
     check_pointer,
     editor_link,
-    full_answer,
     github_link,
     parse_ref,
+    pointed_text,
     print_address,
     swhid,
 )
@@ -76,11 +76,11 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     "deref", counts against what an agent may read in a turn.
     """
     pointer, _ = check_pointer(find_pointer(context, request.pointer))
-    full = full_answer(pointer, context.evidence.read(pointer), tail=request.tail)
+    pointed = pointed_text(pointer, context.evidence.read(pointer), tail=request.tail)
     return context.commit(
         lambda view: deref(
             view,
-            full,
+            pointed,
             caller=context.caller,
             payers=read_payers(view, context.policy, context.caller, context.limits),
             max_tokens=request.max_tokens,

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.tokens import TokenClaims, TokenKey
     from engrambus.policy.turns import (
+        RecordedRead,
         Turn,
         TurnReads,
         after_charge,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         close_turn,
         end_turn,
         present_turn,
+        spans_of,
         turn_of,
     )
     from engrambus.policy.visibility import RoleVisibility
@@ -110,8 +112,8 @@ if not TYPE_CHECKING:
         ),
         "tokens": "TokenClaims TokenKey",
         "turns": (
-            "Turn TurnReads after_charge after_close after_deref after_draw after_put close_turn end_turn "
-            "present_turn turn_of "
+            "RecordedRead Turn TurnReads after_charge after_close after_deref after_draw after_put close_turn "
+            "end_turn present_turn spans_of turn_of "
         ),
         "visibility": "RoleVisibility",
     })
@@ -121,12 +123,12 @@ __all__ = [
     "ROLE_PREFIX", "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller",
     "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole",
     "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project",
-    "Receiver", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn",
-    "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close",
-    "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_artifact", "charge_put",
+    "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims",
+    "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge",
+    "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_artifact", "charge_put",
     "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project",
     "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
     "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run",
-    "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "turn_of",
-    "visible_spaces", "wider_space", "with_article",
+    "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "spans_of",
+    "turn_of", "visible_spaces", "wider_space", "with_article",
 ]

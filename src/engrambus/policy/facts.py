@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from engrambus.evidence.pointers import ReadSpan
+
 
 class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact", omit_defaults=True):
     """A run began; it became the current one unless it belongs to a client session."""
@@ -58,6 +60,8 @@ class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved",
     tokens: int
     granted: bool = False
     """True if a grant paid instead of the turn."""
+    spans: tuple[ReadSpan, ...] = ()
+    """The parts of contents that were returned; all of the content with `digest` unless one of them is of it."""
 
 
 class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn", tag_field="fact"):

@@ -7,12 +7,14 @@ run limit how often closing a turn gives a new budget (`accounts.py`).
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from engrambus.core import SECOND_US
 from engrambus.errors import RoleForbidden
+from engrambus.evidence.pointers import ReadSpan, all_of
 from engrambus.policy.facts import ContentDrawn, DerefProved, TurnCharged, TurnClosed
 from engrambus.policy.identity import Agent, Caller, IdentityView, check_descends
 
@@ -56,6 +58,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.repo or self.artifact or self.sam or self.tokens or self.put_tokens)
 
 
+class RecordedRead(NamedTuple):
+    """A part of a content that a dereference returned to an agent."""
+
+    run: str
+    agent: str
+    span: ReadSpan
+
+
 class TurnReads(Protocol):
     """Reads of turns and of dereferenced content."""
 
@@ -68,7 +78,11 @@ class TurnReads(Protocol):
         ...
 
     def was_read(self, run_id: str, digest: str) -> bool:
-        """True if a dereference in this run returned content with this digest."""
+        """True if a dereference in this run returned this digest: of all the content, or of the returned lines."""
+        ...
+
+    def reads_of(self, contents: Sequence[str], runs: Sequence[str]) -> list[RecordedRead]:
+        """Return the recorded reads of these contents by agents of these runs, and by the admin in any run."""
         ...
 
 
@@ -119,6 +133,14 @@ def idle_limit_us(agent: Agent | None) -> int:
 def after_deref(last: Turn | None, proved: DerefProved, now_us: int) -> Turn:
     """Return the agent's turn after a dereference."""
     return _after_read(last, proved.turn, proved.tokens, now_us, type=proved.type, granted=proved.granted)
+
+
+def spans_of(proved: DerefProved) -> tuple[ReadSpan, ...]:
+    """Return every part of a content that a dereference returned."""
+    # Proofs of older journals have no spans: they stand for all of the content.
+    if any(span.of == proved.digest for span in proved.spans):
+        return proved.spans
+    return (all_of(proved.digest), *proved.spans)
 
 
 def after_draw(last: Turn | None, drawn: ContentDrawn, now_us: int) -> Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.core import digest
-from engrambus.evidence.pointers import BodyAddress, Content, RepoAddress, SamAddress, TestAddress
+from engrambus.evidence.pointers import BodyAddress, Content, FileLines, RepoAddress, SamAddress, TestAddress
 
 SHA = "5" * 40
 FILE_LINES = 40
@@ -19,8 +19,15 @@ class FakeRepository:
         """Return the lines an address names."""
         first, last = address.lines or (1, FILE_LINES)
         if address.path == CODE_PATH:
-            return Content.of("".join(CODE.splitlines(keepends=True)[first - 1 : last]).encode())
-        return Content.of("".join(f"line {number} of {address.path}\n" for number in range(first, last + 1)).encode())
+            text = "".join(CODE.splitlines(keepends=True)[first - 1 : last])
+        else:
+            text = "".join(f"line {number} of {address.path}\n" for number in range(first, last + 1))
+        return Content.of(text.encode(), place=self.locate(address))
+
+    def locate(self, address: RepoAddress) -> FileLines:
+        """Return the lines of a file, which is the same at every commit."""
+        first, last = address.lines or (1, None)
+        return FileLines(file=f"git:{address.path}", first=first, last=last)
 
 
 class FakeBodyStore:

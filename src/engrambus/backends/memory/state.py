@@ -76,6 +76,7 @@ from engrambus.policy import (
     DerefRequested,
     Policy,
     PolicyApplied,
+    RecordedRead,
     Run,
     RunClosed,
     RunOpened,
@@ -90,6 +91,7 @@ from engrambus.policy import (
     present_turn,
     read_policy,
     space_of,
+    spans_of,
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, BlockSpending, GrantIssued, StoredRequest
@@ -111,7 +113,7 @@ class KnowledgeState:
         self.pins: dict[int, None] = {}
         self.uses: dict[tuple[str, str, str], EngramUse] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
-        self.read: set[tuple[str, str]] = set()
+        self.reads: dict[str, dict[RecordedRead, None]] = {}
         self.mail: list[tuple[str, str, Mail]] = []
         self.handed_over: dict[Inbox, int] = {}
         self.packs: list[tuple[str, SentPack]] = []
@@ -180,7 +182,8 @@ class KnowledgeState:
                 self._change_grant(fact)
             case DerefProved():
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at_us)
-                self.read.add((fact.run, fact.digest))
+                for span in spans_of(fact):
+                    self.reads.setdefault(span.of, {})[RecordedRead(fact.run, fact.agent, span)] = None
             case ContentDrawn():
                 self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
@@ -400,7 +403,15 @@ class MemoryView(MemoryCortex):
         return sum(turn.run_tokens - turn.spoken_tokens for turn in turns)
 
     def was_read(self, run_id: str, digest: str) -> bool:
-        return (run_id, digest) in self._state.read
+        return any(read.run == run_id for read in self._state.reads.get(digest, ()))
+
+    def reads_of(self, contents: Sequence[str], runs: Sequence[str]) -> list[RecordedRead]:
+        return [
+            read
+            for content in contents
+            for read in self._state.reads.get(content, ())
+            if read.run in runs or read.agent == ADMIN
+        ]
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         return list(islice(self._live(spaces, {key} if kind is None else {key, kind_key(kind)}), limit))

@@ -54,7 +54,7 @@ COMPARED = {
     "episodes": "SELECT * FROM episodes ORDER BY ordinal",
     "contributions": "SELECT * FROM contributions ORDER BY id",
     "turns": "SELECT * FROM turns ORDER BY run, agent",
-    "read_digests": "SELECT * FROM read_digests ORDER BY run, digest",
+    "reads": "SELECT * FROM reads ORDER BY content, run, agent, first, last, to_end, unit",
     "remembered": "SELECT * FROM remembered ORDER BY caller, key",
     "applied": "SELECT layout, project, position, seq, checksum, at, ordinal, runs, identity FROM applied",
 }

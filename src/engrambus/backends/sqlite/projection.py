@@ -72,11 +72,12 @@ from engrambus.policy import (
     after_put,
     present_turn,
     space_of,
+    spans_of,
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 22
+LAYOUT = 23
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -159,7 +160,9 @@ class KnowledgeProjection:
                 self._change_grant(fact)
             case DerefProved():
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at_us))
-                self._execute("record_read", fact.run, fact.digest)
+                for span in spans_of(fact):
+                    extent = (span.first, span.last, span.to_end, span.unit)
+                    self._execute("record_read", span.of, fact.run, fact.agent, *extent)
             case ContentDrawn():
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():

@@ -22,6 +22,7 @@ from engrambus.backends.sqlite.projection import (
 )
 from engrambus.backends.sqlite.queries import queries
 from engrambus.core import SECOND_US
+from engrambus.evidence.pointers import ReadSpan
 from engrambus.gateway.ports import Counts, EarlierAnswer
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
@@ -48,7 +49,18 @@ from engrambus.knowledge.messages import (
     SentPack,
     Unseen,
 )
-from engrambus.policy import ADMIN, DEFAULT_POLICY, Agent, AppliedPolicy, DerefRequested, Policy, Run, Turn, read_policy
+from engrambus.policy import (
+    ADMIN,
+    DEFAULT_POLICY,
+    Agent,
+    AppliedPolicy,
+    DerefRequested,
+    Policy,
+    RecordedRead,
+    Run,
+    Turn,
+    read_policy,
+)
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 
 _NO_LIMIT = 1 << 62
@@ -146,7 +158,14 @@ class SqliteView(SqliteCortex):
         return row[0] if row else 0
 
     def was_read(self, run_id: str, digest: str) -> bool:
-        return self._row("was_read", run_id, digest) is not None
+        return self._row("was_read", digest, run_id) is not None
+
+    def reads_of(self, contents: Sequence[str], runs: Sequence[str]) -> list[RecordedRead]:
+        pairs = ((content, run) for content in contents for run in runs)
+        rows = self._connection.executemany(self._sql["reads_of"], pairs).fetchall()
+        by_admin = self._connection.executemany(self._sql["reads_of_admin"], ((content,) for content in contents))
+        known = set(runs)
+        return [_read_from_row(row) for row in (*rows, *(row for row in by_admin if row[0] not in known))]
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         return self._posted(spaces, (key,) if kind is None else (key, kind_key(kind)), limit, _NO_LIMIT)
@@ -447,6 +466,11 @@ class SqliteView(SqliteCortex):
     def _row(self, name: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(self._sql[name], values).fetchone()
         return row
+
+
+def _read_from_row(row: Any) -> RecordedRead:
+    run, agent, content, first, last, to_end, unit = row
+    return RecordedRead(run, agent, ReadSpan(of=content, first=first, last=last, to_end=bool(to_end), unit=unit))
 
 
 def _request_from_row(row: Any) -> StoredRequest:

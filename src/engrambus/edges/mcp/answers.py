@@ -13,6 +13,7 @@ import msgspec
 
 from engrambus.core import check_tokens_fit, estimate_tokens
 from engrambus.evidence.pointers import Pointer, RepoAddress, parse_ref, short_ref, shorten_refs
+from engrambus.knowledge.engrams import describe_readers
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from engrambus.operations.brief import BriefAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer, YoolRow
     from engrambus.operations.deref_requests import RequestAnswer
-    from engrambus.operations.engram_queries import QueryAnswer
+    from engrambus.operations.engram_queries import EngramAbout, QueryAnswer
     from engrambus.operations.grants import GrantAnswer
     from engrambus.operations.messages import MessageAnswer
     from engrambus.operations.pointers import AnchorAnswer
@@ -85,19 +86,25 @@ def short_pointer(pointer: Pointer) -> str:
     return pointer.ref
 
 
-def engram_line(engram: Engram, state: str | None) -> str:
-    """Return an engram as one line: kind unless a fact, claim, evidence with its state, short id."""
+def engram_line(engram: Engram, about: EngramAbout) -> str:
+    """Return an engram as one line: kind unless a fact, claim, evidence with its state and readers, short id."""
     kind = "" if engram.kind == "fact" else f"{engram.kind}: "
     places = " ".join(short_pointer(pointer) for pointer in engram.pointers)
-    return f"{kind}{_line(engram.claim)} [{places}{f' {state}' if state else ''}] {short_id(engram.id)}"
+    state = f" {about.evidence.state}" if about.evidence is not None else ""
+    return f"{kind}{_line(engram.claim)} [{places}{state}, {_readers(engram, about)}] {short_id(engram.id)}"
+
+
+def _readers(engram: Engram, about: EngramAbout) -> str:
+    """Return who read the evidence, in few tokens; a line has no room for more than the first."""
+    first = [reader for reader in about.read_by if reader.agent == about.read_by[0].agent]
+    return f"read by {describe_readers(first, len(engram.pointers))}" if first else "not read"
 
 
 def _query(answer: QueryAnswer) -> Iterable[str]:
     for engram in answer.engrams:
-        about = answer.about.get(engram.id)
-        line = engram_line(engram, about.evidence.state if about is not None and about.evidence is not None else None)
-        uses = about.used_by.count if about is not None and about.used_by is not None else 0
-        yield f"{line} used by {uses}" if uses else line
+        about = answer.about[engram.id]
+        uses = about.used_by.count if about.used_by is not None else 0
+        yield engram_line(engram, about) + (f" used by {uses}" if uses else "")
 
 
 def _query_within(answer: QueryAnswer, max_tokens: int | None) -> str:
@@ -135,9 +142,16 @@ def _brief_within(answer: BriefAnswer, max_tokens: int | None) -> str:
 
 
 def _deref(answer: DerefAnswer) -> Iterable[str]:
-    cut = (" (cut: the end)" if answer.tail else " (cut: the beginning)") if answer.truncated else ""
-    yield f"{short_pointer(answer.pointer)} {answer.content_digest[:SHORT_DIGEST_CHARS]}{cut}"
+    yield f"{short_pointer(answer.pointer)} {answer.content_digest[:SHORT_DIGEST_CHARS]}{_cut_note(answer)}"
     yield answer.excerpt
+
+
+def _cut_note(answer: DerefAnswer) -> str:
+    """Return which part a cut answer holds: the pointer to exactly its lines and their digest, where it names them."""
+    part = answer.excerpt_pointer
+    if part is not None and part.digest is not None:
+        return f" (cut: {short_pointer(part)} {part.digest[:SHORT_DIGEST_CHARS]})"
+    return (" (cut: the end)" if answer.tail else " (cut: the beginning)") if answer.truncated else ""
 
 
 def _put(answer: Engram) -> Iterable[str]:

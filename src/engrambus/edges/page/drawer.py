@@ -45,7 +45,7 @@ def _or_error(load: Callable[[], DrawerData]) -> DrawerData:
 def _load_engram(session: PageSession, engram_id: str) -> DrawerData:
     answer = session.call("feed", id=engram_id)
     row = answer.rows[0]
-    used = row.about.used if row.about is not None else []
+    used = row.about.used
     return {"row": row, "as_of": answer.as_of, "used": [_load_used(session, used_id) for used_id in used]}
 
 

@@ -21,6 +21,7 @@ from engrambus.edges.page.template_filters import (
 )
 from engrambus.errors import EngramBusError, RouteNotFound
 from engrambus.gateway.events import EVENT_TYPES
+from engrambus.knowledge.engrams import describe_readers
 
 PREFIX = "/page/"
 PAGE_PARAMS = frozenset({"run", *DRAWER_PARAMS, *(name for panel in PANELS.values() for name in panel.params)})
@@ -47,6 +48,7 @@ def _environment() -> jinja2.Environment:
         # Not jinja's `tojson`: its result counts as safe HTML, and a quote in it would end an attribute.
         "json": to_json,
         "label": pointer_label,
+        "readers": describe_readers,
         "time": format_time,
     }
     return environment

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         UrlAddress,
     )
     from engrambus.evidence.pointers.documents import ArtifactResolver
-    from engrambus.evidence.pointers.excerpts import DerefAnswer, cut_to_fit, full_answer
+    from engrambus.evidence.pointers.excerpts import DerefAnswer, PointedText, cut_to_fit, pointed_text
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.grammar import (
         MAX_REF,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         shorten_refs,
         swhid,
     )
+    from engrambus.evidence.pointers.read_spans import Coverage, FileLines, ReadSpan, all_of, cover, print_spans
     from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines, diff_paths
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
@@ -52,10 +53,11 @@ if not TYPE_CHECKING:
             "UrlAddress "
         ),
         "documents": "ArtifactResolver",
-        "excerpts": "DerefAnswer cut_to_fit full_answer",
+        "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
         "links": "editor_link github_link parse_github_link parse_swhid short_ref shorten_refs swhid",
+        "read_spans": "Coverage FileLines ReadSpan all_of cover print_spans",
         "repo": "DiffResolver RepoResolver Repositories cut_lines diff_paths",
         "resolve": "Content Evidence Resolver",
         "staleness": "STALE Staleness StalenessChecker",
@@ -65,9 +67,10 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver",
-    "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer", "RepoAddress",
-    "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress",
-    "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer", "cut_lines",
-    "cut_to_fit", "diff_paths", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link",
-    "parse_lines", "parse_ref", "parse_swhid", "print_address", "short_ref", "shorten_refs", "swhid",
+    "Content", "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "FileLines", "GitRepository",
+    "PointedText", "Pointer", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress",
+    "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings",
+    "all_of", "check_path", "check_pointer", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link",
+    "find_repository", "github_link", "parse_github_link", "parse_lines", "parse_ref", "parse_swhid", "pointed_text",
+    "print_address", "print_spans", "short_ref", "shorten_refs", "swhid",
 ]

@@ -21,7 +21,8 @@ from engrambus.errors import (
 from engrambus.evidence.pointers.addresses import ArtifactAddress
 from engrambus.evidence.pointers.git import Blob, GitRepository
 from engrambus.evidence.pointers.grammar import print_section
-from engrambus.evidence.pointers.repo import Repositories
+from engrambus.evidence.pointers.read_spans import FileLines
+from engrambus.evidence.pointers.repo import Repositories, file_lines
 from engrambus.evidence.pointers.resolve import Content
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class ArtifactResolver:
         revision = address.version if is_commit else repository.tag_commit(address.version)
         blob = _find_document(repository, revision, address.name)
         if address.section is None:
-            return Content.of(blob.data, blob.id)
+            return Content.of(blob.data, blob.id, file_lines(blob.id, None))
         section = pick_section(self._sections_of(blob), address.section, address.numbers)
-        return Content.of(blob.data[section.start : section.end], blob.id)
+        return Content.of(blob.data[section.start : section.end], blob.id, _place(blob, section))
 
     def _sections_of(self, blob: Blob) -> tuple[Section, ...]:
         sections = self._sections.get(blob.id)
@@ -62,6 +63,20 @@ class ArtifactResolver:
             sections = read_sections(blob.data)
             self._sections.put(blob.id, sections, weight=len(sections) + 1)
         return sections
+
+
+def _place(blob: Blob, section: Section) -> FileLines | None:
+    """Return the lines of a section as pointers count them; None if it begins or ends inside such a line."""
+    before, through = blob.data[: section.start], blob.data[: section.end]
+    ends_file = section.end == len(blob.data)
+    if not all(part.endswith(b"\n") or not part for part in (before, b"" if ends_file else through)):
+        return None
+    first = before.count(b"\n") + 1
+    return (
+        file_lines(blob.id, (first, through.count(b"\n")))
+        if not ends_file
+        else FileLines(file=f"git:{blob.id}", first=first)
+    )
 
 
 def _find_document(repository: GitRepository, revision: str, name: str) -> Blob:

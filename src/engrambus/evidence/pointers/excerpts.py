@@ -1,4 +1,4 @@
-"""The answer to a dereference: an excerpt of the pointed content, cut to a token budget."""
+"""The answer to a dereference: an excerpt of the pointed content, cut to a token budget, and what it proves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from engrambus.core import MAX_BYTES_PER_TOKEN, check_fits, fits
-from engrambus.errors import NotText
-from engrambus.evidence.pointers.addresses import Pointer
+from engrambus.core import MAX_BYTES_PER_TOKEN, check_fits, digest, fits
+from engrambus.errors import BudgetTooSmall, NotText
+from engrambus.evidence.pointers.addresses import BodyAddress, Pointer, RepoAddress
+from engrambus.evidence.pointers.grammar import parse_lines, parse_ref, print_address
+from engrambus.evidence.pointers.read_spans import FileLines, ReadSpan, all_of
 from engrambus.evidence.pointers.resolve import Content
 
 
@@ -24,34 +26,111 @@ class DerefAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """True if something was left out."""
     tail: bool = False
     """True if the beginning was cut off rather than the end."""
+    excerpt_span: str | None = None
+    """The lines in the excerpt, `L1-L60` of the file, if something was left out and `max_tokens` has room for it."""
+    excerpt_digest: str | None = None
+    """Digest of exactly these lines."""
+
+    @property
+    def excerpt_pointer(self) -> Pointer | None:
+        """The pointer to exactly the lines in the excerpt, with their digest, if the answer names them."""
+        address = parse_ref(self.pointer.ref)
+        if self.excerpt_span is None or not isinstance(address, RepoAddress | BodyAddress):
+            return None
+        lines = parse_lines(self.excerpt_span, "excerpt_span")
+        ref = print_address(msgspec.structs.replace(address, lines=lines))
+        return Pointer(type=self.pointer.type, ref=ref, digest=self.excerpt_digest)
 
 
-def full_answer(pointer: Pointer, content: Content, *, tail: bool) -> DerefAnswer:
-    """Return the answer with all the content that was read: with `tail`, the end of content too large to hold."""
+class PointedText(msgspec.Struct, frozen=True, kw_only=True):
+    """The text a pointer leads to, before it is cut to a budget."""
+
+    pointer: Pointer
+    text: str
+    digest: str
+    """Digest of all the content."""
+    lines_before: int = 0
+    """Lines of the content that are not in `text`, which is its end."""
+    incomplete: bool = False
+    """True if the content is too large to hold, so that `text` is only one end of it."""
+    place: FileLines | None = None
+    """Where the content is in a file, if it is a part of one."""
+
+
+def pointed_text(pointer: Pointer, content: Content, *, tail: bool) -> PointedText:
+    """Return the text of a content; with `tail`, the end of content too large to hold."""
+    incomplete = content.end is not None
+    data = content.end if tail and content.end is not None else content.data
     try:
-        text = (content.end if tail and content.end is not None else content.data).decode()
+        text = data.decode()
     except UnicodeDecodeError:
         raise NotText(field="pointer.ref") from None
-    cut = content.end is not None
-    return DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=cut, tail=cut and tail)
+    return PointedText(
+        pointer=pointer,
+        text=text,
+        digest=content.digest,
+        lines_before=content.line_count - _count_lines(text) if tail and incomplete else 0,
+        incomplete=incomplete,
+        place=content.place,
+    )
 
 
-def cut_to_fit(full: DerefAnswer, max_tokens: int, *, tail: bool) -> DerefAnswer:
-    """Return the answer with as many lines, the first or with `tail` the last, as fit into `max_tokens`.
+def cut_to_fit(pointed: PointedText, max_tokens: int, *, tail: bool) -> tuple[DerefAnswer, tuple[ReadSpan, ...]]:
+    """Return the answer with as many lines, the first or with `tail` the last, as fit, and the spans that it returns.
 
     The cut is at the end of a line; inside a line only where not one line fits.
     """
+    text, cut = pointed.text, pointed.incomplete
+    full = DerefAnswer(
+        excerpt=text, pointer=pointed.pointer, content_digest=pointed.digest, truncated=cut, tail=cut and tail
+    )
     # No text of more characters fits, so one that is too long is not encoded to find that out.
-    most_chars = max_tokens * MAX_BYTES_PER_TOKEN
-    if len(full.excerpt) <= most_chars and fits(full, max_tokens):
-        return full
+    if len(text) <= max_tokens * MAX_BYTES_PER_TOKEN and fits(full, max_tokens):
+        return full, _spans_of(pointed, full)
+    # decision 56: the lines of a cut read are named with their digest, unless that leaves no room for a line
+    answer = _cut_naming_lines(pointed, full, max_tokens, tail)
+    if answer is None:
+        answer = _cut(pointed, full, max_tokens, tail, lambda answer: answer)
+    return answer, _spans_of(pointed, answer)
+
+
+def _cut_naming_lines(pointed: PointedText, full: DerefAnswer, max_tokens: int, tail: bool) -> DerefAnswer | None:
+    """Return the answer that names its lines and their digest; None if no whole line fits, or lines have no pointer."""
+    if not isinstance(parse_ref(full.pointer.ref), RepoAddress | BodyAddress):
+        return None
+    offset = pointed.place.first - 1 if pointed.place is not None else 0
+
+    def with_lines(answer: DerefAnswer) -> DerefAnswer:
+        lines = _lines_of(pointed, answer)
+        first, last = (offset + lines[0], offset + lines[1]) if lines else (1, 1)
+        return msgspec.structs.replace(
+            answer, excerpt_span=f"L{first}-L{last}", excerpt_digest=digest(answer.excerpt.encode())
+        )
+
+    try:
+        answer = _cut(pointed, full, max_tokens, tail, with_lines)
+    except BudgetTooSmall:
+        return None
+    return answer if answer.excerpt.strip() and _lines_of(pointed, answer) else None
+
+
+def _cut(
+    pointed: PointedText,
+    full: DerefAnswer,
+    max_tokens: int,
+    tail: bool,
+    complete: Callable[[DerefAnswer], DerefAnswer],
+) -> DerefAnswer:
+    """Return the answer with the longest excerpt that fits; `complete` adds what an answer says about its excerpt."""
     # decision 5: the budget counts the JSON of the whole answer, because the reader pays for all of it
+    most_chars = max_tokens * MAX_BYTES_PER_TOKEN
     empty = msgspec.structs.replace(full, excerpt="", truncated=True, tail=tail)
-    check_fits(empty, max_tokens)
+    check_fits(complete(empty), max_tokens)
     text = full.excerpt[-most_chars:] if tail else full.excerpt[:most_chars]
 
     def answer(length: int) -> DerefAnswer:
-        return msgspec.structs.replace(empty, excerpt=text[len(text) - length :] if tail else text[:length])
+        excerpt = text[len(text) - length :] if tail else text[:length]
+        return complete(msgspec.structs.replace(empty, excerpt=excerpt))
 
     whole_lines = _last_lines(text) if tail else _first_lines(text)
     length = _longest(whole_lines, answer, max_tokens)
@@ -77,3 +156,52 @@ def _longest(lengths: Sequence[int], answer: Callable[[int], DerefAnswer], max_t
     while count and not fits(answer(lengths[count - 1]), max_tokens):
         count -= 1
     return lengths[count - 1] if count else 0
+
+
+def _spans_of(pointed: PointedText, answer: DerefAnswer) -> tuple[ReadSpan, ...]:
+    """Return the spans that an answer holds: of the pointed content, of its file, and of the lines that it names.
+
+    All of the pointed content is not named: its digest alone stands for that.
+    """
+    spans: list[ReadSpan] = []
+    lines = _lines_of(pointed, answer) if answer.truncated else (1, _count_lines(answer.excerpt))
+    to_end = not answer.truncated or answer.tail
+    if answer.truncated and lines:
+        spans.append(ReadSpan(of=pointed.digest, first=lines[0], last=lines[1], to_end=to_end))
+    elif answer.truncated:
+        spans.append(_bytes_of(pointed, answer))
+    if pointed.place is not None and lines:
+        offset = pointed.place.first - 1
+        ends_file = to_end and pointed.place.last is None
+        spans.append(ReadSpan(of=pointed.place.file, first=lines[0] + offset, last=lines[1] + offset, to_end=ends_file))
+    if answer.excerpt_digest is not None:
+        spans.append(all_of(answer.excerpt_digest))
+    return tuple(spans)
+
+
+def _lines_of(pointed: PointedText, answer: DerefAnswer) -> tuple[int, int] | None:
+    """Return the first and the last line of a cut excerpt, as the content counts them; None if a line is cut."""
+    excerpt, text = answer.excerpt, pointed.text
+    count = _count_lines(excerpt)
+    if not answer.tail:
+        return (1, count) if excerpt.endswith("\n") else None
+    start = len(text) - len(excerpt)
+    last = pointed.lines_before + _count_lines(text)
+    # Where the end of content too large to hold begins inside a line is not known.
+    begins_line = text[start - 1] == "\n" if start else not pointed.incomplete
+    return (last - count + 1, last) if excerpt and begins_line else None
+
+
+def _bytes_of(pointed: PointedText, answer: DerefAnswer) -> ReadSpan:
+    """Return the bytes of a line that was cut; none if it is not known where they begin."""
+    size = len(answer.excerpt.encode())
+    if not answer.tail:
+        return ReadSpan(of=pointed.digest, last=size, unit="bytes")
+    if pointed.incomplete:
+        return ReadSpan(of=pointed.digest, last=0)
+    end = len(pointed.text.encode())
+    return ReadSpan(of=pointed.digest, first=end - size + 1, last=end, to_end=True, unit="bytes")
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n") and text != "")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
+import msgspec
+
 from engrambus.core import is_hex
 from engrambus.errors import (
     ContentTooLarge,
@@ -17,6 +19,7 @@ from engrambus.errors import (
 )
 from engrambus.evidence.pointers.addresses import Address, ArtifactAddress, DiffAddress, RepoAddress
 from engrambus.evidence.pointers.git import Blob, GitRepository
+from engrambus.evidence.pointers.read_spans import FileLines
 from engrambus.evidence.pointers.resolve import Content
 
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
@@ -83,6 +86,11 @@ class RepoResolver:
             with suppress(EngramBusError):
                 self._repositories.select(name).read_many(files, partial(_take_spans, files, take))
 
+    def locate(self, address: RepoAddress) -> FileLines:
+        """Return the blob and the lines of it that an address names."""
+        blob = self._repositories.select(address.repository).blob_id(address.revision, address.path)
+        return file_lines(blob, address.lines)
+
 
 def _take_spans(
     addresses: Mapping[tuple[str, str], Iterable[RepoAddress]],
@@ -96,7 +104,18 @@ def _take_spans(
 
 
 def _cut(blob: Blob, address: RepoAddress) -> Content:
-    return Content.of(blob.data if address.lines is None else cut_lines(blob.data, *address.lines), blob.id)
+    if address.lines is None:
+        return Content.of(blob.data, blob.id, file_lines(blob.id, None))
+    data = cut_lines(blob.data, *address.lines)
+    place = file_lines(blob.id, address.lines)
+    ends_file = blob.data.count(b"\n") + (not blob.data.endswith(b"\n")) == place.last
+    return Content.of(data, blob.id, msgspec.structs.replace(place, last=None) if ends_file else place)
+
+
+def file_lines(blob: str, lines: tuple[int, int] | None) -> FileLines:
+    """Return the place of lines in a blob."""
+    first, last = lines or (1, None)
+    return FileLines(file=f"git:{blob}", first=first, last=last)
 
 
 def cut_lines(data: bytes, first: int, last: int) -> bytes:

@@ -19,6 +19,7 @@ from engrambus.evidence.pointers.addresses import (
     UrlAddress,
 )
 from engrambus.evidence.pointers.grammar import check_pointer
+from engrambus.evidence.pointers.read_spans import FileLines
 
 A = TypeVar("A", contravariant=True)
 
@@ -33,11 +34,15 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the content, if `data` is only the beginning."""
     blob: str | None = None
     """Git's object id of the whole file, if it is one."""
+    place: FileLines | None = None
+    """Where the content is in a file, if it is a part of one."""
+    line_count: int = 0
+    """Lines of all the content, if `data` is only the beginning."""
 
     @classmethod
-    def of(cls, data: bytes, blob: str | None = None) -> Content:
+    def of(cls, data: bytes, blob: str | None = None, place: FileLines | None = None) -> Content:
         """Return the content with its digest computed."""
-        return cls(data=data, digest=digest(data), blob=blob)
+        return cls(data=data, digest=digest(data), blob=blob, place=place)
 
 
 class Resolver(Protocol[A]):
@@ -54,6 +59,15 @@ class BatchResolver(Protocol):
 
     def resolve_many(self, addresses: Iterable[Any], take: Callable[[Any, Content], None], /) -> None:
         """Pass each address with its content to `take`; unreadable ones are left out."""
+        ...
+
+
+@runtime_checkable
+class Locator(Protocol):
+    """Names the file that an address leads into, without reading it."""
+
+    def locate(self, address: Any, /) -> FileLines:
+        """Return the file and the lines an address names, or refuse."""
         ...
 
 
@@ -119,6 +133,16 @@ class Evidence:
                     lambda address, content: self._facts.put(refs[address], _Facts.of(content)),
                 )
 
+    def locate(self, address: Address) -> FileLines | None:
+        """Return the file and the lines an address leads to; None if it leads to no file that is here."""
+        resolver: object = self._resolver(type(address))
+        if not isinstance(resolver, Locator):
+            return None
+        try:
+            return resolver.locate(address)
+        except EngramBusError:
+            return None
+
     def count_tokens(self, pointer: Pointer, address: Address) -> int:
         """Return the size of a checked pointer's content; 0 if it is absent or not readable here."""
         if isinstance(address, UrlAddress) or type(address) not in self._factories:
@@ -170,4 +194,9 @@ def _is_immutable(address: Address) -> bool:
 
 def _check_digest(pointer: Pointer, content_digest: str, field: str) -> None:
     if pointer.digest is not None and pointer.digest != content_digest:
-        raise DigestMismatch(field=f"{field}.digest", limit=content_digest, used=pointer.digest)
+        raise DigestMismatch(
+            field=f"{field}.digest",
+            used=pointer.digest,
+            # decision 56: who is told the right digest need not read the content
+            hint="Dereference the pointer with `less.deref_pointer` and send the digest it returns, or send none.",
+        )

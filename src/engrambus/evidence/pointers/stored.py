@@ -9,6 +9,7 @@ from engrambus.core import LruCache
 from engrambus.errors import ContentTooLarge, ReceiptNotFound, TestNotFound
 from engrambus.evidence.pointers.addresses import BodyAddress, TestAddress
 from engrambus.evidence.pointers.git import MAX_CONTENT_BYTES
+from engrambus.evidence.pointers.read_spans import FileLines
 from engrambus.evidence.pointers.resolve import Content
 from engrambus.evidence.receipts import JUNIT_KIND, MAX_REPORT_BYTES, JunitCase, JunitReport, Receipt, read_junit
 
@@ -38,8 +39,8 @@ class LargeBodies(Bodies, Protocol):
         """Return some lines of the body of that digest, its hash checked."""
         ...
 
-    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes]:
-        """Return the first and the last bytes of the body of that digest, its hash checked."""
+    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes, int]:
+        """Return the first and the last bytes of the body of that digest, its hash checked, and its number of lines."""
         ...
 
 
@@ -53,12 +54,24 @@ class BodyResolver:
     def resolve(self, address: BodyAddress) -> Content:
         """Return the pointed lines or the whole body; of a body that is too large, both its ends."""
         if address.lines is not None:
-            return Content.of(self._bodies.get_lines(address.digest, *address.lines, self._max_bytes))
+            data = self._bodies.get_lines(address.digest, *address.lines, self._max_bytes)
+            return Content.of(data, place=self.locate(address))
         try:
-            return Content.of(self._bodies.get(address.digest, self._max_bytes))
+            return Content.of(self._bodies.get(address.digest, self._max_bytes), place=self.locate(address))
         except ContentTooLarge:  # the output of a failed step: its end says why it failed
-            first, last = self._bodies.get_ends(address.digest, min(EXCERPT_BYTES, self._max_bytes))
-        return Content(data=_first_lines(first), end=_last_lines(last), digest=address.digest)
+            first, last, lines = self._bodies.get_ends(address.digest, min(EXCERPT_BYTES, self._max_bytes))
+        return Content(
+            data=_first_lines(first),
+            end=_last_lines(last),
+            digest=address.digest,
+            place=self.locate(address),
+            line_count=lines,
+        )
+
+    def locate(self, address: BodyAddress) -> FileLines:
+        """Return the body and the lines of it that an address names."""
+        first, last = address.lines or (1, None)
+        return FileLines(file=f"cas:{address.digest}", first=first, last=last)
 
 
 def _first_lines(data: bytes) -> bytes:

@@ -70,7 +70,7 @@ class UrlResolver:
         )
         content = Content.of(data)
         if content.digest != address.digest:
-            raise DigestMismatch("The page has changed since it was pinned.", limit=content.digest, used=address.digest)
+            raise DigestMismatch("The page has changed since it was pinned.", used=address.digest)
         return content
 
 

@@ -91,13 +91,15 @@ class BodyStore:
             raise SpanNotFound(f"The body has {count} {'line' if count == 1 else 'lines'}.", limit=count, used=last)
         return b"".join(parts)
 
-    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes]:
-        """Return the first and the last `size` bytes of a body; every byte between is checked."""
+    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes, int]:
+        """Return the first and the last `size` bytes of a body, and how many lines it has; every byte is checked."""
         first = last = b""
+        lines = 0
         for chunk in self._checked(digest):
             first += chunk[: size - len(first)]
             last = (last + chunk)[-size:]
-        return first, last
+            lines += chunk.count(b"\n")
+        return first, last, lines + (last != b"" and not last.endswith(b"\n"))
 
     def _checked(self, digest: str) -> Iterator[bytes]:
         """Yield a body in chunks; raise at its end if it is damaged."""

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         put_or_confirm,
     )
     from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
+    from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import MAX_USED, read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
@@ -103,6 +104,7 @@ if not TYPE_CHECKING:
         ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
+        "readers": "Reader describe_readers read_by",
         "role_filter": "RoleFilter",
         "rules": "MAX_USED read_used stamp validate",
         "schemas": "schema_bytes schema_names",
@@ -119,11 +121,12 @@ __all__ = [
     "ConfirmAnswer", "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned",
     "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramUse", "EngramView",
     "EngramsUsed", "ForgetAnswer", "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads",
-    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "RecentPuts", "RoleFilter", "Source",
+    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
     "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "answer_promotion", "confirm",
-    "count_negations", "count_sentences", "find_engram", "find_used", "find_visible", "forget", "has_evidence",
-    "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "normalise_key",
-    "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
-    "put_or_confirm", "query_keys", "read_used", "recall", "receive", "schema_bytes", "schema_names", "set_pinned",
-    "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
+    "count_negations", "count_sentences", "describe_readers", "find_engram", "find_used", "find_visible", "forget",
+    "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
+    "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
+    "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "schema_bytes",
+    "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses",
+    "with_gain",
 ]

@@ -9,7 +9,7 @@ import msgspec
 
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetTooSmall, DerefDenied, EngramBusError, GrantRefusal
-from engrambus.evidence.pointers import DerefAnswer, Pointer, cut_to_fit
+from engrambus.evidence.pointers import DerefAnswer, PointedText, Pointer, cut_to_fit
 from engrambus.policy.accounts import UNLIMITED_TOKENS, Account, Payers, check_may_read, check_tokens
 from engrambus.policy.facts import DerefProved, TurnCharged
 from engrambus.policy.grants.facts import BlockDebited
@@ -46,7 +46,7 @@ class DerefCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def deref(
     view: DerefView,
-    full: DerefAnswer,
+    pointed: PointedText,
     *,
     caller: Caller,
     payers: Payers,
@@ -59,26 +59,26 @@ def deref(
     payment = _Payment(view, payers)
     if budget_token is not None:
         return payment.pay(
-            full, max_tokens, tail, open_budget_token(view, caller, grant_key, budget_token, full.pointer)
+            pointed, max_tokens, tail, open_budget_token(view, caller, grant_key, budget_token, pointed.pointer)
         )
     within_limits = _Payment(view, _enforcing_all(payers))
     try:
-        return within_limits.pay(full, max_tokens, tail, None)
+        return within_limits.pay(pointed, max_tokens, tail, None)
     except DerefDenied as denied:
         refusal = denied
     # decision 6: a grant also holds without its token; the agent it was made out to may simply read
-    use = grant_use(view, caller, full.pointer)
+    use = grant_use(view, caller, pointed.pointer)
     for issued in view.grants_for(caller.run.run_id, caller.name):
         try:
             grant = check_allows(journalled_grant(view, issued, caller.project), use)
-            return within_limits.pay(full, max_tokens, tail, grant)
+            return within_limits.pay(pointed, max_tokens, tail, grant)
         except GrantRefusal:
             continue
         except DerefDenied as denied:  # the grant would pay; a ceiling of the run stops it
             refusal = denied
     if all(account.limits.enforces_all for account in payers.accounts):
         raise refusal
-    return payment.pay(full, max_tokens, tail, None)
+    return payment.pay(pointed, max_tokens, tail, None)
 
 
 def check_deref(
@@ -124,14 +124,14 @@ class _Payment:
         self._payers = payers
 
     def pay(
-        self, full: DerefAnswer, max_tokens: int, tail: bool, grant: VerifiedGrant | None
+        self, pointed: PointedText, max_tokens: int, tail: bool, grant: VerifiedGrant | None
     ) -> tuple[list[DerefFact], DerefAnswer]:
         """Return the answer cut to what the grant, or else the turn, pays for, with its proof and debits."""
-        pointer_type = full.pointer.type
+        pointer_type = pointed.pointer.type
         self.check_may_pay(pointer_type, grant)  # an empty budget is refused before the answer is cut to nothing
         allowed_tokens = min(max_tokens, self.tokens_left(grant, enforced_only=True))
         try:
-            answer = cut_to_fit(full, allowed_tokens, tail=tail)
+            answer, spans = cut_to_fit(pointed, allowed_tokens, tail=tail)
         except BudgetTooSmall as problem:
             if allowed_tokens < max_tokens:  # the turn or the grant has too little left, not the request
                 self._check(grant, int(problem.used or 0), None)
@@ -145,10 +145,11 @@ class _Payment:
             agent=caller.name,
             turn=self._payers.turn.number,
             type=pointer_type,
-            ref=full.pointer.ref,
-            digest=full.content_digest,
+            ref=pointed.pointer.ref,
+            digest=pointed.digest,
             tokens=cost,
             granted=grant is not None,
+            spans=spans,
         )
         speaker_granted = any(
             account.speaks_for and self._is_granted(account, grant) for account in self._payers.accounts

@@ -10,7 +10,7 @@ from engrambus.testing.harness import Harness
 
 def about(client: GatewayClient, engram_id: str, caller: Credential = LOCAL_ADMIN) -> EngramAbout:
     """Return what is known about an engram."""
-    known: EngramAbout = client.call("show_engram", caller, id=engram_id).about.get(engram_id, EngramAbout())
+    known: EngramAbout = client.call("show_engram", caller, id=engram_id).about[engram_id]
     return known
 
 
@@ -31,7 +31,6 @@ class UseConformance:
         assert (use.kind, use.id, use.agent.partition("/")[2]) == ("engram", decision.id, "ada")
         assert about(client, decision.id).used_by is None
         (row,) = client.call("feed", id=first.id).rows
-        assert row.about is not None
         assert row.about.used_by == used_by
         found = client.query("ledger lease").about[first.id].used_by
         assert found is not None

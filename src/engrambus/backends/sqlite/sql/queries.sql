@@ -154,10 +154,16 @@ INSERT OR REPLACE INTO turns (run, agent, number, last_at, repo, artifact, sam, 
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: record_read
-INSERT OR IGNORE INTO read_digests (run, digest) VALUES (?, ?);
+INSERT OR IGNORE INTO reads (content, run, agent, first, last, to_end, unit) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: was_read
-SELECT 1 FROM read_digests WHERE run = ? AND digest = ?;
+SELECT 1 FROM reads WHERE content = ? AND run = ? LIMIT 1;
+
+-- name: reads_of
+SELECT run, agent, content, first, last, to_end, unit FROM reads WHERE content = ? AND run = ?;
+
+-- name: reads_of_admin
+SELECT run, agent, content, first, last, to_end, unit FROM reads WHERE content = ? AND agent = 'admin';
 
 -- name: set_expiry
 UPDATE engrams SET expires_at = ? WHERE ordinal = ?;

@@ -136,11 +136,17 @@ CREATE TABLE turns (                -- last turn of each agent, and what it has 
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE read_digests (         -- digests of everything dereferenced in a run
+CREATE TABLE reads (                -- parts of contents that dereferences returned (decision 56)
+    content    TEXT    NOT NULL,    -- digest of the content, or id of a file
     run        TEXT    NOT NULL,
-    digest     TEXT    NOT NULL,
-    PRIMARY KEY (run, digest)
+    agent      TEXT    NOT NULL,
+    first      INTEGER NOT NULL,
+    last       INTEGER NOT NULL,
+    to_end     INTEGER NOT NULL,    -- whether `last` is the end of the content
+    unit       TEXT    NOT NULL,    -- what first and last count: lines or bytes
+    PRIMARY KEY (content, run, agent, first, last, to_end, unit)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX reads_of_admin ON reads (content) WHERE agent = 'admin';
 
 CREATE TABLE mail (                 -- inboxes of all agents
     position   INTEGER PRIMARY KEY,

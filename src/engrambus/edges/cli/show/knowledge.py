@@ -10,11 +10,12 @@ import click
 from engrambus.core import age
 from engrambus.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
 from engrambus.evidence.pointers import short_ref
+from engrambus.knowledge.engrams import describe_readers
 
 if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
-    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
+    from engrambus.operations.engram_queries import EngramAbout, FeedAnswer, QueryAnswer, ShownEngram
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
 
 KIND_COLUMN = 12
@@ -33,10 +34,12 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         for line in claim[1:]:
             yield " " * KIND_COLUMN + line
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        about = answer.about.get(engram.id)
         parts = [
             short_ref(engram.pointers[0]) + extra,
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
+            *([read_by(engram, about)] if about is not None else []),
             engram.id,
         ]
         yield " " * KIND_COLUMN + dim("  ".join(map(safe, parts)))
@@ -48,12 +51,19 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
+def read_by(engram: Engram, about: EngramAbout) -> str:
+    """Return who read the evidence of an engram."""
+    readers = describe_readers(about.read_by, len(engram.pointers))
+    return f"read by {readers}" if readers else "not read"
+
+
 def shown_engram(answer: ShownEngram) -> Iterator[str]:
     """Show one engram, what it used and what used it."""
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
     rows = []
     if about is not None:
+        rows += [("read by", describe_readers(about.read_by, len(shown.pointers)) or "nobody: not read")]
         rows += [("used", engram_id) for engram_id in about.used]
     if about is not None and about.used_by is not None:
         newest = about.used_by.newest
@@ -108,9 +118,9 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
     for row in answer.rows:
         engram = row.engram
         marks = [mark for mark, is_set in (("stale", row.stale), ("pinned", row.pinned)) if is_set]
-        uses = row.about.used_by.count if row.about is not None and row.about.used_by is not None else 0
+        uses = row.about.used_by.count if row.about.used_by is not None else 0
         marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
-        about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks]
+        about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks, read_by(engram, row.about)]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
         yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + extra, *about, engram.id])))
