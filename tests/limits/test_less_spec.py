@@ -125,6 +125,6 @@ def test_the_brief_shows_risks_pointers_and_the_remaining_budget(team: Team) -> 
     team.client.put("The parser trusts its input.", team.paul, refs=[team.lines()], kind="risk")
     team.client.deref(team.paul, team.lines())
     lines = team.client.call("brief", team.paul).lines
-    assert f"- [risk] The parser trusts its input. ({team.lines()})" in lines
+    assert f"[risk] The parser trusts its input. (src/parser.py:1-2@{team.sha[:7]})" in lines
     assert lines[-1].startswith("Left this turn: 2 repo, 2 artifact and 2 sam dereferences")
     assert FILES["src/parser.py"].splitlines()[0] not in "\n".join(lines)

@@ -28,7 +28,7 @@ def test_an_empty_page_says_what_to_do_first(visit: Visit) -> None:
     expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("engrambus agent add")
     expect(visit.open("/page/requests").locator(".empty")).to_contain_text("engrambus grant ask")
     expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("engrambus agent add")
-    expect(visit.open("/page/brief").locator(".goal").last).to_contain_text("Nothing is known yet")
+    expect(visit.open("/page/brief").locator(".note").last).to_contain_text("Nothing is known yet")
     expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing happened in this period."] * 5)
 
 

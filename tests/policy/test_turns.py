@@ -13,6 +13,7 @@ import pytest
 from engrambus.app import init_project, open_project
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetTooSmall, DerefDenied
+from engrambus.evidence.pointers import compact_ref
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
@@ -201,7 +202,7 @@ def test_a_dereference_can_be_validated_without_doing_it(workspace: Workspace) -
     answer = workspace.call("validate_deref", workspace.agent, pointer=ref)
     assert (answer.ok, answer.tokens_left, answer.granted) == (True, 300, True)
     assert (
-        f"Granted: {ref}, 300 tokens, 1 use ({issued.budget_token})." in workspace.call("brief", workspace.agent).lines
+        f"Granted: {compact_ref(ref)}, 300 tokens, 1 use ({issued.budget_token})." in workspace.call("brief", workspace.agent).lines
     )
     workspace.deref()
     assert not any(line.startswith("Granted:") for line in workspace.call("brief", workspace.agent).lines)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from engrambus.errors import FormatUnknown
+from engrambus.evidence.pointers import pointed_path
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
@@ -123,6 +124,21 @@ def _decode(decoder: msgspec.json.Decoder[T], text: bytes) -> T:
         return decoder.decode(text)
     except msgspec.ValidationError as problem:
         raise FormatUnknown(f"The journal holds a fact that this version does not know: {problem}.") from None
+
+
+def used_paths_of(fact: Fact) -> tuple[str, str, list[str]] | None:
+    """Return the run, the agent and the paths of the files that it read or pointed at in a fact."""
+    match fact:
+        case DerefProved():
+            agent, refs = fact.agent, [fact.ref]
+        case EngramPut():
+            agent = fact.engram.provenance.created_by.rpartition("/")[2]
+            refs = [pointer.ref for pointer in fact.engram.pointers]
+        case _:
+            return None
+    if agent == ADMIN:  # a person's brief is its role's
+        return None
+    return fact.run, agent, [path for ref in refs if (path := pointed_path(ref)) is not None]
 
 
 class Delivery(NamedTuple):

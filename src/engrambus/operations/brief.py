@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import fits, print_time, take_within
+from engrambus.errors import FieldValue
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.gateway.role_view import restrict_view, unrestricted
 from engrambus.knowledge.brief import (
+    MAX_LINES,
     BriefMade,
+    BriefReading,
+    BriefText,
     brief_diff,
     compose_brief,
+    current_version,
     find_version,
     last_role_briefed,
+    list_versions,
     read_brief,
     visible_lines,
 )
 from engrambus.knowledge.messages import read_payers
-from engrambus.policy import Role
+from engrambus.policy import ADMIN, Caller, Role, find_agent, with_article
 
 MAX_VERSIONS = 50
 
@@ -31,6 +39,7 @@ class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The brief to read."""
 
     role: Annotated[Role | None, Meta(description="Show this role's brief instead of your own")] = None
+    for_agent: Annotated[str, Meta(max_length=96, description="Show what this descendant of yours gets")] | None = None
     since: Annotated[int, Meta(ge=1, description="Show only what changed after this version")] | None = None
     max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
 
@@ -40,8 +49,10 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: str
     lines: list[str]
     """The brief, or with `since` what changed; at most 30 lines."""
+    own_lines: int = 0
+    """How many of the last lines are about its reader: what is left of the turn, and grants."""
     truncated: bool = False
-    """True if lines were left out to stay within max_tokens."""
+    """True if it has fewer lines than it could, to stay within max_tokens."""
 
 
 @operation(
@@ -54,30 +65,31 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         example="engrambus brief --role programmer",
         renderer="knowledge:brief",
         rank=40,
+        option_names={"for_agent": "--for"},
     ),
-    tool=Tool(hidden=("max_tokens", "role")),
+    tool=Tool(hidden=("max_tokens", "role", "for_agent")),
     resource=Resource("engrambus://brief", "What matters now", "text/plain", ttl_ms=5_000),
     span="search_memory",
+    agent_fields=("for_agent",),
 )
 def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     """Show what matters now for a role, in at most 30 lines.
 
     It lists the goal of the run, pinned engrams, and the newest of the kinds that matter to the role.
     """
-    role = request.role or context.caller.role
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
-        of_role, seen = _views(context, view, role)
-        facts, current = read_brief(
+        reader = _reader(context, view, request.role, request.for_agent)
+        of_role, seen = _views(context, view, reader.role)
+        facts, reading = read_brief(
             of_role,
-            role,
-            caller=context.caller,
-            payers=read_payers(view, context.policy, context.caller, context.limits),
+            reader,
+            payers=read_payers(view, context.policy, reader, context.limits) if reader.name else None,
+            restrict=partial(_restrict, context),
             since=request.since,
             seen=seen,
         )
-        answer = BriefAnswer(version=current.version, role=role, lines=list(current.lines))
-        return facts, _within(answer, request.max_tokens)
+        return facts, _answer(reading, reader.role, request.max_tokens)
 
     # A brief can be read after its run has ended, to see how things stood.
     return context.commit(decide, BriefAnswer, in_run=False)
@@ -87,6 +99,7 @@ class ListBriefs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The role and version to show, and the version to compare it with."""
 
     role: Annotated[Role | None, Meta(description="The role; by default the one whose brief was made last")] = None
+    for_agent: Annotated[str, Meta(max_length=96, description="Show what this descendant of yours gets")] | None = None
     version: Annotated[int, Meta(ge=1, description="Show this version; by default the brief as it is now")] | None = (
         None
     )
@@ -96,6 +109,19 @@ class ListBriefs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class BriefVersion(Struct, frozen=True, kw_only=True):
     version: int
     made_at: str
+
+
+class BriefedEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    line: int
+    """Position in `lines`, from 0."""
+    ref: str
+    """Its first pointer."""
+    by: str
+    """The author's full name."""
+    created_at: str
+    id: str = ""
+    """The engram's id; empty for a memory."""
+    pinned: bool = False
 
 
 class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,6 +135,8 @@ class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version shown; none if the present brief has not been read yet, so that it has no version."""
     changed: list[str] | None = None
     """With `since`, the lines that changed: `- ` was removed, `+ ` was added."""
+    engrams: list[BriefedEngram] = []
+    """Of the present brief, the author and time of each engram and memory."""
 
 
 @operation(
@@ -120,7 +148,9 @@ class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         example="engrambus briefs --role programmer --version 4 --since 3",
         renderer="knowledge:brief_versions",
         rank=42,
+        option_names={"for_agent": "--for"},
     ),
+    agent_fields=("for_agent",),
     absent_from={"mcp": "agents read the last one with less_brief"},
 )
 def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
@@ -129,43 +159,93 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
     A brief lists what matters now for a role, in at most 30 lines; a version is kept whenever it changes.
     """
     view, run_id = context.view, context.caller.run.run_id
-    role = request.role or last_role_briefed(view, run_id) or context.caller.role
-    versions = view.brief_versions(run_id, role, limit=MAX_VERSIONS)
-    of_role, seen = _views(context, view, role)
-    present = compose_brief(of_role if seen is None else seen, role, context.caller)
-    version, lines = request.version, present
-    if version is not None:
-        lines = visible_lines(find_version(view, run_id, role, version, "version").lines, present, seen)
-    elif versions and versions[0].lines == compose_brief(of_role, role, context.caller):
-        version = versions[0].version
+    role: str | None = request.role
+    if role is None and request.for_agent is None:
+        role = last_role_briefed(view, run_id)
+    reader = _reader(context, view, role, request.for_agent)
+    versions = list_versions(view, reader, limit=MAX_VERSIONS)
+    of_role, seen = _views(context, view, reader.role)
+    restrict = partial(_restrict, context)
+    composed = compose_brief(of_role, reader, restrict)
+    shown = composed if seen is None else compose_brief(seen, reader, restrict)
+    lines = shown.lines
+    if request.version is not None:
+        version: int | None = request.version
+        lines = visible_lines(find_version(view, reader, request.version, "version").lines, shown.lines, seen)
+    else:
+        version = current_version(view, reader, composed)
     changed = None
     if request.since is not None:
-        since = find_version(view, run_id, role, request.since, "since").lines
-        changed = brief_diff(visible_lines(since, present, seen), lines)
+        since = find_version(view, reader, request.since, "since").lines
+        changed = brief_diff(visible_lines(since, shown.lines, seen), lines)
     return BriefsAnswer(
-        role=role,
+        role=reader.role,
         version=version,
         lines=list(lines),
         versions=[BriefVersion(version=item.version, made_at=print_time(item.made_us)) for item in versions],
         changed=changed,
+        engrams=_briefed_engrams(shown.text) if request.version is None else [],
         as_of=print_time(context.as_of),
     )
 
 
+def _reader(context: Context, view: View, role: str | None, for_agent: str | None) -> Caller:
+    """Return whose brief is read: an agent; or a role, as a caller without a name."""
+    caller = context.caller
+    if for_agent is not None:
+        agent = find_agent(view, caller, for_agent, "for_agent")
+        if role not in (None, agent.role):
+            raise FieldValue(
+                f"'{agent.name}' is {with_article(agent.role)}.", field="role", hint="Leave out `role` or `for_agent`."
+            )
+        return msgspec.structs.replace(caller, name=agent.name, role=agent.role)
+    if caller.role != ADMIN and role in (None, caller.role):
+        return caller
+    return msgspec.structs.replace(caller, name="", role=role or caller.role)
+
+
+def _restrict(context: Context, view: View, role: str) -> View:
+    """Return a view without what a role may not see."""
+    rule = context.policy.visible_to(role)
+    if rule is None:
+        return view
+    from engrambus.gateway.role_evidence import make_role_filter
+
+    return restrict_view(view, make_role_filter(rule, context.project_files.repositories))
+
+
 def _views(context: Context, view: View, role: str) -> tuple[View, View | None]:
     """Return the store as a role sees it, and as the caller sees that, if the caller's own role has a rule."""
-    rule = context.policy.visible_to(role)
-    of_role = unrestricted(view)
-    if rule is not None:
-        from engrambus.gateway.role_evidence import make_role_filter
-
-        of_role = restrict_view(of_role, make_role_filter(rule, context.project_files.repositories))
+    of_role = _restrict(context, unrestricted(view), role)
     return of_role, restrict_view(of_role, context.role_filter) if context.role_filter is not None else None
 
 
-def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:
-    """Return the answer without as many of its last lines as its JSON exceeds the budget by."""
-    if max_tokens is None or fits(answer, max_tokens):
+def _answer(reading: BriefReading, role: str, max_tokens: int | None) -> BriefAnswer:
+    """Return the brief in as many lines as `max_tokens` allows."""
+
+    def in_lines(max_lines: int, *, truncated: bool = True) -> BriefAnswer:
+        shared, own = reading.text.parts(max_lines)
+        lines = [item.text for item in (*shared, *own)]
+        return BriefAnswer(version=reading.version, role=role, lines=lines, own_lines=len(own), truncated=truncated)
+
+    answer = in_lines(MAX_LINES, truncated=False)
+    if max_tokens is None:
         return answer
-    empty = msgspec.structs.replace(answer, lines=[], truncated=True)
-    return msgspec.structs.replace(empty, lines=take_within(empty, answer.lines, max_tokens))
+    fewer = (in_lines(count) for count in range(len(answer.lines) - 1, reading.text.min_lines - 1, -1))
+    for candidate in chain([answer], fewer):
+        if fits(candidate, max_tokens):
+            return candidate
+    # Too few tokens for a line about everything: the first lines matter most.
+    empty = BriefAnswer(version=reading.version, role=role, lines=[], truncated=True)
+    return msgspec.structs.replace(empty, lines=take_within(empty, candidate.lines, max_tokens))
+
+
+def _briefed_engrams(text: BriefText) -> list[BriefedEngram]:
+    shared, _ = text.parts()
+    return [
+        BriefedEngram(
+            line=line, ref=item.ref, by=item.author, created_at=item.created_at, id=item.id, pinned=item.is_pinned
+        )
+        for line, item in enumerate(shared)
+        if item.ref
+    ]

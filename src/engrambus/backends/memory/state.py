@@ -15,6 +15,7 @@ from engrambus.backends.facts import (
     GrantChange,
     mail_of,
     rate_keys,
+    used_paths_of,
 )
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import SECOND_US, parse_time
@@ -124,6 +125,7 @@ class KnowledgeState:
         self.rejections: dict[tuple[str, str, str], dict[str, OpenRejection]] = {}
         self.budgets: dict[tuple[str, str], ChildBudgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
+        self.used_paths: dict[tuple[str, str], dict[str, int]] = {}
         self.answers: dict[tuple[str, str], tuple[int, EarlierAnswer]] = {}
         self.cortex = CortexState()
         self.tallies: dict[tuple[str, str], Tally] = {}
@@ -153,6 +155,10 @@ class KnowledgeState:
         count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
             self._count(count, at_us)
+        used = used_paths_of(fact)
+        if used is not None:
+            run, agent, paths = used
+            self.used_paths.setdefault((run, agent), {}).update(dict.fromkeys(paths, at_us))
         match fact:
             case RunOpened():
                 number = len(self.runs) + 1
@@ -207,7 +213,7 @@ class KnowledgeState:
                 self.handed_over[inbox] = max(fact.position, self.handed_over.get(inbox, 0))
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(
-                    Brief(version=fact.version, made_us=at_us, lines=fact.lines)
+                    Brief(version=fact.version, made_us=at_us, lines=fact.lines, agent=fact.agent)
                 )
             case RequestAnswered():
                 answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
@@ -547,8 +553,13 @@ class MemoryView(MemoryCortex):
             return versions[-1] if versions else None
         return next((brief for brief in versions if brief.version == version), None)
 
-    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
-        return self._state.briefs.get((run_id, role), [])[: -limit - 1 : -1]
+    def brief_versions(self, run_id: str, role: str, agent: str, *, limit: int) -> list[Brief]:
+        versions = [brief for brief in self._state.briefs.get((run_id, role), []) if brief.agent == agent]
+        return versions[: -limit - 1 : -1]
+
+    def agent_paths(self, run_id: str, agent: str, *, limit: int) -> list[str]:
+        used = self._state.used_paths.get((run_id, agent), {})
+        return sorted(used, key=lambda path: (-used[path], path))[:limit]
 
     def tallies(self, run_id: str | None) -> dict[str, Tally]:
         totals: dict[str, Tally] = {}

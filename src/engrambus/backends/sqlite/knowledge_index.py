@@ -44,6 +44,7 @@ COMPARED = {
     "given_budgets": "SELECT * FROM given_budgets ORDER BY run, agent",
     "rejections": "SELECT * FROM rejections ORDER BY run, agent, kind, rejection",
     "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
+    "agent_paths": "SELECT * FROM agent_paths ORDER BY run, agent, path",
     "tallies": "SELECT * FROM tallies ORDER BY run, agent",
     "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
     "denials": "SELECT * FROM denials ORDER BY run, agent, code",

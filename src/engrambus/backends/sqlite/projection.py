@@ -15,6 +15,7 @@ from engrambus.backends.facts import (
     GrantChange,
     mail_of,
     rate_keys,
+    used_paths_of,
 )
 from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.queries import queries
@@ -77,7 +78,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 23
+LAYOUT = 24
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -123,6 +124,7 @@ class KnowledgeProjection:
         self._puts: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._put_turns: dict[tuple[str, str], Turn] = {}
         self._live: dict[tuple[str, str], int] = {}
+        self._paths: dict[tuple[str, str, str], int] = {}
         self._tallies = TallyWriter(connection)
         self._runs: dict[str, Run] = {}
 
@@ -131,6 +133,10 @@ class KnowledgeProjection:
         count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
             self._tallies.add(count, at_us)
+        used = used_paths_of(fact)
+        if used is not None:
+            run, agent, paths = used
+            self._paths.update(((run, agent, path), at_us) for path in paths)
         if isinstance(fact, EngramPut):  # puts come in bulk, so their rows are gathered
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             self._count_put(fact, at_us)
@@ -187,7 +193,8 @@ class KnowledgeProjection:
                 inbox = inbox_of(fact.run, fact.agent)
                 self._execute("hand_over_mail", inbox.run or "", inbox.agent, fact.position)
             case BriefMade():
-                self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
+                lines = "\n".join(fact.lines)
+                self._execute("insert_brief", fact.run, fact.role, fact.version, fact.agent, at_us, lines)
             case RequestAnswered():
                 self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
 
@@ -269,6 +276,8 @@ class KnowledgeProjection:
     def finish(self) -> None:
         """Write everything gathered."""
         self.flush()
+        self.connection.executemany(self._sql["use_path"], ((*key, at_us) for key, at_us in self._paths.items()))
+        self._paths = {}
         self._tallies.write()
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:

@@ -309,8 +309,13 @@ class SqliteView(SqliteCortex):
         row = self._row("last_brief", run_id, role) if version is None else self._row("brief", run_id, role, version)
         return _brief_from_row(row) if row else None
 
-    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
-        return [_brief_from_row(row) for row in self._connection.execute(self._sql["briefs"], (run_id, role, limit))]
+    def brief_versions(self, run_id: str, role: str, agent: str, *, limit: int) -> list[Brief]:
+        rows = self._connection.execute(self._sql["briefs"], (run_id, role, agent, limit))
+        return [_brief_from_row(row) for row in rows]
+
+    def agent_paths(self, run_id: str, agent: str, *, limit: int) -> list[str]:
+        rows: Any = self._connection.execute(self._sql["agent_paths"], (run_id, agent, limit))
+        return [path for (path,) in rows]
 
     def counts(self) -> Counts:
         kinds = self._live_by_kind(None)
@@ -518,8 +523,8 @@ def _mail_from_row(row: Any) -> Mail:
 
 
 def _brief_from_row(row: Any) -> Brief:
-    version, made_us, lines = row
-    return Brief(version=version, made_us=made_us, lines=tuple(lines.split("\n")))
+    version, made_us, lines, agent = row
+    return Brief(version=version, made_us=made_us, lines=tuple(lines.split("\n")), agent=agent)
 
 
 def _tally(counts: Sequence[int]) -> Tally:

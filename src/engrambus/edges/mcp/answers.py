@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engrambus.core import check_tokens_fit, estimate_tokens
-from engrambus.evidence.pointers import Pointer, RepoAddress, parse_ref, short_ref, shorten_refs
+from engrambus.evidence.pointers import Pointer, compact_ref
 from engrambus.knowledge.engrams import describe_readers
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ def short_id(identifier: str) -> str:
 
 def short_pointer(pointer: Pointer) -> str:
     """Return a pointer as the tools take it: short for lines of this repository, else its ref."""
-    if pointer.type == "repo":
-        address = parse_ref(pointer.ref)
-        if isinstance(address, RepoAddress) and address.repository is None:
-            return short_ref(pointer)
-    return pointer.ref
+    return compact_ref(pointer.ref)
 
 
 def engram_line(engram: Engram, about: EngramAbout) -> str:
@@ -129,7 +125,7 @@ def _query_within(answer: QueryAnswer, max_tokens: int | None) -> str:
 
 def _brief(answer: BriefAnswer) -> Iterable[str]:
     yield f"Brief {answer.version} ({answer.role}); call with since={answer.version} to get only what is new."
-    yield from map(shorten_refs, answer.lines)
+    yield from answer.lines
 
 
 def _brief_within(answer: BriefAnswer, max_tokens: int | None) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from engrambus.core import parse_time
 from engrambus.edges.page.session import PageSession
 from engrambus.knowledge.engrams import KINDS
+from engrambus.operations.brief import BriefedEngram
 from engrambus.operations.stats import AgentFigures
 from engrambus.policy import ROLES
 
@@ -25,7 +26,11 @@ BOARD_ROWS = 50
 BUCKETS = {"PT1M": ("the last hour", 60), "PT1H": ("the last two days", 48), "P1D": ("the last month", 30)}
 """Length of a point on the plots, the time all points cover, and their number."""
 
-_BRIEF_ENGRAM = re.compile(r"- \[(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?\)")
+_BRIEF_ENGRAM = re.compile(
+    r"(?:- )?\[(?P<pin>pinned )?(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?\)"
+)
+"""A line about an engram or a memory; versions of older releases begin with `- `."""
+_BRIEF_TITLES = {"constraint": "Constraints", "policy": "Constraints", "risk": "Risks"}
 
 Params = Mapping[str, str]
 PanelData = dict[str, Any]
@@ -71,17 +76,22 @@ def load_review(session: PageSession, params: Params) -> PanelData:
 
 
 class BriefLine(NamedTuple):
-    """One line of a brief, parsed from its text."""
+    """One line of a brief, parsed from its text, with what is known of its engram."""
 
-    sign: str
+    text: str
+    """The whole line, or the claim of an engram."""
+    sign: str = ""
     """`+` or `-` in a comparison of two versions."""
-    title: str
-    """Heading of a section, if the line is one."""
-    kind: str
-    claim: str
-    ref: str
-    extra_pointers: int
+    title: str = ""
+    """Heading of the part that the line begins, if it begins one."""
+    kind: str = ""
+    """Kind of the engram; empty for other lines."""
+    ref: str = ""
+    extra_pointers: int = 0
     """Number of pointers besides `ref`."""
+    is_pinned: bool = False
+    engram: BriefedEngram | None = None
+    """Author and time, where the brief is the present one."""
 
 
 def load_brief(session: PageSession, params: Params) -> PanelData:
@@ -93,30 +103,45 @@ def load_brief(session: PageSession, params: Params) -> PanelData:
     version = answer.version or (versions[0] + 1 if versions else 1)
     return {
         "answer": answer,
-        "lines": list(parse_brief(answer.lines)),
-        "changed": None if answer.changed is None else list(parse_brief_changes(answer.changed)),
+        "lines": list(parse_brief(answer.lines, answer.engrams)),
+        "changed": None if answer.changed is None else [parse_line(line[2:], line[:1]) for line in answer.changed],
         "since": since,
         "earlier": [number for number in versions if number < version],
         "roles": ROLES,
     }
 
 
-def parse_brief(lines: Iterable[str], sign: str = "") -> Iterator[BriefLine]:
-    """Yield the parsed lines of a brief."""
-    for line in lines:
-        match = _BRIEF_ENGRAM.fullmatch(line)
-        if match:
-            yield BriefLine(sign, "", match["kind"], match["claim"], match["ref"], int(match["extra"] or 0))
-        elif line.endswith(":"):
-            yield BriefLine(sign, line[:-1], "", "", "", 0)
-        else:
-            yield BriefLine(sign, "", "", line, "", 0)
+def parse_brief(lines: Iterable[str], engrams: Iterable[BriefedEngram]) -> Iterator[BriefLine]:
+    """Yield the parsed lines of a brief; the first of each part has its heading."""
+    known = {engram.line: engram for engram in engrams}
+    last_title = ""
+    for number, text in enumerate(lines):
+        line = parse_line(text)
+        if line.kind:
+            title = "Pinned" if line.is_pinned else _BRIEF_TITLES.get(line.kind, "Now")
+            engram = known.get(number)
+            line = line._replace(
+                title=title if title != last_title else "", engram=engram, ref=engram.ref if engram else line.ref
+            )
+            last_title = title
+        elif text.endswith(":"):  # a heading in a version of an older release
+            continue
+        yield line
 
 
-def parse_brief_changes(changed: Iterable[str]) -> Iterator[BriefLine]:
-    """Yield the parsed lines of a comparison, without headings."""
-    for text in changed:
-        yield from (line for line in parse_brief([text[2:]], text[:1]) if not line.title)
+def parse_line(text: str, sign: str = "") -> BriefLine:
+    """Return one line of a brief in parts."""
+    match = _BRIEF_ENGRAM.fullmatch(text)
+    if match is None:
+        return BriefLine(text, sign)
+    return BriefLine(
+        match["claim"],
+        sign,
+        kind=match["kind"],
+        ref=match["ref"],
+        extra_pointers=int(match["extra"] or 0),
+        is_pinned=match["pin"] is not None,
+    )
 
 
 # Budgets

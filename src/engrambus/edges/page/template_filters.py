@@ -19,6 +19,7 @@ BODY_NAME = len("sha256:") + 12
 SAFE_LINKS = ("https://", "vscode://file/")
 """Beginnings that a link out of the page may have."""
 
+_SHORT_REF = re.compile(r"(?P<folder>(?:[^:@]*/)?)(?P<name>[^:@/]+)(?P<lines>(?::\d+(?:-\d+)?)?)@(?P<pin>[0-9a-f]{7})")
 _DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
@@ -40,7 +41,8 @@ def pointer_label(ref: str) -> PointerLabel:
     try:
         address = parse_ref(ref)
     except EngramBusError:
-        return PointerLabel(ref, "", "", "")
+        short = _SHORT_REF.fullmatch(ref)
+        return PointerLabel(*short.group("name", "folder", "lines", "pin")) if short else PointerLabel(ref, "", "", "")
     if isinstance(address, RepoAddress):
         folder, slash, name = address.path.rpartition("/")
         repository = f"{address.repository}:" if address.repository else ""

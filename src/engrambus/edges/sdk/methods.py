@@ -96,6 +96,7 @@ class Methods(ABC):
         self,
         *,
         role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        for_agent: str | None = None,
         since: int | None = None,
         max_tokens: int | None = None,
         idempotency_key: str | None = None,
@@ -104,16 +105,18 @@ class Methods(ABC):
 
         Args:
             role: Show this role's brief instead of your own
+            for_agent: Show what this descendant of yours gets
             since: Show only what changed after this version
             max_tokens: Maximum size of the answer, in tokens
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("BriefAnswer", self._do("brief", {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key))
+        return cast("BriefAnswer", self._do("brief", {"role": role, "for_agent": for_agent, "since": since, "max_tokens": max_tokens}, idempotency_key))
 
     def list_briefs(
         self,
         *,
         role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        for_agent: str | None = None,
         version: int | None = None,
         since: int | None = None,
     ) -> BriefsAnswer:
@@ -121,10 +124,11 @@ class Methods(ABC):
 
         Args:
             role: The role; by default the one whose brief was made last
+            for_agent: Show what this descendant of yours gets
             version: Show this version; by default the brief as it is now
             since: Show what changed after this version
         """
-        return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "version": version, "since": since}))
+        return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "for_agent": for_agent, "version": version, "since": since}))
 
     def catalog_lookup(
         self,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.read_spans import Coverage, FileLines, ReadSpan, all_of, cover, print_spans
     from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines, diff_paths
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
+    from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
@@ -60,6 +61,7 @@ if not TYPE_CHECKING:
         "read_spans": "Coverage FileLines ReadSpan all_of cover print_spans",
         "repo": "DiffResolver RepoResolver Repositories cut_lines diff_paths",
         "resolve": "Content Evidence Resolver",
+        "short_refs": "compact_ref pointed_path",
         "staleness": "STALE Staleness StalenessChecker",
         "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
@@ -70,7 +72,7 @@ __all__ = [
     "Content", "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "FileLines", "GitRepository",
     "PointedText", "Pointer", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress",
     "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings",
-    "all_of", "check_path", "check_pointer", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link",
-    "find_repository", "github_link", "parse_github_link", "parse_lines", "parse_ref", "parse_swhid", "pointed_text",
-    "print_address", "print_spans", "short_ref", "shorten_refs", "swhid",
+    "all_of", "check_path", "check_pointer", "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths",
+    "editor_link", "find_repository", "github_link", "parse_github_link", "parse_lines", "parse_ref", "parse_swhid",
+    "pointed_path", "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid",
 ]

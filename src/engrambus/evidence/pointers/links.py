@@ -10,10 +10,9 @@ from engrambus.core import is_digest, is_hex
 from engrambus.errors import PointerRevision, PointerSpan, PointerSyntax
 from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
 from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revision, parse_lines, parse_ref
+from engrambus.evidence.pointers.short_refs import SHORT_REVISION_CHARS, short_address
 
 _GITHUB = "https://github.com/"
-_SHORT = 7
-"""Digits of a commit that people read."""
 _REPO_REF = re.compile(r"\brepo:((?:(?!//)[^\s#@:])+)#L(\d+)-L(\d+)@([0-9a-f]{7})[0-9a-f]{33,57}\b")
 
 
@@ -28,14 +27,12 @@ def short_ref(pointer: Pointer) -> str:
     if pointer.type == "repo":
         address = parse_ref(ref)
         if isinstance(address, RepoAddress) and address.repository is None:
-            first, last = address.lines or (0, 0)
-            lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
-            return f"{address.path}{lines}@{address.revision[:_SHORT]}"
+            return short_address(address)
     target, mark, pin = ref.rpartition("@")
     if mark and is_hex(pin, 40, 64):
-        return f"{target}@{pin[:_SHORT]}"
+        return f"{target}@{pin[:SHORT_REVISION_CHARS]}"
     if mark and is_digest(pin):
-        return f"{target}@{pin[: len('sha256:') + _SHORT]}…"
+        return f"{target}@{pin[: len('sha256:') + SHORT_REVISION_CHARS]}…"
     return ref
 
 

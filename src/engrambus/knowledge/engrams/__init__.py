@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         PromotionAnswered,
         PromotionRequested,
     )
-    from engrambus.knowledge.engrams.keys import hash_keys, normalise_key, query_keys
+    from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
     from engrambus.knowledge.engrams.lifecycle import (
         ConfirmAnswer,
         ForgetAnswer,
@@ -93,7 +93,7 @@ if not TYPE_CHECKING:
             "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut EngramReceived "
             "EngramUnpinned EngramsUsed PromotionAnswered PromotionRequested "
         ),
-        "keys": "hash_keys normalise_key query_keys",
+        "keys": "hash_keys name_keys normalise_key query_keys",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram find_visible forget mark_delivered promote "
             "receive set_pinned with_gain "
@@ -125,8 +125,8 @@ __all__ = [
     "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "answer_promotion", "confirm",
     "count_negations", "count_sentences", "describe_readers", "find_engram", "find_used", "find_visible", "forget",
     "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
-    "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
-    "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "schema_bytes",
+    "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
+    "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "schema_bytes",
     "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses",
     "with_gain",
 ]

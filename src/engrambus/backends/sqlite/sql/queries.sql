@@ -206,16 +206,22 @@ DELETE FROM puts WHERE root = ? AND second < ?;
 SELECT last_at, author, engrams FROM puts WHERE root = ? AND second >= ? AND last_at > ? ORDER BY last_at, author;
 
 -- name: insert_brief
-INSERT INTO briefs (run, role, version, at, lines) VALUES (?, ?, ?, ?, ?);
+INSERT INTO briefs (run, role, version, agent, at, lines) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: last_brief
-SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
+SELECT version, at, lines, agent FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
 
 -- name: briefs
-SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT ?;
+SELECT version, at, lines, agent FROM briefs WHERE run = ? AND role = ? AND agent = ? ORDER BY version DESC LIMIT ?;
 
 -- name: brief
-SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
+SELECT version, at, lines, agent FROM briefs WHERE run = ? AND role = ? AND version = ?;
+
+-- name: use_path
+INSERT OR REPLACE INTO agent_paths (run, agent, path, last_at) VALUES (?, ?, ?, ?);
+
+-- name: agent_paths
+SELECT path FROM agent_paths WHERE run = ? AND agent = ? ORDER BY last_at DESC, path LIMIT ?;
 
 -- name: insert_mail
 INSERT INTO mail (run, recipient, kind, item, sender, at, text, engrams, requests, grants)

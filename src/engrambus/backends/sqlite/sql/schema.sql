@@ -232,10 +232,21 @@ CREATE TABLE briefs (
     run        TEXT    NOT NULL,
     role       TEXT    NOT NULL,
     version    INTEGER NOT NULL,
+    agent      TEXT    NOT NULL,    -- the agent it was made for; empty for all agents of the role
     at         INTEGER NOT NULL,
     lines      TEXT    NOT NULL,    -- separated by newlines
     PRIMARY KEY (run, role, version)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX briefs_agent ON briefs (run, role, agent, version);
+
+CREATE TABLE agent_paths (          -- files that an agent read or pointed at
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    path       TEXT    NOT NULL,
+    last_at    INTEGER NOT NULL,
+    PRIMARY KEY (run, agent, path)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX agent_paths_time ON agent_paths (run, agent, last_at DESC, path);
 
 CREATE TABLE remembered (           -- answers to requests with an idempotency key
     caller     TEXT    NOT NULL,

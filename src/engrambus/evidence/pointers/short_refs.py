@@ -1,0 +1,38 @@
+"""Refs as agents read them, and the files they lead to; loads less than links do, because every brief needs it."""
+
+from __future__ import annotations
+
+from engrambus.evidence.pointers.addresses import RepoAddress
+from engrambus.evidence.pointers.grammar import parse_ref
+
+SHORT_REVISION_CHARS = 7
+"""Digits of a commit that people and agents read."""
+_MARKS = frozenset(" :#@%,()")
+"""Characters in a path that make a short ref hard to tell from the text around it."""
+
+
+def compact_ref(ref: str) -> str:
+    """Return a ref as agents read and send it: `src/x.py:10-20@3a4c4fe` for this repository, else unchanged."""
+    address = parse_ref(ref)
+    if not isinstance(address, RepoAddress) or address.repository is not None or _MARKS.intersection(address.path):
+        return ref
+    return short_address(address)
+
+
+def short_address(address: RepoAddress) -> str:
+    """Return lines of a file as people write them."""
+    first, last = address.lines or (0, 0)
+    lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
+    return f"{address.path}{lines}@{address.revision[:SHORT_REVISION_CHARS]}"
+
+
+def pointed_path(ref: str) -> str | None:
+    """Return the path of the file that a valid ref leads to, as refs write it; None if it leads to no file.
+
+    It only looks at the text: back ends call it for every pointer that is stored.
+    """
+    scheme, _, address = ref.partition(":")
+    unpinned = address.rpartition("@")[0]
+    if scheme == "test":
+        return unpinned.partition("::")[0] or None
+    return (unpinned.partition("#")[0] or None) if scheme in ("repo", "artifact", "diff") else None

@@ -1,0 +1,245 @@
+"""What a brief may show: pins, the newest engrams of the kinds that matter to a role, and pointer bundles.
+
+A table says which kinds of engram a role sees and in which order. Pins come first of all, in every role's brief. Then,
+for one agent, the engrams come first that point at the files it works on, then those in the same folders (decision
+61). Of equals, the newest come first, then the more confident. A line is one engram: its kind, its claim and its
+first pointer. Claims are never reworded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from engrambus.core import print_time
+from engrambus.evidence.pointers import compact_ref, pointed_path
+from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection
+from engrambus.knowledge.brief.values import BriefReads
+from engrambus.knowledge.cortex import CortexReads, Episode
+from engrambus.knowledge.engrams import Engram, EngramReads, has_evidence
+from engrambus.policy import Caller, IdentityReads, visible_spaces
+from engrambus.policy.grants import GrantReads
+
+MAX_CLAIM_CHARS = 160
+PER_KIND = 64
+"""Newest engrams of each kind that are read; if there are more, the brief says so without their number."""
+MAX_PINS = 200
+"""Pinned engrams, and pinned memories, that are read."""
+MAX_PATHS = 12
+"""Files last used by an agent whose engrams come first."""
+PER_PATH = 24
+"""Newest engrams that name a file which are looked at."""
+PINS_WEIGHT = 6
+"""The share of pins: about as much as that of all engrams of a role together."""
+PINNED = "pinned"
+PINNED_MEMORY = f"{PINNED} memory"
+
+
+class SectionKinds(NamedTuple):
+    """One part of a role's brief: the kinds it shows, and its share of the lines."""
+
+    kinds: tuple[str, ...]
+    weight: int
+
+
+_LEADING = (
+    SectionKinds(("constraint", "policy"), 2),
+    SectionKinds(("risk",), 3),
+    SectionKinds(("decision", "diff", "fact"), 3),
+)
+_BUILDING = (
+    SectionKinds(("constraint", "policy"), 3),
+    SectionKinds(("risk",), 2),
+    SectionKinds(("todo", "decision", "test", "diff", "fact", "perf"), 3),
+)
+SECTIONS: dict[str, tuple[SectionKinds, ...]] = {
+    "admin": _LEADING,
+    "architect": _LEADING,
+    "director": _LEADING,
+    "manager": _BUILDING,
+    "programmer": _BUILDING,
+    "tool": _BUILDING,
+}
+"""The sections of each role: roles that lead see risks and decisions first, roles that build see what is to be done."""
+
+
+class ContentsView(EngramReads, CortexReads, IdentityReads, GrantReads, BriefReads, Protocol):
+    """The reads of a store that the contents of a brief are taken from."""
+
+
+class UsedPaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent works: files it read, pointed at or may read by a grant, as refs write their paths."""
+
+    files: tuple[str, ...] = ()
+    """The last used first."""
+    folders: frozenset[str] = frozenset()
+
+    def distance(self, engram: Engram) -> int:
+        """Return 0 for an engram that points at one of the files, 1 for one in the same folder, 2 for any other."""
+        paths = [path for pointer in engram.pointers if (path := pointed_path(pointer.ref)) is not None]
+        if any(path in self.files for path in paths):
+            return 0
+        return 1 if any(_folder(path) in self.folders for path in paths) else 2
+
+
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """The engrams and memories a role's brief chooses from."""
+
+    pins: BriefSection
+    engrams: Sequence[Engram]
+    """The newest of each kind, without the pinned ones; the newest first, then the more confident."""
+    open_kinds: frozenset[str]
+    """Kinds of which the store has more than were read."""
+    pinned_ids: frozenset[str]
+
+
+def used_paths(view: ContentsView, reader: Caller) -> UsedPaths:
+    """Return where an agent works; nowhere for a role."""
+    if not reader.name:
+        return UsedPaths()
+    run_id = reader.run.run_id
+    granted = (issued.pointer or issued.prefix or "" for issued in reversed(view.grants_for(run_id, reader.name)))
+    granted_paths = [path for ref in granted if (path := pointed_path(ref)) is not None]
+    files = dict.fromkeys([*view.agent_paths(run_id, reader.name, limit=MAX_PATHS), *granted_paths])
+    used = tuple(islice(files, MAX_PATHS))
+    return UsedPaths(files=used, folders=frozenset(map(_folder, used)) - {""})
+
+
+def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
+    """Return what the brief of the reader's role chooses from."""
+    spaces = visible_spaces(reader)
+    ordinals = view.pinned(spaces)
+    pinned = [engram for engram in view.engrams(ordinals[:MAX_PINS]) if has_evidence(engram)]  # decision 55
+    memories = view.pins(limit=MAX_PINS + 1)
+    known_ids, known_claims = {engram.id for engram in pinned}, {_one_line(memory.text) for memory in memories}
+    engrams: list[Engram] = []
+    open_kinds: list[str] = []
+    for kind in kinds_of(reader.role):
+        newest = view.newest(spaces, kind=kind, limit=PER_KIND + 1, older_than=None)
+        if len(newest) > PER_KIND:
+            open_kinds.append(kind)
+        engrams += view.engrams(newest[:PER_KIND])
+    # A memory that was contributed with pointers is an engram, too.
+    eligible = [
+        engram
+        for engram in engrams
+        if has_evidence(engram) and engram.id not in known_ids and engram.claim not in known_claims
+    ]
+    return Candidates(
+        pins=_pins_section(pinned, memories[:MAX_PINS], len(ordinals) > MAX_PINS, len(memories) > MAX_PINS),
+        engrams=newest_first(eligible),
+        open_kinds=frozenset(open_kinds),
+        pinned_ids=frozenset(known_ids),
+    )
+
+
+def add_engrams_about(view: ContentsView, reader: Caller, candidates: Candidates, paths: UsedPaths) -> Candidates:
+    """Return the candidates with older engrams that point at the files an agent uses."""
+    from engrambus.knowledge.engrams import name_keys  # loads the rules of words, which the first brief of a session
+    # must not wait for
+
+    spaces, kinds = visible_spaces(reader), frozenset(kinds_of(reader.role))
+    ordinals: dict[int, None] = {}
+    for key in name_keys(f"repo:{path}@" for path in paths.files):
+        ordinals.update(dict.fromkeys(view.postings(spaces, key, kind=None, limit=PER_PATH)))
+    known = candidates.pinned_ids | {engram.id for engram in candidates.engrams}
+    older = [
+        engram
+        for engram in view.engrams(list(ordinals))
+        if engram.id not in known and engram.kind in kinds and has_evidence(engram) and not paths.distance(engram)
+    ]
+    return msgspec.structs.replace(candidates, engrams=newest_first([*candidates.engrams, *older]))
+
+
+def engram_sections(candidates: Candidates, role: str, paths: UsedPaths) -> list[BriefSection]:
+    """Return the sections of a brief that show pins and engrams."""
+    # decision 61: sorting is stable, so what is equally near stays ordered by time
+    nearest = sorted(candidates.engrams, key=paths.distance) if paths.files else candidates.engrams
+    sections = [candidates.pins]
+    for section in SECTIONS[role]:
+        engrams = [engram for engram in nearest if engram.kind in section.kinds]
+        sections.append(
+            BriefSection(
+                items=list(map(_engram_item, engrams[:MAX_LINES])),
+                weight=section.weight,
+                further=Counter(engram.kind for engram in engrams[MAX_LINES:]),
+                open_labels=candidates.open_kinds.intersection(section.kinds),
+            )
+        )
+    return sections
+
+
+def kinds_of(role: str) -> tuple[str, ...]:
+    """Return the kinds of engram that matter to a role."""
+    return tuple(chain.from_iterable(section.kinds for section in SECTIONS[role]))
+
+
+def shorten(text: str) -> str:
+    """Return a text on one line, shortened."""
+    line = _one_line(text)
+    return line if len(line) <= MAX_CLAIM_CHARS else line[: MAX_CLAIM_CHARS - 1].rstrip() + "…"
+
+
+def newest_first(engrams: Iterable[Engram]) -> list[Engram]:
+    """Return engrams by time, and of equally new ones the more confident first."""
+    return sorted(
+        engrams, key=lambda engram: (engram.provenance.created_at, engram.confidence, engram.id), reverse=True
+    )
+
+
+def first_ref(engram: Engram) -> str:
+    """Return the ref of the first pointer behind which content was found."""
+    return next(pointer.ref for pointer in engram.pointers if pointer.digest is not None)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())  # what an agent wrote must not begin a line of its own
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _pins_section(
+    engrams: Sequence[Engram], memories: Sequence[Episode], more_engrams: bool, more_memories: bool
+) -> BriefSection:
+    # decision 17: a person pins what everybody must read first, whatever its kind
+    labels = [*(f"{PINNED} {engram.kind}" for engram in engrams), *[PINNED_MEMORY] * len(memories)]
+    items = [*(_engram_item(engram, PINNED) for engram in engrams[:MAX_LINES]), *map(_memory_item, memories)]
+    opened = ((f"{PINNED} engram", more_engrams), (PINNED_MEMORY, more_memories))
+    return BriefSection(
+        items=items[:MAX_LINES],
+        weight=PINS_WEIGHT,
+        further=Counter(labels[MAX_LINES:]),
+        open_labels=frozenset(label for label, is_open in opened if is_open),
+    )
+
+
+def _engram_item(engram: Engram, mark: str = "") -> BriefItem:
+    label = f"{mark} {engram.kind}".strip()
+    ref = first_ref(engram)
+    extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+    return BriefItem(
+        text=f"[{label}] {shorten(engram.claim)} ({compact_ref(ref)}{extra})",
+        label=label,
+        ref=ref,
+        id=engram.id,
+        author=engram.provenance.created_by,
+        created_at=engram.provenance.created_at,
+        is_pinned=bool(mark),
+    )
+
+
+def _memory_item(memory: Episode) -> BriefItem:
+    return BriefItem(
+        text=f"[{PINNED_MEMORY}] {shorten(memory.text)} ({memory.ref})",
+        label=PINNED_MEMORY,
+        ref=memory.ref,
+        author=memory.by,
+        created_at=print_time(memory.created_us),
+        is_pinned=True,
+    )

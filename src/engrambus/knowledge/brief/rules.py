@@ -1,0 +1,213 @@
+"""The rules of reading a brief: at most thirty lines that say what matters now, and their versions.
+
+A role has a brief, and each of its agents reads it in an order of its own. The versions of both are numbered together,
+so that a version says what its reader was shown (decision 61).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from engrambus.errors import FieldValue
+from engrambus.evidence.pointers import compact_ref
+from engrambus.knowledge.brief.bundles import RestrictView, child_bundles
+from engrambus.knowledge.brief.contents import (
+    ContentsView,
+    UsedPaths,
+    add_engrams_about,
+    engram_sections,
+    read_candidates,
+    shorten,
+    used_paths,
+)
+from engrambus.knowledge.brief.layout import BriefItem, BriefSection, BriefText, is_count
+from engrambus.knowledge.brief.values import Brief, BriefMade, BriefReads
+from engrambus.policy import ROLES, Account, Caller, Payers
+from engrambus.policy.grants import balance_of, handle_of, journalled_grant
+
+GRANTS_WEIGHT = 2
+NOTHING_KNOWN = "Nothing is known yet. Put what you find, with a pointer to it."
+_HAVE_CHILDREN = frozenset({"architect", "director", "manager"})
+
+
+class BriefView(ContentsView, Protocol):
+    """The reads of a store that the rules of the brief need."""
+
+    @property
+    def as_of(self) -> int:
+        """The time of the view in microseconds, by the project's clock."""
+        ...
+
+
+class ComposedBrief(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader is shown now, and which version it is."""
+
+    text: BriefText
+    made_for: str
+    """The agent, if its brief differs from its role's; else empty."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that are kept as a version."""
+        return self.text.lines()
+
+
+class BriefReading(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a brief as its reader gets it, with the lines about the reader itself."""
+
+    version: int
+    text: BriefText
+
+
+def read_brief(
+    view: BriefView,
+    reader: Caller,
+    *,
+    payers: Payers | None,
+    restrict: RestrictView,
+    since: int | None = None,
+    seen: BriefView | None = None,
+) -> tuple[list[BriefMade], BriefReading]:
+    """Return a brief as of now; a new version is recorded if its lines changed.
+
+    The reader is an agent, or a role if its name is empty. With `since`, the lines are the differences to that version.
+    The reader's budgets and grants follow either way; they are not part of a version, because they change with every
+    read. `view` shows what the reader's role sees; `seen` what the caller sees of that, if its own role has a rule
+    (decision 50): it is shown no line beyond that.
+    """
+    run_id, role = reader.run.run_id, reader.role
+    composed = compose_brief(view, reader, restrict)
+    facts: list[BriefMade] = []
+    version = current_version(view, reader, composed)
+    # A version is recorded only when a reader sees a change, so a run of puts does not write a brief for each.
+    if version is None:
+        last = view.brief(run_id, role, None)
+        version = last.version + 1 if last else 1
+        facts.append(BriefMade(run=run_id, role=role, version=version, lines=composed.lines, agent=composed.made_for))
+    text = composed.text if seen is None else compose_brief(seen, reader, restrict).text
+    if since is not None:
+        old = find_version(view, reader, since, "since").lines
+        present = text.lines()
+        text = _changes_text(visible_lines(old, present, seen), present)
+    text = msgspec.structs.replace(
+        text,
+        closing=tuple(map(_budget_line, payers.accounts[:1])) if payers is not None else (),
+        grants=BriefSection(items=_grant_items(view, reader), weight=GRANTS_WEIGHT),
+    )
+    return facts, BriefReading(version=version, text=text)
+
+
+def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView) -> ComposedBrief:
+    """Return a brief as of now, from the engrams the reader may see."""
+    candidates = read_candidates(view, reader)
+    of_role = BriefText(
+        opening=(f"Goal: {shorten(reader.run.goal)}",),
+        sections=[
+            *engram_sections(candidates, reader.role, UsedPaths()),
+            child_bundles(view, msgspec.structs.replace(reader, name=""), restrict),
+        ],
+        if_empty=NOTHING_KNOWN,
+    )
+    if not reader.name:
+        return ComposedBrief(text=of_role, made_for="")
+    paths = used_paths(view, reader)
+    if paths.files:
+        candidates = add_engrams_about(view, reader, candidates, paths)
+    of_agent = msgspec.structs.replace(
+        of_role,
+        sections=[*engram_sections(candidates, reader.role, paths), child_bundles(view, reader, restrict)],
+    )
+    is_same = same_lines(of_agent.lines(), of_role.lines())
+    return ComposedBrief(text=of_agent, made_for="" if is_same else reader.name)
+
+
+def current_version(view: BriefReads, reader: Caller, composed: ComposedBrief) -> int | None:
+    """Return the version that has the lines of a composed brief; None if they are new."""
+    versions = view.brief_versions(reader.run.run_id, reader.role, composed.made_for, limit=1)
+    return versions[0].version if versions and same_lines(versions[0].lines, composed.lines) else None
+
+
+def visible_lines(lines: Sequence[str], present: Sequence[str], seen: object | None) -> tuple[str, ...]:
+    """Return the lines of an older version that the caller may see."""
+    # A line of text does not tell whose rule it was made under. For a caller with a rule (`seen`), only lines that its
+    # brief has now are certain to be visible.
+    return tuple(lines) if seen is None else tuple(line for line in lines if line in present)
+
+
+def find_version(view: BriefReads, reader: Caller, version: int, field: str) -> Brief:
+    """Return one version of the reader's brief or of its role's, or refuse the request's `field`."""
+    brief = view.brief(reader.run.run_id, reader.role, version)
+    if brief is None or brief.agent not in ("", reader.name):
+        raise FieldValue(f"This brief has no version {version}.", field=field, used=version)
+    return brief
+
+
+def list_versions(view: BriefReads, reader: Caller, *, limit: int) -> list[Brief]:
+    """Return the last versions of the reader's brief and of its role's, newest first."""
+    run_id, role = reader.run.run_id, reader.role
+    readers = dict.fromkeys(("", reader.name))
+    versions = [brief for agent in readers for brief in view.brief_versions(run_id, role, agent, limit=limit)]
+    return sorted(versions, key=lambda brief: brief.version, reverse=True)[:limit]
+
+
+def last_role_briefed(view: BriefReads, run_id: str) -> str | None:
+    """Return the role whose brief was made last in a run."""
+    latest = [(brief.made_us, role) for role in ROLES if (brief := view.brief(run_id, role, None)) is not None]
+    return max(latest)[1] if latest else None
+
+
+def brief_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return the lines that changed between two versions: `- ` was removed, `+ ` was added."""
+    removed, added = _removed_and_added(old, new)
+    return [*removed, *added]
+
+
+def same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
+    """True if two briefs differ at most in their order and in the number of what they do not show."""
+    # decision 61: neither tells a reader anything new, so neither makes a version
+    return not any(_removed_and_added(old, new))
+
+
+def _removed_and_added(old: Sequence[str], new: Sequence[str]) -> tuple[list[str], list[str]]:
+    old_lines, new_lines = set(old), set(new)
+    return (
+        [f"- {line}" for line in old if line not in new_lines and not is_count(line)],
+        [f"+ {line}" for line in new if line not in old_lines and not is_count(line)],
+    )
+
+
+def _changes_text(old: Sequence[str], new: Sequence[str]) -> BriefText:
+    labels = ("removed line", "new line")
+    return BriefText(
+        opening=(),
+        sections=[
+            BriefSection(items=[BriefItem(text=line, label=label) for line in lines], weight=1)
+            for label, lines in zip(labels, _removed_and_added(old, new), strict=True)
+        ],
+    )
+
+
+def _budget_line(account: Account) -> str:
+    names = ("repo", "artifact", "sam", "put_tokens")
+    remaining = {name: max(0, getattr(account.budget, name) - getattr(account.turn, name)) for name in names}
+    return (
+        f"Left this turn: {remaining['repo']} repo, {remaining['artifact']} artifact and {remaining['sam']} sam "
+        f"dereferences, {account.tokens_left()} tokens; {remaining['put_tokens']} tokens to put."
+    )
+
+
+def _grant_items(view: BriefView, reader: Caller) -> list[BriefItem]:
+    """Return a line for each grant that was made out or passed on to the reader and is still usable, newest first."""
+    items = []
+    for issued in reversed(view.grants_for(reader.run.run_id, reader.name)) if reader.name else ():
+        left = balance_of(view, journalled_grant(view, issued, reader.project))
+        if left.state == "usable":
+            # Only a parent can pass a grant on, so only a parent needs its budget token.
+            token = f" ({handle_of(issued.grant_id)})" if reader.role in _HAVE_CHILDREN else ""
+            remaining = f"{left.tokens} tokens, {left.uses} use{'s' * (left.uses != 1)}"
+            target = compact_ref(issued.pointer or issued.prefix or "")
+            items.append(BriefItem(text=f"Granted: {target}, {remaining}{token}.", label="grant", ref=target))
+    return items
