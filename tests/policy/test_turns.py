@@ -202,7 +202,8 @@ def test_a_dereference_can_be_validated_without_doing_it(workspace: Workspace) -
     answer = workspace.call("validate_deref", workspace.agent, pointer=ref)
     assert (answer.ok, answer.tokens_left, answer.granted) == (True, 300, True)
     assert (
-        f"Granted: {compact_ref(ref)}, 300 tokens, 1 use ({issued.budget_token})." in workspace.call("brief", workspace.agent).lines
+        f"Granted: {compact_ref(ref)}, 300 tokens, 1 use ({issued.budget_token})."
+        in workspace.call("brief", workspace.agent).lines
     )
     workspace.deref()
     assert not any(line.startswith("Granted:") for line in workspace.call("brief", workspace.agent).lines)

@@ -270,8 +270,8 @@ def _with_brief(bus: Bus, text: str) -> str:
     if not isinstance(message, ParentMessage) or message.shared_brief_micro:
         return text
     brief = bus.brief(max_tokens=BRIEF_TOKENS)
-    # The last line of a whole brief reports the parent's own remaining budget, which children cannot use.
-    lines = brief.lines if brief.truncated else brief.lines[:-1]
+    # The last lines report the parent's own budget and grants, which children cannot use.
+    lines = brief.lines[: len(brief.lines) - brief.own_lines]
     longer = print_message(msgspec.structs.replace(message, shared_brief_micro=tuple(lines)))
     return longer if bus.validate_message(longer, kind="parent").ok else text
 

@@ -17,7 +17,8 @@ from engrambus.policy import ADMIN, ROLES, Caller, IdentityReads, visible_spaces
 
 MAX_POINTERS = 6
 """Pointers in one bundle; the others are counted."""
-PER_KIND = 8
+MAX_DERIVED = 4
+"""Pointers of engrams in a bundle where nobody sent any."""
 WEIGHT = 2
 
 RestrictView = Callable[[Any, str], ContentsView]
@@ -58,7 +59,7 @@ def _derived_refs(view: ContentsView, reader: Caller, role: str) -> list[str]:
     engrams = [
         engram
         for kind in kinds_of(role)
-        for engram in view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, older_than=None))
+        for engram in view.engrams(view.newest(spaces, kind=kind, limit=MAX_DERIVED, older_than=None))
     ]
     # Only the newest few, so that a bundle does not grow with the store.
-    return [first_ref(engram) for engram in newest_first(engrams) if has_evidence(engram)][:MAX_POINTERS]
+    return [first_ref(engram) for engram in newest_first(engrams) if has_evidence(engram)][:MAX_DERIVED]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.testing.client import GatewayClient, expect_refusal
+from engrambus.gateway import LOCAL_ADMIN
+from engrambus.knowledge.engrams import KINDS
+from engrambus.testing.client import GatewayClient, expect_refusal, ref_to_test
+from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
 
 
@@ -65,3 +70,138 @@ class BriefConformance:
         assert any("Alpha" in line for line in client.call("brief").lines)
         client.open_run("another run")
         assert not any("Alpha" in line for line in client.call("brief").lines)
+
+    def test_forty_pins_and_twelve_grants_fill_thirty_lines(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        for engram_id in client.put_many([f"Constraint {number} holds" for number in range(40)], kind="constraint"):
+            client.call("pin_engram", id=engram_id)
+        for number in range(12):
+            client.call("issue_grant", child_id="mia", pointer=repo_ref(f"src/{number}.py"), cap_tokens=100)
+        lines = client.call("brief", mia).lines
+        assert len(lines) == 30
+        pins = [line for line in lines if line.startswith("[pinned constraint] ")]
+        grants = [line for line in lines if line.startswith("Granted: ")]
+        assert lines[1 : len(pins) + 1] == pins
+        assert f"+{40 - len(pins)} more pinned constraints" in lines
+        assert lines[-1] == f"+{12 - len(grants)} more grants"
+        assert (len(pins), len(grants)) == (20, 6)
+
+    def test_a_pin_of_any_kind_comes_first_in_every_roles_brief(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        client.put("Budgets are enforced by the gateway", kind="constraint")
+        todo = client.put("Split the parser before anything else", kind="todo")
+        client.call("pin_engram", id=todo.id)
+        client.call(
+            "keep_episode", text="We pay in cents.\nNever in floats.", kind="decision", slug="cents", pinned=True
+        )
+        for role in ("architect", "manager", "tool"):
+            assert client.call("brief", role=role).lines[1:4] == [
+                "[pinned todo] Split the parser before anything else (sam:note:anything@v2)",
+                "[pinned memory] We pay in cents. Never in floats. (sam:decision:cents@1)",
+                "[constraint] Budgets are enforced by the gateway (sam:note:anything@v1)",
+            ]
+        client.call("pin_episode", id="decision:cents", unpin=True)
+        assert not any("cents" in line for line in client.call("brief").lines)
+
+    def test_what_does_not_fit_is_counted_by_kind(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        client.put_many([f"Constraint {number} holds" for number in range(20)], kind="constraint")
+        client.put_many([f"Policy {number} holds" for number in range(2)], kind="policy")
+        client.put_many([f"Risk {number} exists" for number in range(20)], kind="risk")
+        client.put_many([f"Fact {number} is known" for number in range(100)], kind="fact")
+        lines = client.call("brief", role="programmer").lines
+        assert len(lines) == 30
+        counts = {kind: sum(line.startswith(f"[{kind}] ") for line in lines) for kind in KINDS}
+        assert all(counts[kind] > 3 for kind in ("constraint", "risk", "fact"))
+        counted = " ".join(line for line in lines if line.startswith("+"))
+        for count, kind in re.findall(r"(\d+) (?:or )?more (constraint|polic|risk|fact)", counted):
+            counts["policy" if kind == "polic" else kind] += int(count)
+        # Of facts, 64 are read: there are more, so at least 65.
+        assert {kind: count for kind, count in counts.items() if count} == {
+            "fact": 65,
+            "risk": 20,
+            "constraint": 20,
+            "policy": 2,
+        }
+        assert " or more facts" in counted
+
+    def test_an_agent_reads_first_what_is_about_the_files_it_uses(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        ada, ben = client.add_agent("ada"), client.add_agent("ben")
+        client.put("Auth trusts its input", refs=[ref_to_test("web/auth.py")], kind="risk")
+        client.put("Forms trust their input", refs=[ref_to_test("web/forms.py")], kind="risk")
+        client.put_many([f"Risk {number} exists elsewhere" for number in range(100)], kind="risk")
+        before = client.call("brief", ada)
+        assert before == client.call("brief", ben)
+        assert not any("trust" in line for line in before.lines)
+        client.deref(ada, ref_to_test("web/auth.py"))
+        after = client.call("brief", ada)
+        assert after.version == before.version + 1
+        assert after.lines[1].startswith("[risk] Auth trusts its input (test:tests/web/auth.py::it_works@")
+        assert client.call("brief", ben) == before
+        changed = client.call("brief", ada, since=before.version).lines
+        assert any(line.startswith("+ [risk] Auth trusts") for line in changed)
+        with expect_refusal("FIELD_VALUE", "since"):  # the version was made for another agent
+            client.call("brief", ben, since=after.version)
+        assert client.call("brief", LOCAL_ADMIN, for_agent="ada") == after
+        harness.reopen()
+        harness.delete_index()
+        assert client.call("brief", ada) == after
+
+    def test_engrams_in_the_folder_of_a_used_file_come_next(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        ada = client.add_agent("ada")
+        claims = {"web/auth.py": "Auth is slow", "web/forms.py": "Forms are slow", "db.py": "Db is slow"}
+        for path, claim in claims.items():
+            client.put(claim, refs=[ref_to_test(path)], kind="risk")
+        client.put("Auth is old", ada, refs=[ref_to_test("web/auth.py")])
+        risks = [line for line in client.call("brief", ada).lines if line.startswith("[risk]")]
+        assert [line.split("] ")[1].split(" (")[0] for line in risks] == [
+            "Auth is slow",
+            "Forms are slow",
+            "Db is slow",
+        ]
+
+    def test_a_parent_reads_the_brief_of_a_descendant(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        paul = client.add_agent("paul", "programmer", mia)
+        eve = client.add_agent("eve", "manager")
+        client.call("issue_grant", mia, child_id="paul", pointer=repo_ref("src/a.py"), cap_tokens=100)
+        client.deref(paul, ref_to_test("b.py"))
+        assert client.call("brief", mia, for_agent="paul") == client.call("brief", paul)
+        with expect_refusal("NOT_YOUR_DESCENDANT", "for_agent"):
+            client.call("brief", eve, for_agent="paul")
+        with expect_refusal("FIELD_VALUE", "role"):
+            client.call("brief", mia, for_agent="paul", role="tool")
+
+    def test_a_parents_brief_has_a_pointer_bundle_for_each_child_role(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        client.put("Split the parser", refs=[ref_to_test("parser.py")], kind="todo")
+        assert not any(line.startswith("For ") for line in client.call("brief", mia).lines)
+        client.add_agent("paul", "programmer", mia)
+        client.add_agent("tess", "tool")
+        ref = ref_to_test("parser.py")
+        assert [line for line in client.call("brief", mia).lines if line.startswith("For ")] == [
+            f"For programmers: {ref}"
+        ]
+        assert [line for line in client.call("brief").lines if line.startswith("For ")] == [
+            f"For managers: {ref}",
+            f"For tools: {ref}",
+        ]
+
+    def test_only_lines_that_a_reader_would_miss_make_a_version(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        ada = client.add_agent("ada")
+        client.put("Auth is slow", refs=[ref_to_test("auth.py")], kind="risk")
+        client.put("Db is slow", refs=[ref_to_test("db.py")], kind="risk")
+        first = client.call("brief", ada)
+        client.deref(ada, ref_to_test("auth.py"))
+        second = client.call("brief", ada)
+        assert [line.split(" is")[0] for line in second.lines[1:3]] == ["[risk] Auth", "[risk] Db"]
+        assert second.version == first.version  # only the order changed
+        client.call("issue_grant", child_id="ada", pointer=repo_ref("src/c.py"), cap_tokens=100)
+        third = client.call("brief", ada)
+        assert (third.version, third.own_lines) == (first.version, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import compact_ref
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.policy.grants import MAX_BLOCKS, attenuate
 from engrambus.testing.client import catch_refusal, expect_refusal
@@ -41,7 +42,7 @@ class PassedOnGrantConformance:
         assert line.endswith(f"900 tokens, 2 uses ({grant.budget_token}).")
         less = narrowed(team, grant.budget_token, uses=1)
         (line,) = [line for line in team.client.call("brief", team.paul).lines if line.startswith("Granted")]
-        assert line == f"Granted: {FILE}, 900 tokens, 1 use."
+        assert line == f"Granted: {compact_ref(FILE)}, 900 tokens, 1 use."
         assert [mail.item for mail in team.client.mail(team.paul) if mail.kind == "grant"] == [less.grant_id]
         team.client.deref(team.paul, FILE)
         with expect_refusal("DEREF_DENIED", "turn.repo"):
