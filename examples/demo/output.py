@@ -40,6 +40,13 @@ class DemoOutput:
             self.console.width = min(self.console.width, MAX_WIDTH)
         self._pause_seconds = pause_seconds
 
+    def _print(self, padded: Padding) -> None:
+        """Print without the blanks that fill up each line, which a pipe would keep."""
+        with self.console.capture() as captured:
+            self.console.print(padded)
+        for line in captured.get().splitlines():
+            self.console.file.write(line.rstrip() + "\n")
+
     def heading(self, title: str) -> None:
         """Print the title of the next part."""
         self.console.print()
@@ -56,7 +63,7 @@ class DemoOutput:
             Text(safe_line(action), style=style),
             Text(f"{tokens:,} tok" if tokens is not None else "", style="dim"),
         )
-        self.console.print(Padding(row, (0, 0, 0, 2)))
+        self._print(Padding(row, (0, 0, 0, 2)))
         self._pause()
 
     def quote(self, lines: Iterable[str], *, max_lines: int = 12) -> None:
@@ -70,7 +77,7 @@ class DemoOutput:
 
     def _print_quoted(self, line: str, *, overflow: bool = False) -> None:
         text = Text(line, style="dim", overflow="ellipsis", no_wrap=True) if overflow else Text(line, style="dim")
-        self.console.print(Padding(text, (0, 0, 0, NAME_WIDTH + 4)))
+        self._print(Padding(text, (0, 0, 0, NAME_WIDTH + 4)))
 
     def note(self, text: str, *, style: str = "dim") -> None:
         """Print a remark for the person watching."""
@@ -90,7 +97,7 @@ class DemoOutput:
         for row in count.rows:
             table.add_row(row.label, *_cells(row))
         self.console.print()
-        self.console.print(Padding(table, (0, 0, 0, 2)))
+        self._print(Padding(table, (0, 0, 0, 2)))
 
     def _pause(self) -> None:
         if self._pause_seconds > 0:

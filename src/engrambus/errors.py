@@ -110,6 +110,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AgentAmbiguous            AGENT_AMBIGUOUS
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   ├── NotPublished              NOT_PUBLISHED
+│   ├── Usage                     USAGE
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  the caller is unknown
 │   ├── TokenMissing              TOKEN_MISSING
@@ -164,6 +165,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
+│   ├── ToolNotFound              TOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
@@ -788,6 +790,10 @@ class NotPublished(Refusal):
     """Engram Bus is not on the package index, so running it by name would run code that is not ours."""
 
 
+class Usage(Refusal):
+    """The command line is wrong; nothing was run."""
+
+
 class PolicyInvalid(Refusal):
     """The policy file is not valid."""
 
@@ -1023,6 +1029,10 @@ class YoolNotFound(NotFound):
         super().__init__(detail, **members)
         self.nearest = tuple(nearest or ())
         """Similar names, the most similar first."""
+
+
+class ToolNotFound(NotFound):
+    """There is no tool of that name."""
 
 
 class RouteNotFound(NotFound):

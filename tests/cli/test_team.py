@@ -174,6 +174,11 @@ def test_uncommitted_lines_are_found_with_a_snapshot(team: Shell) -> None:
     ref = team.ok("anchor", "a line that nobody committed", "--snapshot").out.splitlines()[0]
     assert ref.startswith("repo:src/parser.py#L31-L31@")
     assert "a line that nobody committed" in team.ok("deref", ref).out
+    (team.path / "new.txt").write_text("a line of a new file\n")
+    missing = team.ok("anchor", "a line of a new file", "--snapshot").out
+    assert "--snapshot" not in missing
+    assert "--path" in missing
+    assert team.ok("anchor", "a line of a new file", "--snapshot", "--path", "new.txt").out.startswith("repo:new.txt#")
 
 
 def test_shared_options_may_precede_the_command(team: Shell) -> None:

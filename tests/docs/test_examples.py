@@ -14,6 +14,7 @@ from tests.docs.examples import ROOT, Reader, examples, plain, settle
 PAGES = (
     "README.md",
     "docs/quickstart.md",
+    "docs/commands.md",
     "docs/grants.md",
     "docs/orchestrators.md",
     "docs/mcp.md",

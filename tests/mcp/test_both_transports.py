@@ -156,8 +156,8 @@ def test_a_refused_call_returns_the_problem_with_its_code(
             ("less_query_engrams", {"k": 3, "as": "nobody"}, "AGENT_NOT_FOUND", "as"),
             ("less_query_engrams", {"as": 7}, "FIELD_TYPE", "as"),
             ("less_deref_pointer", {"pointer": "repo:src/parser.py"}, "POINTER_NOT_PINNED", None),
-            ("less_no_such_tool", {}, "FIELD_VALUE", "name"),
-            ("forget_engram", {"id": "x"}, "FIELD_VALUE", "name"),
+            ("less_no_such_tool", {}, "TOOL_NOT_FOUND", "name"),
+            ("forget_engram", {"id": "x"}, "TOOL_NOT_FOUND", "name"),
         ]
         for name, arguments, code, field in cases:
             problem = problem_of(await client.call_tool(name, arguments))

@@ -40,10 +40,10 @@ def _field_error(message: str, kind: type) -> FieldRefusal:
             if isinstance(expected, inspect.StructType)
             for field in expected.fields
         ]
-        detail = f"The field '{quoted[1][:MAX_FIELD_NAME]}' is not known here."
+        detail = f"The field `{quoted[1][:MAX_FIELD_NAME]}` is not known here."
         return FieldUnknown(detail, field=_join(path, quoted[1]), limit=", ".join(allowed) or None)
     if "missing required field" in text:
-        return FieldMissing(f"The field '{quoted[1]}' is required.", field=_join(path, quoted[1]))
+        return FieldMissing(f"The field `{quoted[1]}` is required.", field=_join(path, quoted[1]))
     if ", got" in text:
         return FieldType(f"{text}.", field=path or None)  # "Expected `int`, got `str`" reads well as it is
     choices = [str(value) for expected in _types_at(kind, path) for value in getattr(expected, "values", ())]

@@ -204,7 +204,7 @@ class Gateway:
                 call.caller = caller
             if caller.role not in operation.roles:
                 raise RoleForbidden(
-                    f"{with_article(caller.role).capitalize()} may not call {operation.title}.",
+                    f"{with_article(caller.role).capitalize()} may not call `{operation.title}`.",
                     limit=", ".join(sorted(operation.roles)),
                 )
             if operation.guards(request):

@@ -21,10 +21,9 @@ _TURN_HINT = (
     "Report what you have and go on in the next turn, or ask to read more with `less.request_deref` and a reason; "
     "your parent, or a person with `engrambus grant approve`, decides."
 )
-_CEILING_HINT = (
-    "No later turn gives more. Report what you have; a person opens another run with `engrambus run new GOAL`, or "
-    "raises `deref.{key}` in the policy."
-)
+_CEILING_HINT = "No later turn gives more. Report what you have; a person {way}, or raises `deref.{key}` in the policy."
+_OTHER_RUN = "opens another run with `engrambus run new GOAL`"
+_OTHER_SESSION = "starts a new session of the coding agent, which has a run of its own"
 _CEILING_KEYS = {"run_tokens": "run_turns", "team_tokens": "team_turns"}
 """Ceiling → the key of the policy, under `deref`, that sets it."""
 _SUBJECTS = {
@@ -47,6 +46,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that all agents of the run have read so far."""
     limits: LimitChecks
     """The limits as they apply to the agent's role."""
+    in_session: bool = False
+    """True if the run belongs to a client's session."""
     speaks_for: str | None = None
     """The descendant under whose name the agent acts; None for the caller itself."""
 
@@ -118,7 +119,13 @@ def payers_of(
     if agent is None:  # turns limit agents; a person at the machine reads without one
         return Payers(caller=caller, turn=turn, accounts=())
     own = Account(
-        run=run_id, agent=agent.name, turn=turn, budget=budget_of(agent), team_tokens=team_tokens, limits=limits
+        run=run_id,
+        agent=agent.name,
+        turn=turn,
+        budget=budget_of(agent),
+        team_tokens=team_tokens,
+        limits=limits,
+        in_session=caller.run.session is not None,
     )
     speaker = _speaker(view, caller)
     if speaker is None:
@@ -130,6 +137,7 @@ def payers_of(
         budget=budget_of(speaker),
         team_tokens=team_tokens,
         limits=limits.for_role(speaker.role),
+        in_session=own.in_session,
         speaks_for=caller.name,
     )
     return Payers(caller=caller, turn=turn, accounts=(own, also))
@@ -220,7 +228,7 @@ def _exceeded(
             yield from _exceeded_count(account, COUNTED_AS[pointer_type])
         if used + tokens > limit:
             detail = _SUBJECTS[name].format(agent=account.agent, limit=limit, whose=_whose_turn(account))
-            hint = _turn_hint(account) if name == "deref_tokens" else _CEILING_HINT.format(key=_CEILING_KEYS[name])
+            hint = _turn_hint(account) if name == "deref_tokens" else _ceiling_hint(account, _CEILING_KEYS[name])
             yield (
                 name,
                 DerefDenied(f"{detail} are used or would be exceeded.", field=field, limit=limit, used=used, hint=hint),
@@ -237,6 +245,10 @@ def _exceeded_count(account: Account, count: str) -> Iterator[tuple[LimitName, E
 
 def _turn_hint(account: Account) -> str:
     return _TURN_HINT if account.speaks_for is None else _speaker_hint(account)
+
+
+def _ceiling_hint(account: Account, key: str) -> str:
+    return _CEILING_HINT.format(way=_OTHER_SESSION if account.in_session else _OTHER_RUN, key=key)
 
 
 def _whose_turn(account: Account) -> str:

@@ -6,8 +6,6 @@ import gc
 import os
 import sys
 
-_INTERRUPTED = 130
-"""What a shell reports for a process that Ctrl-C has ended."""
 _COLLECT_AFTER = 50_000
 """Objects made before the first garbage collection: a command that calls once and ends needs none."""
 
@@ -30,18 +28,9 @@ def _run(words: list[str]) -> int:
         from engrambus.edges.integrations.hook_process import main as answer_hook
 
         return answer_hook()
-    import click
-
     from engrambus.edges.cli.root import engrambus
 
-    try:
-        code = engrambus.main(words, prog_name="engrambus", standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except click.Abort:
-        return _INTERRUPTED
-    except click.ClickException as problem:
-        problem.show()
-        return problem.exit_code
+    return engrambus.main(words, prog_name="engrambus", standalone_mode=False)
 
 
 __all__ = ["main"]

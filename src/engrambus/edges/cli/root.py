@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,10 @@ from engrambus.version import __version__
 
 if TYPE_CHECKING:
     from engrambus.edges.cli.command import LocalCommand
+
+INTERRUPTED = 130
+"""What a shell reports for a process that Ctrl-C has ended."""
+JSON_FLAG = "--json"
 
 SECTIONS = {
     "start": "Start",
@@ -53,6 +58,23 @@ class CommandGroup(click.Group):
     def __init__(self, words: str, help: str) -> None:
         super().__init__(words.rpartition(" ")[2] or "engrambus", help=help, short_help=help, no_args_is_help=True)
         self._words = words
+
+    def main(  # type: ignore[override]  # click overloads it by `standalone_mode`
+        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any
+    ) -> int:
+        """Run a command and return its exit status: 0 done, 1 refused, 2 if the command line is wrong."""
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            result = super().main(words, standalone_mode=False, **options)
+            code = result if isinstance(result, int) else 0
+        except click.Abort:
+            code = INTERRUPTED
+        except click.ClickException as problem:
+            _print_usage_error(problem, as_json=JSON_FLAG in words)
+            code = problem.exit_code
+        if standalone_mode:
+            sys.exit(code)
+        return code
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, after moving shared options from before the command to behind it."""
@@ -99,6 +121,26 @@ class CommandGroup(click.Group):
             if words.startswith(prefix):
                 word, _, deeper = words.removeprefix(prefix).partition(" ")
                 yield entry.section, word, GROUPS[word] if deeper else entry.summary
+
+
+def _print_usage_error(problem: click.ClickException, *, as_json: bool) -> None:
+    """Print what is wrong with a command line to stderr, as click does or as a problem object."""
+    if not as_json:
+        problem.show()
+        return
+    import msgspec
+
+    from engrambus.edges.cli.screen import json_line
+    from engrambus.errors import Usage
+
+    parameter = getattr(problem, "param", None)
+    context = getattr(problem, "ctx", None)
+    usage = Usage(
+        problem.format_message(),
+        field=parameter.opts[0] if isinstance(parameter, click.Option) else None,
+        hint=f"See: {context.command_path} --help" if context is not None else None,
+    )
+    click.echo(json_line(msgspec.json.encode(usage.problem())), err=True)
 
 
 def _build(source: str) -> click.Command:

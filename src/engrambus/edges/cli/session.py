@@ -149,30 +149,37 @@ class Session:
             click.echo(line)
 
     def note(self, line: str) -> None:
-        """Print a line for people that is not part of the answer, to stderr."""
-        click.echo(line, err=True)
+        """Print a line that is not part of the answer to stderr; with `--json` as an object with the member `note`."""
+        if self.json:
+            self._print_object({"note": click.unstyle(line)})
+        else:
+            click.echo(line, err=True)
 
     def warn(self, text: str) -> None:
-        """Print a warning to stderr."""
-        self.note(click.style("warning: ", fg="yellow", bold=True) + safe(text))
+        """Print a warning to stderr; with `--json` as an object with the member `warning`."""
+        if self.json:
+            self._print_object({"warning": text})
+        else:
+            self.note(click.style("warning: ", fg="yellow", bold=True) + safe(text))
+
+    def _print_object(self, value: dict[str, Any]) -> None:
+        import msgspec
+
+        click.echo(json_line(msgspec.json.encode(value)), err=True)
 
     def print_warning(self, warning: EngramBusError) -> None:
         """Print an exceeded limit that the policy does not enforce, to stderr."""
         from engrambus.gateway import warning_line, warning_problem
 
         if self.json:
-            import msgspec
-
-            self.note(json_line(msgspec.json.encode(warning_problem(warning))))
+            self._print_object(warning_problem(warning))
         else:
             self.warn(command_words(warning_line(warning), self.option_names))
 
     def print_error(self, error: EngramBusError) -> None:
         """Print an error to stderr: what happened, where, and what to do next."""
         if self.json:
-            import msgspec
-
-            self.note(json_line(msgspec.json.encode(error.problem())))
+            self._print_object(error.problem())
             return
         detail = safe(command_words(error.detail, self.option_names))
         self.note(click.style(f"error {error.code}: ", fg="red", bold=True) + detail)
@@ -193,6 +200,7 @@ class Session:
         match = _FIELD.fullmatch(field or "")
         option = self.option_names.get(match["name"]) if match else None
         if match is None or option is None:
-            return field
+            # An option may fill a nested field: --max-items is `budget.max_items`.
+            return self.option_names.get((field or "").rpartition(".")[2], field)
         number = int(match["index"] or 0) + 1  # people count from 1
         return f"{option} (number {number})" if number > 1 else option

@@ -176,5 +176,5 @@ def read_fields(body: bytes, limit_bytes: int, path_fields: frozenset[str]) -> d
     if not isinstance(value, dict):
         raise FieldType("The body is not a JSON object.", limit="object")
     for name in path_fields & value.keys():
-        raise FieldUnknown(f"The field '{name}' is part of the address and must not be in the body.", field=name)
+        raise FieldUnknown(f"The field `{name}` is part of the address and must not be in the body.", field=name)
     return value

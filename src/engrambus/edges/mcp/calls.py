@@ -17,8 +17,8 @@ from engrambus.errors import (
     DerefDenied,
     EngramBusError,
     FieldType,
-    FieldValue,
     Internal,
+    ToolNotFound,
 )
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.knowledge.engrams import Engram, less_export
@@ -27,6 +27,7 @@ from engrambus.operations import OPERATIONS
 log = logging.getLogger(__name__)
 
 MAX_TOKENS = "max_tokens"
+MAX_NAME_CHARS = 80
 
 _LESS = "less_"
 _LESS_CODES = (BudgetExceeded.code, DerefDenied.code)
@@ -88,7 +89,7 @@ class ToolCalls:
         operation, full = tool_operations().get(name), False
         try:
             if operation is None:
-                raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
+                raise _tool_not_found(name)
             arguments = {**arguments}
             full = _take_full(arguments)
             defaults = operation.tool.defaults if operation.tool else {}
@@ -151,6 +152,18 @@ class ToolCalls:
             if self._caller_target is None:
                 self._caller_target = self._act_as_caller(target)
             return self._caller_target
+
+
+def _tool_not_found(name: str) -> ToolNotFound:
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name[:MAX_NAME_CHARS], tool_operations(), n=1)
+    return ToolNotFound(
+        f"There is no tool '{name[:MAX_NAME_CHARS]}'.",
+        field="name",
+        limit=", ".join(tool_operations()),
+        hint=f"Did you mean {similar[0]}?" if similar else None,
+    )
 
 
 def _take_full(arguments: dict[str, Any]) -> bool:

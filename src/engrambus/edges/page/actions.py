@@ -24,7 +24,7 @@ class Action(msgspec.Struct, frozen=True):
     def __call__(self, session: PageSession, form: Form) -> str:
         """Run the action; raise FieldMissing if the form lacks a required field."""
         for missing in sorted(self.required - form.keys()):
-            raise FieldMissing(f"The field '{missing}' is required.", field=missing)
+            raise FieldMissing(f"The field `{missing}` is required.", field=missing)
         return self.run(session, form)
 
 

@@ -41,6 +41,7 @@ MAX_ID_CHARS = 36
 _PLACEHOLDER_ID = "0" * 26
 _PLACEHOLDER_PROVENANCE = {"created_at": "1970-01-01T00:00:00Z", "created_by": "-", "source": "agent"}
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_BREAK = re.compile("\\s*[\t-\r\x85\u2028\u2029]\\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIXED_LENGTH = re.compile(r"P(?=.)(?:[0-9]+W)?(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+S)?)?")
 _NOT_ZERO = frozenset("123456789")
@@ -135,7 +136,7 @@ def _is_valid(engram: dict[str, Any]) -> bool:
 
 def _checked(engram: dict[str, Any], max_ttl_us: int, own_id: str | None) -> CheckedEngram:
     """Check the rules no schema can express, for an engram that follows the schema."""
-    claim = engram["claim"]
+    claim = _on_one_line(engram["claim"])
     _check_claim(claim)
     pointers = []
     addresses = []
@@ -165,6 +166,13 @@ def _checked(engram: dict[str, Any], max_ttl_us: int, own_id: str | None) -> Che
         embedding_ref=embedding_ref,
         id=engram_id,
     )
+
+
+def _on_one_line(claim: str) -> str:
+    """Return a claim with line breaks and tabs as spaces: the schema allows them, and a claim is shown on one line."""
+    if claim.isprintable():
+        return claim
+    return _BREAK.sub(" ", claim).strip()
 
 
 def _check_claim(claim: str) -> None:

@@ -73,7 +73,7 @@ def read_tuple(draft: Mapping[str, Any], authority: Mapping[str, Any], now_us: i
     else:
         for name in _REQUIRED_WITH_ID:
             if name not in fields:
-                raise FieldMissing(f"The field '{name}' is required.", field=name)
+                raise FieldMissing(f"The field `{name}` is required.", field=name)
         shape = _convert(fields)
         _normalized_time(shape.created_at)  # only checked: the id covers the time as it was written
         receipt_count = len(shape.receipts)
@@ -267,7 +267,7 @@ def _refusal(message: str) -> FieldRefusal:
     if "unknown field" in problem:
         return FieldUnknown(f"A tuple has no field '{name}'.", field=field)
     if "missing required field" in problem:
-        return FieldMissing(f"The field '{name}' is required.", field=field)
+        return FieldMissing(f"The field `{name}` is required.", field=field)
     return FieldType(f"{problem}.", field=parent or None)
 
 

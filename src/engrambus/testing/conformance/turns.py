@@ -145,6 +145,16 @@ class TurnConformance:
         assert "run new" in str(refusal.hint)
         assert "next turn" not in str(refusal.hint)
 
+    def test_in_a_clients_session_the_ceiling_names_a_new_session(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        client.call("apply_policy", policy={"deref": {"tokens": 200, "run_turns": 1, "repo": 100}})
+        run = client.call("open_run", goal="A session.", session="s-1").run_id
+        client.call("add_agent", Credential(local_admin=True, run=run), name="ed", role="architect")
+        ed = Credential(local_admin=True, speak_as=f"{run}/ed")
+        hint = catch_refusal(lambda: [client.deref(ed, FILE) for _ in range(100)]).hint
+        assert "new session" in str(hint)
+        assert "run new" not in str(hint)
+
     def test_a_session_agent_has_several_turns_worth_in_a_turn(self, harness: Harness) -> None:
         client = GatewayClient(harness)
         ed = client.add_agent("ed", "architect", session_turns=4)

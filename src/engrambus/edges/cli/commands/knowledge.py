@@ -22,6 +22,8 @@ from engrambus.edges.cli.inputs import (
     read_text_file,
 )
 from engrambus.edges.cli.session import Session
+from engrambus.edges.cli.show import renderer
+from engrambus.edges.cli.show.evidence import anchor_on_disk
 from engrambus.errors import BodyTooLarge, EngramBusError, FieldValue, FileNotFound, PointerPath
 from engrambus.evidence.pointers import GitRepository, RepoAddress, parse_ref
 from engrambus.gateway import FileSpan, Operation, is_ref, parse_file_span
@@ -169,10 +171,12 @@ def anchor(session: Session, operation: Operation[Any, Any], values: Values) -> 
             values["text"] = read_text_file(file or STDIN, "--file", MAX_ANCHOR_TEXT)
         except BodyTooLarge as refusal:
             raise FieldValue("The text is too long.", field="text", limit=refusal.limit) from None
+    on_disk = values.get("snapshot", False)
     top = None if session.remote else find_worktree(session.folder)
     if top is not None:
         _complete_anchor(session, values, top)
-    session.call_and_print(operation, values)
+    answer = session.call(operation, values)
+    session.print(answer, anchor_on_disk if on_disk else renderer(operation))
 
 
 def _complete_anchor(session: Session, values: Values, top: Path) -> None:

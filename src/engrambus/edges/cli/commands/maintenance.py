@@ -68,7 +68,8 @@ def recover(session: Session, values: Values) -> None:
         for line in (line for damage in damaged for line in _describe(damage)):
             session.note(line)
         # On stderr, so that --json prints nothing but the answer to stdout.
-        click.confirm("Set the damaged part aside?", abort=True, err=True)
+        if not click.confirm("Set the damaged part aside?", err=True):
+            click.get_current_context().exit(1)
     if damaged:
         damaged = recover_project(session.folder)
     answer = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.edges.cli.screen import dim, pairs, safe, safe_line, table, width, wrap
+from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, table, width, wrap
 
 if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot
@@ -42,7 +42,7 @@ def snapshot(answer: SharedContextSnapshot) -> Iterator[str]:
     if answer.redactions:
         kinds = ", ".join(sorted({redaction.kind for redaction in answer.redactions}))
         yield click.style(f"{len(answer.redactions)} redacted: {kinds}", fg="yellow")
-    yield dim(f"{len(answer.items)} items, {size:,} of {answer.limits.max_chars:,} bytes{omitted}")
+    yield dim(f"{counted(len(answer.items), 'item')}, {size:,} of {answer.limits.max_chars:,} bytes{omitted}")
     yield dim(f"snapshot {answer.snapshot_id}")
 
 

@@ -54,6 +54,15 @@ def anchor(answer: AnchorAnswer) -> Iterator[str]:
         yield dim("To search lines that are not committed yet, add --snapshot.")
 
 
+def anchor_on_disk(answer: AnchorAnswer) -> Iterator[str]:
+    """Show where a text was found that was searched in the files on disk."""
+    if answer.pointer is not None or answer.candidates:
+        yield from anchor(answer)
+    else:
+        yield "Not found in the files that git tracks, committed or not."
+        yield dim("To search a file that git does not track yet, name it with --path.")
+
+
 def links(answer: LinkAnswer) -> Iterator[str]:
     rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
     rows += [("now", answer.standing), ("at HEAD", answer.head)]

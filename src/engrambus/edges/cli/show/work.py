@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engrambus.core import print_dollars
-from engrambus.edges.cli.screen import dim, pairs, safe, safe_line, table
+from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, table
 
 if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
@@ -136,7 +136,7 @@ def dead_letters(answer: DeadLetters) -> Iterator[str]:
         yield "No dead letters."
     for letter in answer.dead:
         error = safe_line(letter.error or "")
-        yield f"{safe(letter.id)}  {safe(letter.lane)}  {letter.attempts} attempts  {error}".rstrip()
+        yield f"{safe(letter.id)}  {safe(letter.lane)}  {counted(letter.attempts, 'attempt')}  {error}".rstrip()
         if letter.put_again_as:
             yield dim(f"  submitted again as {safe(letter.put_again_as)}")
     if answer.cursor is not None:
