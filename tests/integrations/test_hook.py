@@ -17,7 +17,6 @@ from engrambus.core import digest, estimate_tokens
 from engrambus.edges.integrations.client_hook import answer_event
 from engrambus.edges.integrations.hook_events import read_event
 from engrambus.edges.sdk import Bus
-from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND, Shell
@@ -154,8 +153,40 @@ def test_an_answer_over_its_budget_is_sent_back_once_with_a_draft(
     resend = result["reason"].partition("filled in:\n")[2].replace("...", "The bank is asked again.")
     assert hook(client)("SubagentStop", last_assistant_message=resend, stop_hook_active=True) == {}
     (mail,) = bus.speak_as(hook(client).handle("SessionStart")).inbox().mail
-    assert (mail.sender, mail.kind) == (handle.partition("/")[2], "message")
+    assert (mail.sender, mail.kind) == (handle.partition("/")[2], "answer")
     assert hook(client)("SubagentStop", last_assistant_message=LONG, stop_hook_active=True) == {}, "never twice"
+
+
+@BOTH
+def test_what_a_sub_agent_answers_is_kept(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:
+    lead, child = hook(client).handle("SessionStart"), hook(client).handle("SubagentStart")
+    text = "The bank is asked twice. The second call has no key. Nobody noticed. It is in the gateway."
+    assert hook(client)("SubagentStop", last_assistant_message=text) == {}
+    (mail,) = bus.speak_as(lead).inbox().mail
+    assert (mail.kind, mail.sender) == ("answer", child.partition("/")[2])
+    assert 'summary: "The bank is asked twice. The second call has no key. Nobody noticed."' in mail.text
+    kept = f"{text}\n"
+    pointer = f"artifact:{digest(kept.encode())}#L1-L1"
+    assert pointer in mail.text
+    assert bus.speak_as(lead).deref_pointer(pointer).excerpt == kept
+
+
+def test_an_answer_that_stays_too_long_is_kept_all_the_same(hook: Callable[[str], Hook], bus: Bus) -> None:
+    claude = hook("claude-code")
+    lead = claude.handle("SessionStart")
+    assert claude("SubagentStop", last_assistant_message=LONG)["decision"] == "block"
+    assert bus.speak_as(lead).inbox().mail == []
+    assert claude("SubagentStop", last_assistant_message=LONG, stop_hook_active=True) == {}
+    (mail,) = bus.speak_as(lead).inbox().mail
+    kept = LONG.strip() + "\n"
+    assert f"artifact:{digest(kept.encode())}" in mail.text
+
+
+def test_a_sub_agent_that_says_nothing_sends_nothing(hook: Callable[[str], Hook], bus: Bus) -> None:
+    claude = hook("claude-code")
+    lead = claude.handle("SessionStart")
+    assert claude("SubagentStop", last_assistant_message="\n") == {}
+    assert bus.speak_as(lead).inbox().mail == []
 
 
 @BOTH
@@ -283,8 +314,7 @@ def test_a_brief_however_long_stays_within_what_clients_take(
     for number in range(60):
         kind = ("constraint", "risk", "todo", "fact")[number % 4]
         claim = f"Rule {number} {'äöü ' * 60}".strip()
-        pointer = Pointer(type="sam", ref=f"sam:decision:{'x' * 200}-{number}@2026-01-01")
-        bus.put_engram(claim, pointers=[pointer], kind=kind)  # type: ignore[arg-type]
+        bus.put_engram(claim, at=[f"src/parser.py:{number % 9 + 1}"], kind=kind)  # type: ignore[arg-type]
     assert "Rule" in hook("claude-code").context("SubagentStart")
 
 

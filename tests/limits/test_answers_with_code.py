@@ -23,7 +23,11 @@ def test_new_code_is_stored_and_a_pointer_takes_its_place(team: Team, fence: str
     answer = team.client.call("take_answer", STOPPED, text=text)
     assert answer.pointers == [REF]
     assert answer.text.split() == f"The token is missing. I propose: {REF} It is untested.".split()
-    assert answer.message_id is None
+    assert answer.pointer is None, "the message says everything"
+    (mail,) = team.client.call("inbox", team.mia).mail
+    assert (mail.item, mail.sender) == (answer.message_id, "paul")
+    assert 'summary: "The token is missing. I propose: It is untested."' in mail.text
+    assert REF in mail.text
     assert team.client.deref(team.paul, REF).excerpt == BLOCK
 
 
@@ -55,11 +59,12 @@ def test_a_secret_is_refused_before_anything_is_stored(team: Team) -> None:
 def test_the_rest_of_the_answer_keeps_its_budget(team: Team) -> None:
     rest = "This sentence says very little and says it slowly. " * 80
     with pytest.raises(BudgetExceeded) as refused:
-        team.client.call("take_answer", STOPPED, text=f"{rest}\n\n```\n{BLOCK}```\n")
+        team.client.call("take_answer", STOPPED, text=f"{rest}\n\n```\n{BLOCK}```\n", handed_over=True)
     assert [item["what"] for item in refused.value.exceeded] == ["inline_tokens"]
     assert not (team.repository.path / ".catalog" / "cas").exists()
     long_block = BLOCK * 100
-    assert team.client.call("take_answer", STOPPED, text=f"I propose:\n\n```\n{long_block}```\n").tokens < 100
+    text = f"I propose:\n\n```\n{long_block}```\n"
+    assert team.client.call("take_answer", STOPPED, text=text, handed_over=True).tokens < 100
 
 
 def test_a_message_with_the_same_code_is_refused_and_stores_nothing(team: Team) -> None:

@@ -89,7 +89,7 @@ def test_a_check_lists_warnings_beside_problems(team: Team) -> None:
 
 def test_prose_answers_are_warned_about_too(team: Team) -> None:
     apply(team, limits={"message_tokens": "warn"})
-    (warning,) = warned(team, "take_answer", text=LONG)
+    (warning,) = warned(team, "take_answer", text=LONG, handed_over=True)
     assert warning.code == "BUDGET_EXCEEDED"
 
 

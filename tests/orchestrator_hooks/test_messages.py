@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engrambus import Accepted, Bus, Hooks, Refused, Rejected, Sent
+from engrambus.core import estimate_tokens
 from engrambus.errors import TokenInvalid, Unreachable
 from tests.orchestrator_hooks.conftest import Team
 from tests.projects import commit_files
@@ -66,7 +67,9 @@ def test_budgets_of_a_broadcast_bind_the_next_answer(team: Team) -> None:
 @pytest.mark.parametrize(
     ("child", "text", "code"),
     [
-        ("ada", "Sure, here is what I found!", "MESSAGE_SHAPE"),
+        ("ada", "", "MESSAGE_EMPTY"),
+        ("ada", " \n", "MESSAGE_EMPTY"),
+        ("ada", "The key is AKIA" + "IOSFODNN7EXAMPLQ.", "SECRET_FOUND"),
         ("ada", "ROLE: programmer\nTASK_STATUS: done\n", "MESSAGE_SECTION_MISSING"),
         ("ada", "ROLE: architect\nTASK_STATUS: done\nOUTPUT: Done.\n", "MESSAGE_ROLE"),
         ("ada", report("No. More. Than. Three.", at="repo:x@" + "0" * 40), "CLAIM_TOO_MANY_SENTENCES"),
@@ -80,6 +83,60 @@ def test_other_refusals_are_outcomes_too(team: Team, child: str, text: str, code
     outcome = team.hooks.on_child_response(child, text)
     assert isinstance(outcome, Refused)
     assert outcome.code == outcome.problem.code == code
+
+
+def test_a_short_answer_in_prose_is_the_summary(team: Team) -> None:
+    outcome = team.hooks.on_child_response("ada", "Sure, here is what I found!")
+    assert isinstance(outcome, Accepted)
+    assert (outcome.to, outcome.engrams, outcome.requests, outcome.pointer) == ("lead", (), (), None)
+    (mail,) = team.bus.inbox().mail
+    assert (mail.kind, mail.item, mail.sender) == ("message", outcome.message_id, "ada")
+    assert mail.text == ('ROLE: programmer\nTASK_STATUS: done\nOUTPUT:\n  summary: "Sure, here is what I found!"\n')
+
+
+LONG = "## Result\n\nThe bank is asked twice. The second call has no key. A customer can be paid twice.\n\n" + (
+    "It was not easy to find out, since the gateway hides it well. " * 90
+)
+
+
+def test_prose_of_any_length_is_kept_whole_and_its_first_sentences_are_sent(team: Team) -> None:
+    outcome = team.hooks.on_child_response("ada", LONG)
+    assert isinstance(outcome, Accepted)
+    assert outcome.pointer is not None
+    (mail,) = team.bus.inbox().mail
+    assert "Result: The bank is asked twice. The second call has no key. A customer can be paid twice." in mail.text
+    assert outcome.pointer in mail.text
+    assert estimate_tokens(mail.text) < 200
+    assert team.bus.deref_pointer(outcome.pointer, max_tokens=1000).excerpt.startswith("## Result\n\nThe bank")
+
+
+def test_prose_keeps_to_the_budget_that_its_parent_set(team: Team) -> None:
+    team.hooks.on_parent_broadcast("lead", "ROLE: architect\nBUDGETS: { max_inline_tokens: 150 }\n")
+    outcome = team.hooks.on_child_response("ada", "A sentence with some words that goes on for a while. " * 90)
+    assert isinstance(outcome, Accepted)
+    assert estimate_tokens(team.bus.inbox().mail[-1].text) <= 150
+    team.hooks.on_parent_broadcast("lead", "ROLE: architect\nBUDGETS: { max_inline_tokens: 40 }\n")
+    rejected = team.hooks.on_child_response("ada", "A sentence with some words that goes on for a while. " * 90)
+    assert isinstance(rejected, Rejected)
+
+
+def test_code_in_prose_is_pointed_at(team: Team) -> None:
+    code = PASTED.replace("\\n", "\n")
+    outcome = team.hooks.on_child_response("ada", f"I propose this:\n\n```\n{code}```\n")
+    assert isinstance(outcome, Accepted)
+    (pointer,) = outcome.pointers
+    (mail,) = team.bus.inbox().mail
+    assert pointer in mail.text
+    assert "yield name" not in mail.text
+    assert team.bus.deref_pointer(pointer).excerpt == code
+
+
+def test_prose_that_is_handed_in_closes_the_turn(team: Team) -> None:
+    for line in (1, 2, 3):
+        team.bus.speak_as("ada").deref_pointer(team.ref(lines=f"L{line}-L{line}"))
+    outcome = team.hooks.on_child_response("ada", "I have read three lines.")
+    assert isinstance(outcome, Accepted)
+    assert outcome.turn == 2
 
 
 def test_an_answer_after_the_run_has_ended_is_refused(team: Team) -> None:

@@ -159,7 +159,7 @@ def mail_of(fact: Fact) -> list[Delivery]:
     """Return the mail that a fact delivers."""
     match fact:
         case MessageAccepted():
-            kind = "note" if fact.is_note else "message"
+            kind = "note" if fact.is_note else "answer" if fact.is_known else "message"
             sender = fact.agent if fact.to_run is None else f"{fact.run}/{fact.agent}"
             holds = (fact.engrams, fact.requests)
             return [Delivery(fact.to_run or fact.run, fact.to, kind, fact.message_id, sender, fact.text, *holds)]

@@ -48,7 +48,7 @@ class MailRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One piece of mail."""
 
     kind: str
-    """`message`, `note`, `broadcast`, `request`, `grant` or `denial`."""
+    """`message`, `answer` (its client handed it over), `note`, `broadcast`, `request`, `grant` or `denial`."""
     item: str
     """Its id: of the message, the broadcast, the request or the grant."""
     sender: str
@@ -109,7 +109,8 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
 
     def decide(view: View) -> tuple[list[MailHandedOver], InboxAnswer]:
         after = max(request.cursor, view.unseen(box).position)
-        shown, answer = _page(view, box, view.mail(box, after=after, limit=request.k), request, after)
+        mail = view.mail(box, after=after, limit=request.k, with_answers=False)
+        shown, answer = _page(view, box, mail, request, after)
         return hand_over_mail(caller.run.run_id, box, shown), answer
 
     # Mail can be read after its run has ended.

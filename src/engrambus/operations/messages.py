@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, structs
 
 from engrambus.core import estimate_tokens, new_ulid, parse_duration
-from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
+from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, MessageEmpty, SecretFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.limit_warnings import warning_problem
@@ -24,7 +24,7 @@ from engrambus.knowledge.messages import (
 )
 from engrambus.operations.artifacts import charge_bodies, store_bodies
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.policy import ADMIN, InlineBudget, TurnClosed, end_turn, grants, turn_of
+from engrambus.policy import ADMIN, InlineBudget, end_turn, grants
 from engrambus.policy.secrets import check_no_secrets
 
 Text = Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="The message, as YAML or JSON")]
@@ -78,8 +78,10 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     descendant or, as a person, to any agent; plain words are enough then.
     """
     is_note = request.to is not None and not messages.looks_like_report(request.text)
-    report = _prepare_note(context, request) if is_note else _prepare_report(context, request)
+    return _send(context, request, _prepare_note(context, request) if is_note else _prepare_report(context, request))
 
+
+def _send(context: Context, request: SendMessage, report: messages.PreparedReport) -> MessageAnswer:
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
         facts, accepted = messages.accept_report(
             view,
@@ -278,6 +280,16 @@ class TakeAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: Annotated[
         str, Meta(max_length=MAX_MESSAGE_CHARS, description="The answer: a message (YAML or JSON), or plain prose")
     ]
+    handed_over: Annotated[
+        bool,
+        Meta(
+            description="The parent gets the whole text from its client: it must fit the budget, and is not announced"
+        ),
+    ] = False
+    sent_back: Annotated[bool, Meta(description="It was sent back once: prose is kept, whatever its size")] = False
+    budget_token: (
+        Annotated[str, Meta(max_length=8192, description="Budget token of a grant that allows inline code")] | None
+    ) = None
 
 
 class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -286,9 +298,17 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     turn: int
     """Number of the turn that is open now."""
     message_id: str | None = None
-    """Id of the message it was stored as; none for prose, which is not stored."""
+    """Id of the message that the parent received; none for an answer without words that its client handed over."""
+    to: str | None = None
+    """The parent that received it."""
     engrams: list[str] = []
     """Ids of the engrams that it put or confirmed, in order."""
+    requests: list[str] = []
+    """Ids of the requests that it made, in order."""
+    resends: str | None = None
+    """Id of the rejection that it answers."""
+    pointer: str | None = None
+    """Pointer to the whole prose; none if the message says everything."""
     pointers: list[str] = []
     """Pointers in the place of code, in order: to lines of the repository, or to an artifact that was stored."""
     text: str | None = None
@@ -312,14 +332,24 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_field="text",
 )
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
-    """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
+    """Submit an agent's final answer, a message or plain prose, to its parent.
 
-    Code in plain prose is stored as an artifact, and the answer names its pointer.
+    Prose is kept whole as an artifact; the parent receives its first sentences and the pointer. Code in it is stored
+    apart, and the answer names its pointer.
     """
     if messages.looks_like_report(request.text):
-        sent = send_message(context, SendMessage(text=request.text))
-        tokens = estimate_tokens(request.text)
-        return AnswerTaken(tokens=tokens, turn=sent.turn, message_id=sent.message_id, engrams=sent.engrams)
+        message = SendMessage(text=request.text, budget_token=request.budget_token)
+        report = structs.replace(_prepare_report(context, message), is_known=request.handed_over)
+        sent = _send(context, message, report)
+        return AnswerTaken(
+            tokens=estimate_tokens(request.text),
+            turn=sent.turn,
+            message_id=sent.message_id,
+            to=sent.to,
+            engrams=sent.engrams,
+            requests=sent.requests,
+            resends=sent.resends,
+        )
     check_no_secrets({"text": request.text})
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
@@ -327,29 +357,57 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
     prose = messages.Extraction(request.text, ())
     if context.limits.is_enforced("inline_code") and counter.count(request.text) > budget.max_inline_code_chars:
         prose = messages.extract_code(request.text, counter)
-    usage, refusal = messages.check_prose_budget(prose.text, budget, context.limits, counter.count)
-    if refusal is not None:
+    summed_up = messages.report_prose(prose, context.caller.role, budget.max_inline_tokens)
+    tokens = summed_up.tokens
+    # decision 60: the budget counts what the parent reads: the report, or all of it where its client hands it over
+    if request.handed_over:
+        usage, refusal = messages.check_prose_budget(prose.text, budget, context.limits, counter.count)
+        tokens = usage.inline_tokens
+    elif request.text.strip():
+        usage, refusal = messages.check_prose_budget(summed_up.text, budget, context.limits, lambda text: 0)
+    else:
+        raise MessageEmpty(field="text")
+    if refusal is not None and not (request.handed_over and request.sent_back):
         raise _reject(context, _parse(context, request.text, "child"), budget, usage, refusal, counter)
-    _store_new_code(context, prose)
-
-    def decide(view: View) -> tuple[list[TurnClosed], AnswerTaken]:
-        run_id, name = context.caller.run.run_id, context.caller.name
-        if context.caller.spoken_by is None:
-            # decision 45: prose that an agent hands in itself is no boundary, or "ok" would refill its turn
-            return [], AnswerTaken(tokens=usage.inline_tokens, turn=turn_of(view, run_id, name).number)
-        facts, turn = end_turn(view, run_id, name, "subagent_stop")
-        return facts, AnswerTaken(tokens=usage.inline_tokens, turn=turn)
-
-    taken = context.commit(decide, AnswerTaken)
+    _store_bodies(context, prose, summed_up)
+    taken = _deliver_prose(context, request, summed_up, tokens)
     if not prose.placed:
         return taken
     # Added after the commit: an answer that is remembered for its idempotency key must hold no prose.
     return structs.replace(taken, pointers=[code.ref for code in prose.placed], text=prose.text)
 
 
-def _store_new_code(context: Context, prose: messages.Extraction) -> None:
-    """Store the blocks of an answer that have no line in the repository to point at (decision 48)."""
-    bodies = list(dict.fromkeys(code.body for code in prose.placed if code.body is not None))
+def _deliver_prose(context: Context, request: TakeAnswer, report: messages.ProseReport, tokens: int) -> AnswerTaken:
+    def decide(view: View) -> tuple[list[Any], AnswerTaken]:
+        caller = context.caller
+        if not request.text.strip():
+            facts, turn = end_turn(view, caller.run.run_id, caller.name, "subagent_stop")
+            return facts, AnswerTaken(tokens=0, turn=turn)
+        all_facts, accepted, turn = messages.accept_prose(
+            view,
+            report,
+            caller=caller,
+            tokens=tokens,
+            is_known=request.handed_over,
+            was_sent_back=request.sent_back,
+            randomness=context.randomness,
+        )
+        return all_facts, AnswerTaken(
+            tokens=tokens,
+            turn=turn,
+            message_id=accepted.message_id,
+            to=accepted.to,
+            resends=accepted.resends,
+            pointer=report.pointer,
+        )
+
+    return context.commit(decide, AnswerTaken)
+
+
+def _store_bodies(context: Context, prose: messages.Extraction, report: messages.ProseReport) -> None:
+    """Store what the report points at: the whole answer, and blocks of code with no line in the repository."""
+    code = dict.fromkeys(block.body for block in prose.placed if block.body is not None)
+    bodies = [*([report.whole] if report.whole is not None else []), *code]
     if not bodies:
         return
     if context.caller.spoken_by is None:  # a hook's answer ends the turn; another could be repeated

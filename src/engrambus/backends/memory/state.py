@@ -517,18 +517,20 @@ class MemoryView(MemoryCortex):
         requests = self._state.requests.values()
         return [request for request in requests if run_id in (None, request.request.run) and not request.answered]
 
-    def mail(self, inbox: Inbox, *, after: int, limit: int) -> list[Mail]:
-        return [mail for mail in self._mail_of(inbox) if mail.position > after][:limit]
+    def mail(self, inbox: Inbox, *, after: int, limit: int, with_answers: bool = True) -> list[Mail]:
+        later = [mail for mail in self._mail_of(inbox) if mail.position > after]
+        return [mail for mail in later if with_answers or mail.kind != "answer"][:limit]
 
     def mail_before(self, inbox: Inbox, *, position: int, limit: int) -> list[Mail]:
-        return [mail for mail in self._mail_of(inbox) if mail.position <= position][: -limit - 1 : -1]
+        seen = [mail for mail in self._mail_of(inbox) if mail.position <= position or mail.kind == "answer"]
+        return seen[: -limit - 1 : -1]
 
     def mail_items(self, inbox: Inbox, beginning: str, *, limit: int) -> list[Mail]:
         return [mail for mail in self._mail_of(inbox) if mail.item.startswith(beginning)][:limit]
 
     def unseen(self, inbox: Inbox) -> Unseen:
         position = self._state.handed_over.get(inbox, 0)
-        positions = [mail.position for mail in self._mail_of(inbox)]
+        positions = [mail.position for mail in self._mail_of(inbox) if mail.kind != "answer"]
         later = [number for number in positions if number > position]
         return Unseen(position=position, count=len(later), newest=max(later, default=position))
 

@@ -273,8 +273,8 @@ class SqliteView(SqliteCortex):
         rows = self._connection.execute(self._sql["open_requests"], (run_id, run_id))
         return [_request_from_row(row) for row in rows]
 
-    def mail(self, inbox: Inbox, *, after: int, limit: int) -> list[Mail]:
-        return [_mail_from_row(row) for row in self._of_inbox("mail", inbox, after, limit)]
+    def mail(self, inbox: Inbox, *, after: int, limit: int, with_answers: bool = True) -> list[Mail]:
+        return [_mail_from_row(row) for row in self._of_inbox("mail", inbox, after, with_answers, limit)]
 
     def mail_before(self, inbox: Inbox, *, position: int, limit: int) -> list[Mail]:
         return [_mail_from_row(row) for row in self._of_inbox("mail_before", inbox, position, limit)]

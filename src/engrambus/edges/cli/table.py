@@ -425,7 +425,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "answer": Entry(
         "team",
-        "Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.",
+        "Submit an agent's final answer, a message or plain prose, to its parent.",
         "engrambus answer answer.txt --as coder-1",
         "take_answer",
         "less.answer",

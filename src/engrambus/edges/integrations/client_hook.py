@@ -183,7 +183,9 @@ def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
 def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
     name = session.add_child()
     try:
-        taken = session.bus.speak_as(name).take_answer(event.text[:MAX_ANSWER_CHARS])
+        # The client hands the parent all of the text, so all of it counts and nothing announces it again.
+        child = session.bus.speak_as(name)
+        taken = child.take_answer(event.text[:MAX_ANSWER_CHARS], handed_over=True, sent_back=event.is_retry)
     except EngramBusError as refusal:
         if not _is_fixable(refusal):
             raise

@@ -47,6 +47,10 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the turn that is open now."""
     resends: str | None = None
     """Id of the rejection that this message replaces."""
+    pointer: str | None = None
+    """Where all of an answer in prose is, if the parent received only its first sentences."""
+    pointers: tuple[str, ...] = ()
+    """Where the code in an answer in prose is: lines of the repository, or an artifact that was stored."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,20 +169,25 @@ class Hooks:
         self._bus = bus
 
     def on_child_response(self, child: str, text: str, *, budget_token: str | None = None) -> ChildOutcome:
-        """Send a child's answer, a message, to its parent; `budget_token` is a grant that allows inline code."""
+        """Send a child's answer to its parent: a message, or plain prose, which is kept and summed up.
+
+        `budget_token` is a grant that allows inline code in a message.
+        """
         try:
-            answer = self._bus.speak_as(child).send_message(text, budget_token=budget_token)
+            answer = self._bus.speak_as(child).take_answer(text, budget_token=budget_token)
         except BudgetExceeded as problem:
             return _rejected(problem)
         except EngramBusError as problem:
             return _refused(problem)
         return Accepted(
-            message_id=answer.message_id,
-            to=answer.to,
+            message_id=answer.message_id or "",
+            to=answer.to or "",
             engrams=tuple(answer.engrams),
             requests=tuple(answer.requests),
             turn=answer.turn,
             resends=answer.resends,
+            pointer=answer.pointer,
+            pointers=tuple(answer.pointers),
         )
 
     def on_parent_broadcast(self, parent: str, text: str, *, to: Sequence[str] = ()) -> SentOutcome:

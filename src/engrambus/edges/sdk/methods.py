@@ -769,15 +769,21 @@ class Methods(ABC):
         self,
         text: str,
         *,
+        handed_over: bool = False,
+        sent_back: bool = False,
+        budget_token: str | None = None,
         idempotency_key: str | None = None,
     ) -> AnswerTaken:
-        """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
+        """Submit an agent's final answer, a message or plain prose, to its parent.
 
         Args:
             text: The answer: a message (YAML or JSON), or plain prose
+            handed_over: The parent gets the whole text from its client: it must fit the budget, and is not announced
+            sent_back: It was sent back once: prose is kept, whatever its size
+            budget_token: Budget token of a grant that allows inline code
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
+        return cast("AnswerTaken", self._do("take_answer", {"text": text, "handed_over": handed_over, "sent_back": sent_back, "budget_token": budget_token}, idempotency_key))
 
     def deref_pointer(
         self,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         send_broadcast,
         work_of_parts,
     )
-    from engrambus.knowledge.messages.extracts import describe_found, extract_statement
+    from engrambus.knowledge.messages.extracts import extract_statement
     from engrambus.knowledge.messages.facts import (
         BroadcastSent,
         MailHandedOver,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         PointerPack,
     )
     from engrambus.knowledge.messages.fields import note_text
+    from engrambus.knowledge.messages.found_text import describe_found
     from engrambus.knowledge.messages.granted_code import GrantedCode
     from engrambus.knowledge.messages.inbox import find_mail, hand_over_mail, mail_line
     from engrambus.knowledge.messages.layout import message_sections, print_message, with_packs
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         Unseen,
         inbox_of,
     )
+    from engrambus.knowledge.messages.prose import ProseReport, accept_prose, report_prose
     from engrambus.knowledge.messages.resend import resend_template
     from engrambus.knowledge.messages.source import MAX_MESSAGE_CHARS, looks_like_report
     from engrambus.knowledge.messages.values import (
@@ -71,9 +73,10 @@ if not TYPE_CHECKING:
             "PreparedReport accept_report as_stored find_resent pointed_tokens reject_message send_broadcast "
             "work_of_parts "
         ),
-        "extracts": "describe_found extract_statement",
+        "extracts": "extract_statement",
         "facts": "BroadcastSent MailHandedOver MessageAccepted MessageRejected PointerPack",
         "fields": "note_text",
+        "found_text": "describe_found",
         "granted_code": "GrantedCode",
         "inbox": "find_mail hand_over_mail mail_line",
         "layout": "message_sections print_message with_packs",
@@ -81,6 +84,7 @@ if not TYPE_CHECKING:
         "parse": "ParsedMessage parse_message",
         "pastes": "CodeCounter",
         "ports": "Inbox Mail MessageReads OpenRejection SentPack Unseen inbox_of",
+        "prose": "ProseReport accept_prose report_prose",
         "resend": "resend_template",
         "source": "MAX_MESSAGE_CHARS looks_like_report",
         "values": "ChildBudgets ChildMessage Message MessageKind ParentMessage free_texts",
@@ -90,10 +94,10 @@ __all__ = [
     "MAX_MESSAGE_CHARS", "BroadcastSent", "ChildBudgets", "ChildMessage", "CodeBlock", "CodeCounter", "Extraction",
     "GrantedCode", "Inbox", "Mail", "MailHandedOver", "Message", "MessageAccepted", "MessageKind", "MessageReads",
     "MessageRejected", "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PointerPack",
-    "PreparedReport", "SentPack", "Unseen", "accept_report", "add_pointers", "artifact_body", "artifact_ref",
-    "as_stored", "check_budget", "check_prose_budget", "check_texts", "count_code", "describe_found", "extract_code",
-    "extract_statement", "find_code", "find_code_blocks", "find_mail", "find_resent", "free_texts", "hand_over_mail",
-    "inbox_of", "inline_budget", "looks_like_report", "mail_line", "measure", "message_sections", "note_text",
-    "parse_message", "pointed_tokens", "print_message", "read_payers", "reject_message", "resend_template",
-    "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
+    "PreparedReport", "ProseReport", "SentPack", "Unseen", "accept_prose", "accept_report", "add_pointers",
+    "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts", "count_code",
+    "describe_found", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_mail", "find_resent",
+    "free_texts", "hand_over_mail", "inbox_of", "inline_budget", "looks_like_report", "mail_line", "measure",
+    "message_sections", "note_text", "parse_message", "pointed_tokens", "print_message", "read_payers",
+    "reject_message", "report_prose", "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
 ]

@@ -75,6 +75,8 @@ class PreparedReport(msgspec.Struct, frozen=True, kw_only=True):
     pointed_tokens: int
     used: Sequence[str] = ()
     """Ids of the engrams it is based on; they exist."""
+    is_known: bool = False
+    """True if the receiver's client hands it over, so that nothing announces it."""
 
 
 class AcceptedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ def accept_report(
         to_run=receiver.run if receiver.run != run_id else None,
         is_note=isinstance(message, str),
         requests=tuple(fact.request_id for fact in requests),
+        is_known=report.is_known,
     )
     facts.append(accepted)
     facts += used_facts(caller, "message", accepted.message_id, report.used)

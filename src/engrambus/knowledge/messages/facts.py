@@ -44,6 +44,8 @@ class MessageAccepted(
     """True for plain words, which have no sections."""
     requests: tuple[str, ...] = ()
     """Ids of the requests to read more that the message made."""
+    is_known: bool = False
+    """True if the receiver's client handed it the whole answer already, so that nothing announces it."""
 
 
 class MessageRejected(

@@ -27,7 +27,7 @@ _AGES = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 def mail_line(mail: Mail, now_us: int) -> str:
     """Return a piece of mail on one line: id, kind, sender, age, its first words, and how much it holds."""
-    status = _STATUS.search(mail.text) if mail.kind == "message" else None
+    status = _STATUS.search(mail.text) if mail.kind in ("message", "answer") else None
     counts = [
         f"{len(items)} {name}{'s' * (len(items) != 1)}"
         for name, items in (("engram", mail.engrams), ("request", mail.requests), ("grant", mail.grants))
@@ -46,7 +46,7 @@ def mail_line(mail: Mail, now_us: int) -> str:
 
 def _gist(mail: Mail) -> str:
     """Return the first words that say what a piece of mail is about."""
-    match = _GIST.search(mail.text) if mail.kind in ("message", "broadcast") else None
+    match = _GIST.search(mail.text) if mail.kind in ("message", "answer", "broadcast") else None
     words = shorten_refs(" ".join((json.loads(match[1]) if match else mail.text).split()))
     return words if len(words) <= MAX_GIST_CHARS else words[: MAX_GIST_CHARS - 1].rstrip() + "…"
 

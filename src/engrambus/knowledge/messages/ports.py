@@ -80,12 +80,12 @@ class OpenRejection(msgspec.Struct, frozen=True, kw_only=True):
 class MessageReads(BudgetReads, Protocol):
     """Reads of inboxes, of budgets set by parents, and of rejected messages."""
 
-    def mail(self, inbox: Inbox, *, after: int, limit: int) -> list[Mail]:
-        """Return the mail after a position, oldest first."""
+    def mail(self, inbox: Inbox, *, after: int, limit: int, with_answers: bool = True) -> list[Mail]:
+        """Return the mail after a position, oldest first; answers only if wanted, which their receiver knows."""
         ...
 
     def mail_before(self, inbox: Inbox, *, position: int, limit: int) -> list[Mail]:
-        """Return the mail up to a position, newest first."""
+        """Return the mail up to a position, and all answers, newest first."""
         ...
 
     def mail_items(self, inbox: Inbox, beginning: str, *, limit: int) -> list[Mail]:
@@ -93,7 +93,7 @@ class MessageReads(BudgetReads, Protocol):
         ...
 
     def unseen(self, inbox: Inbox) -> Unseen:
-        """Return how much mail was not handed over yet."""
+        """Return how much mail was not handed over yet; answers are known to their receiver."""
         ...
 
     def pointer_packs(self, run_id: str, *, limit: int) -> list[SentPack]:

@@ -93,16 +93,36 @@ class SessionConformance:
         with expect_refusal("MESSAGE_SECTION_MISSING", "TASK_STATUS"):
             team.client.call("take_answer", team.paul, text="ROLE: programmer\nOUTPUT: Done.")
 
-    def test_a_final_answer_in_prose_is_checked_against_the_budget_and_not_stored(self, harness: Harness) -> None:
+    def test_a_final_answer_in_prose_is_sent_to_the_parent(self, harness: Harness) -> None:
         team = Team(harness)
-        journal = harness.journal_bytes()
         answer = team.client.call("take_answer", team.paul, text="The lease is released once: see `reserve`.")
-        assert (answer.message_id, answer.turn) == (None, 1)
-        assert same_changes(harness.journal_bytes(), journal)
-        with expect_refusal("BUDGET_EXCEEDED"):
-            team.client.call("take_answer", team.paul, text=LONG)
-        assert b"inline_tokens" in harness.journal_bytes()
-        assert LONG.encode() not in harness.journal_bytes()
+        assert (answer.to, answer.turn) == ("mia", 1)
+        (mail,) = team.client.mail(team.mia)
+        assert (mail.kind, mail.item, mail.sender) == ("message", answer.message_id, "paul")
+        assert "The lease is released once: see `reserve`." in mail.text
         team.client.deref(team.paul, repo_ref("a.py"))
         stopped = Credential(local_admin=True, speak_as="paul")  # as a hook hands it in
         assert team.client.call("take_answer", stopped, text="Nothing more.").turn == 2
+
+    def test_an_answer_that_a_client_hands_over_keeps_the_budget_and_is_not_announced(self, harness: Harness) -> None:
+        team = Team(harness)
+        stopped = Credential(local_admin=True, speak_as="paul")
+        with expect_refusal("BUDGET_EXCEEDED"):
+            team.client.call("take_answer", stopped, text=LONG, handed_over=True)
+        assert b"inline_tokens" in harness.journal_bytes()
+        assert LONG.encode() not in harness.journal_bytes()
+        team.client.call("take_answer", stopped, text=" ", handed_over=True)
+        assert team.client.mail(team.mia) == []
+        answer = team.client.call("take_answer", stopped, text="It is small.", handed_over=True, sent_back=True)
+        assert answer.resends is not None
+        text = format_message(role="programmer", task_status="done", output="Done.")
+        second = team.client.call("take_answer", stopped, text=text, handed_over=True)
+        assert [(mail.kind, mail.item) for mail in team.client.mail(team.mia)] == [
+            ("answer", answer.message_id),
+            ("answer", second.message_id),
+        ]
+        page = team.client.call("inbox", team.mia, unseen=True, short=True, recent=5)
+        assert (page.lines, page.waiting, len(page.seen)) == ([], 0, 2)
+        sent = team.client.report(team.pia, "Look at this.")
+        page = team.client.call("inbox", team.mia, unseen=True, short=True)
+        assert [line.partition(" ")[0] for line in page.lines] == [sent.message_id[:13]]

@@ -229,19 +229,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: mail
 SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
-WHERE run = ? AND recipient = ? AND position > ? ORDER BY position LIMIT ?;
+WHERE run = ? AND recipient = ? AND position > ? AND (kind <> 'answer' OR ?) ORDER BY position LIMIT ?;
 
 -- name: mail_of_people
 SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
-WHERE recipient = 'admin' AND position > ? ORDER BY position LIMIT ?;
+WHERE recipient = 'admin' AND position > ? AND (kind <> 'answer' OR ?) ORDER BY position LIMIT ?;
 
 -- name: mail_before
 SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
-WHERE run = ? AND recipient = ? AND position <= ? ORDER BY position DESC LIMIT ?;
+WHERE run = ? AND recipient = ? AND (position <= ? OR kind = 'answer') ORDER BY position DESC LIMIT ?;
 
 -- name: mail_before_of_people
 SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
-WHERE recipient = 'admin' AND position <= ? ORDER BY position DESC LIMIT ?;
+WHERE recipient = 'admin' AND (position <= ? OR kind = 'answer') ORDER BY position DESC LIMIT ?;
 
 -- name: mail_items
 SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
@@ -252,10 +252,10 @@ SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM ma
 WHERE recipient = 'admin' AND substr(item, 1, length(?)) = ? ORDER BY position LIMIT ?;
 
 -- name: count_mail
-SELECT count(*), max(position) FROM mail WHERE run = ? AND recipient = ? AND position > ?;
+SELECT count(*), max(position) FROM mail WHERE run = ? AND recipient = ? AND position > ? AND kind <> 'answer';
 
 -- name: count_mail_of_people
-SELECT count(*), max(position) FROM mail WHERE recipient = 'admin' AND position > ?;
+SELECT count(*), max(position) FROM mail WHERE recipient = 'admin' AND position > ? AND kind <> 'answer';
 
 -- name: hand_over_mail
 INSERT INTO mail_handed_over (run, agent, position) VALUES (?, ?, ?)

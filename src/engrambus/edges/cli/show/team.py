@@ -130,8 +130,10 @@ def message_check(answer: ValidateAnswer) -> Iterator[str]:
 
 
 def final_answer(answer: AnswerTaken) -> Iterator[str]:
-    result = f"stored as message {safe(answer.message_id)}" if answer.message_id else "plain prose within the budget"
+    result = f"message {safe(answer.message_id)} to {safe(answer.to or '')}" if answer.message_id else "no words"
     yield f"{answer.tokens} tokens, {result}; turn {answer.turn} is open."
+    if answer.pointer:
+        yield f"All of it: {safe(answer.pointer)}"
     if answer.pointers:
         yield "The code in it is read through these pointers:"
         yield from (f"  {safe(pointer)}" for pointer in answer.pointers)
