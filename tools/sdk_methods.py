@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec import UNSET, UnsetType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 {imports}
 
 
@@ -100,7 +102,8 @@ def _annotation(kind: Any, packages: dict[str, str]) -> str:
         return f"Literal[{', '.join(map(_quoted, arguments))}]"
     if origin is list:
         item = _annotation(arguments[0], packages)
-        return f"list[{item}] | tuple[{item}, ...]"
+        # A list of one of several types is no list of all of them, but it is such a sequence.
+        return f"Sequence[{item}]" if " | " in item else f"list[{item}] | tuple[{item}, ...]"
     if origin is dict:
         return f"dict[{', '.join(_annotation(argument, packages) for argument in arguments)}]"
     if kind is Any:

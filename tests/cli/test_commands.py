@@ -225,7 +225,7 @@ def test_an_error_names_code_argument_and_limit(shell: Shell) -> None:
 
 HINTS = [
     (["put", CLAIM], "--at"),
-    (["put", CLAIM, "--at", "new.py:1"], "engrambus anchor --snapshot"),
+    (["put", CLAIM, "--at", "new.py:1"], "--snapshot"),
     (["query", "parser", "--cursor", "1"], "--k"),
     (["query", "--max-tokens", "5"], "--max-tokens"),
     (["anchor", "some text", "--snapshot", "--revision", "HEAD"], "--revision"),

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from engrambus.gateway.ports import View
     from engrambus.policy import Mark, TokenKey
 
+HEAD_HEADER = "Engrambus-Head"
+"""The header that tells a gateway the commit checked out where the caller works."""
+
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """The identity an edge has received, not yet checked."""
@@ -43,6 +46,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """True if the caller may name any file of this account: a person at the machine, never a server for others."""
     run: str | None = None
     """The run an admin chose; every other token names its own."""
+    head: str | None = None
+    """The commit checked out where the caller works, at which `path:10-20` points; None for the project's folder."""
     idempotency_key: str | None = None
     """A write repeated under the same key returns the first answer instead of being done again."""
     trace: str | None = None

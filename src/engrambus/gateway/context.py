@@ -18,7 +18,7 @@ from engrambus.knowledge.engrams import VisibleStore
 from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes, visible_spaces
 
 if TYPE_CHECKING:
-    from engrambus.evidence.pointers import Evidence
+    from engrambus.evidence.pointers import Evidence, PointerCompleter
     from engrambus.gateway.project_files import ProjectFiles
     from engrambus.knowledge.engrams import RoleFilter
     from engrambus.policy import LimitChecks, Policy, TokenKey
@@ -57,6 +57,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     tuple_space: LazyTupleSpace
     limits: LimitChecks
     """The limits as they apply to the caller; rules report exceeded ones to it."""
+    completer: PointerCompleter
+    """Completes short pointers; those of the request are complete when the operation gets it."""
     role_filter: RoleFilter | None = None
     """The rule of what the caller's role sees; None if it sees everything."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +30,7 @@ from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
+from engrambus.gateway.pointer_fields import complete_pointers
 from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
@@ -213,13 +215,16 @@ class Gateway:
             if operation.agent_fields:
                 caller, request = resolve_agents(view, caller, operation, request)
             context = self._context(view, operation, caller, credential, digest)
-            if operation.prose:
-                self._check_prose(operation, request, context, view)
-            if not operation.writes:
-                answer = operation.run(context, request)
-                self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
+            with _naming_fields(context):
+                request = complete_pointers(request, context.completer)
+                if operation.prose:
+                    self._check_prose(operation, request, context, view)
+                if not operation.writes:
+                    answer = operation.run(context, request)
+                    self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
         if operation.writes:
-            answer = operation.run(context, request)
+            with _naming_fields(context):
+                answer = operation.run(context, request)
         self._deliver_warnings(operation, context, on_warning)
         return answer
 
@@ -247,6 +252,7 @@ class Gateway:
             store=self.store,
             evidence=evidence,
             project_files=project_files,
+            completer=project_files.completer(credential.head),
             key=self.key,
             grant_key=self.grant_key,
             randomness=self._randomness,
@@ -298,6 +304,18 @@ class Gateway:
 
     def _identify(self, view: View, credential: Credential) -> Caller:
         return identify(view, credential, project=self.store.project, key=self.key)
+
+
+@contextmanager
+def _naming_fields(context: Context) -> Iterator[None]:
+    """Make refusals and warnings name the fields that the caller wrote, after pointers were completed."""
+    try:
+        yield
+    except EngramBusError as refusal:
+        context.completer.explain(refusal)
+        raise
+    for warning in context.limits.warnings:
+        context.completer.explain(warning)
 
 
 def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> str:

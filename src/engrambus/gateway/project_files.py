@@ -1,27 +1,23 @@
-"""A project's folder: its repositories, its catalog, and how people name lines of its files."""
+"""A project's folder: its repositories and its catalog."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from engrambus.core import is_hex
-from engrambus.errors import EngramBusError, MemoryStoreNotFound, PointerRefusal, PointerSpan
+from engrambus.errors import EngramBusError, MemoryStoreNotFound, PointerRefusal
 from engrambus.evidence.pointers import (
-    TYPES,
     Address,
     Pointer,
-    RepoAddress,
+    PointerCompleter,
     Repositories,
     Staleness,
     StalenessChecker,
     check_path,
-    parse_lines,
-    print_address,
+    checked_out_commit,
 )
 
 if TYPE_CHECKING:
@@ -34,36 +30,6 @@ OpenStores: TypeAlias = "Callable[[tuple[Path, ...] | None], AbstractContextMana
 
 ANCHORS = "anchors.db"
 """The index of lines in a project's catalog. It can be deleted at any time; git has all that is in it."""
-
-_FRAGMENT_LINES = re.compile(r"[#:]L[0-9]+(-L?[0-9]+)?\Z")
-"""Lines as the ref of a pointer or a code host writes them: `#L10-L20`."""
-
-
-class FileSpan(NamedTuple):
-    """Lines of a file as people name them: `path:10-20@revision`."""
-
-    path: str
-    lines: str
-    """`10-20`, `10`, or empty for the whole file."""
-    revision: str
-    """A revision as git understands it; HEAD by default."""
-
-
-def parse_file_span(text: str) -> FileSpan:
-    """Split `path:10-20@revision` into its parts; lines and revision are optional."""
-    path_and_lines, mark, revision = text.rpartition("@")
-    if not mark or "/" in revision or ":" in revision:  # the @ is part of the path
-        path_and_lines, revision = text, "HEAD"
-    path, colon, lines = path_and_lines.rpartition(":")
-    if not colon or not lines.replace("-", "").isdigit():
-        path, lines = path_and_lines, ""
-    return FileSpan(path, lines, revision)
-
-
-def is_ref(text: str) -> bool:
-    """True if the text is a pointer's ref; `test:10` names line 10 of a file called `test`."""
-    kind, colon, _ = parse_file_span(text).path.partition(":")
-    return bool(colon) and kind in TYPES
 
 
 class ProjectFiles:
@@ -100,24 +66,9 @@ class ProjectFiles:
                 self._anchors = Anchors(self.repositories, self._catalog / ANCHORS if self._catalog else None)
             return self._anchors
 
-    def point_at(self, text: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
-        """Return the pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
-
-        `commits` caches the commit of each revision, for callers that point at many lines in one request.
-        """
-        commits = {} if commits is None else commits
-        path, span, revision = parse_file_span(text)
-        check_path(path, field)
-        if not span and _FRAGMENT_LINES.search(path):
-            raise PointerSpan("Write lines as path:10-20.", field=field, used=text)
-        if revision not in commits:
-            commits[revision] = self.expand(revision)
-        address = RepoAddress(
-            path=path,
-            lines=parse_lines(_line_fragment(span, field), field) if span else None,
-            revision=commits[revision],
-        )
-        return Pointer(type="repo", ref=print_address(address))
+    def completer(self, head: str | None = None) -> PointerCompleter:
+        """Return what completes the pointers of one call; `head` is the commit checked out where the caller works."""
+        return PointerCompleter(self.expand, (lambda: head) if head is not None else self.head, snapshot=self.snapshot)
 
     def memory_stores(self, folders: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
         """Open the memory stores below the project or one of these folders; with None, anywhere."""
@@ -131,15 +82,7 @@ class ProjectFiles:
 
     def head(self) -> str:
         """Return the commit that is checked out."""
-        # Reading .git/HEAD costs microseconds, starting git milliseconds; staleness asks for this on every request.
-        folder = self.root / ".git"
-        try:
-            text = (folder / "HEAD").read_text("ascii").strip()
-            ref = text.removeprefix("ref: ")
-            commit = (folder / ref).read_text("ascii").strip() if ref != text and ".." not in ref else text
-        except (OSError, UnicodeDecodeError):  # a linked worktree, a packed ref, or no commit yet
-            commit = ""
-        return commit if is_hex(commit, 40, 64) else self.expand("HEAD")
+        return checked_out_commit(self.root) or self.expand("HEAD")
 
     def staleness_of(self, pointers: Sequence[Pointer]) -> list[Staleness | None]:
         """Compare the lines of each pointer with the commit that is checked out; None where that is impossible."""
@@ -200,10 +143,3 @@ class _RoleFiles(ProjectFiles):
     def catalog(self) -> Catalog:
         """Return the catalog of yools."""
         return self._files.catalog()
-
-
-def _line_fragment(span: str, field: str) -> str:
-    first, dash, last = span.partition("-")
-    if not first or (dash and not last):
-        raise PointerSpan(field=field, used=span, hint="Write lines as 10 or 10-20.")
-    return f"L{first}-L{last or first}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from engrambus.errors import CortexOff, EngramBusError
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
+from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
 from engrambus.gateway.role_view import visible_store
 from engrambus.knowledge.cortex import (
@@ -82,8 +83,8 @@ class KeepEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     importance: Importance = DEFAULT_IMPORTANCE
     pinned: Annotated[bool, Meta(description="Pin it, so that every agent inherits it")] = False
     ttl: Lifetime | None = None
-    pointers: Annotated[list[Pointer], Meta(description="Pointer to evidence, with its commit or digest")] = []
-    at: Annotated[list[str], Meta(description="Evidence as path:10-20, taken at HEAD")] = []
+    pointers: Annotated[list[PointerOrRef], Meta(description="Pointer to evidence, with its commit or digest")] = []
+    at: Annotated[list[Place], Meta(description="Evidence: path:10-20 at HEAD, or a pointer's ref")] = []
 
 
 class EpisodeAnswer(Struct, frozen=True, kw_only=True):
@@ -128,7 +129,7 @@ def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
         importance=request.importance,
         pinned=request.pinned,
         lifetime_us=lifetime_us(request.ttl),
-        pointers=_stamp_pointers(context, request.pointers, request.at),
+        pointers=_stamp_pointers(context, request.pointers),
     )
 
     def decide(view: View) -> tuple[list[Any], EpisodeAnswer]:
@@ -380,12 +381,12 @@ def _visible_engrams(context: Context, view: View, scope: SnapshotScope) -> list
         return covered_engrams([*stores, *wider_stores], scope)
 
 
-def _stamp_pointers(context: Context, pointers: list[Pointer], places: list[str]) -> tuple[Pointer, ...]:
-    """Add digests to the pointers and to the places given as `path:10-20`, and pin their commits."""
-    placed = [context.project_files.point_at(place, f"at[{index}]") for index, place in enumerate(places)]
-    checked = [check_pointer(pointer, f"pointers[{index}]") for index, pointer in enumerate([*pointers, *placed])]
+def _stamp_pointers(context: Context, pointers: Sequence[Pointer | str]) -> tuple[Pointer, ...]:
+    """Add digests to the pointers, and pin their commits."""
+    fields = [f"pointers[{index}]" for index in range(len(pointers))]
+    checked = [check_pointer(pointer, field) for pointer, field in zip(pointers, fields, strict=True)]
     context.project_files.retain(tuple(address for _, address in checked))
-    return tuple(context.evidence.stamp(pointer, address) for pointer, address in checked)
+    return tuple(context.evidence.stamp(*pair, field) for pair, field in zip(checked, fields, strict=True))
 
 
 def _locate_evidence(context: Context, item: EvidenceItem) -> EvidenceItem:
@@ -408,7 +409,7 @@ def _find_pointer(context: Context, item: EvidenceItem) -> Pointer | None:
     if item.kind == "url":
         return None
     if item.kind == "path":
-        return project_files.point_at(item.value, "evidence")
+        return context.completer.complete(item.value, "evidence")
     head = project_files.head()
     pasted = project_files.anchors.recognise(item.value, revision=head)
     if pasted:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from engrambus.core import parse_duration, print_time, ulid_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
+from engrambus.gateway.pointer_fields import PointerOrRef
 from engrambus.gateway.ports import View
 from engrambus.operations.grants import (
     DEFAULT_CAP_TOKENS,
@@ -21,7 +22,6 @@ from engrambus.operations.grants import (
     grant_answer,
     resolve_pointer,
 )
-from engrambus.operations.pointers import PointerOrRef
 from engrambus.policy import DerefAnswered, DerefRequested, grants
 from engrambus.policy.grants import GrantIssued
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration
-from engrambus.errors import (
-    EngramBusError,
-    EngramNotFound,
-    FieldValue,
-    FileNotFound,
-    NoPointer,
-    RoleForbidden,
-    SpanNotFound,
-)
-from engrambus.evidence.pointers import Pointer
+from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
+from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
-from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (
     FOUND_DEFAULTS,
     CheckedEngram,
@@ -60,8 +50,9 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     claim: Annotated[str, Meta(description="1-3 sentences, at most 500 characters")]
     kind: Annotated[Kind, Meta(description="Kind of claim")] = "fact"
-    pointers: Annotated[list[Pointer], Meta(description="Pointer to evidence, with its commit or digest")] = []
-    at: Annotated[list[str], Meta(description="Evidence: path:10-20 at HEAD, or a pointer's ref")] = []
+    pointers: Annotated[list[PointerOrRef], Meta(description="Pointer to evidence, with its commit or digest")] = []
+    at: Annotated[list[Place], Meta(description="Evidence: path:10-20 at HEAD, or a pointer's ref")] = []
+    snapshot: Annotated[bool, Meta(description="Paths in `at` mean the files on disk, also uncommitted lines")] = False
     confidence: Annotated[float | UnsetType, Meta(description="How sure you are, 0 to 1")] = UNSET
     ttl: Annotated[str | UnsetType, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days")] = UNSET
     scope: Annotated[Scope | UnsetType, Meta(description="Who can see it: this run, the project, or more")] = UNSET
@@ -87,7 +78,18 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         override="knowledge:put",
     ),
     tool=Tool(
-        hidden=("embedding_ref", "hash_keys", "id", "pointers", "provenance", "scope", "tags", "ttl", "used"),
+        hidden=(
+            "embedding_ref",
+            "hash_keys",
+            "id",
+            "pointers",
+            "provenance",
+            "scope",
+            "snapshot",
+            "tags",
+            "ttl",
+            "used",
+        ),
         explained=("at", "claim"),
         listed=("kind",),
     ),
@@ -178,10 +180,9 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             used=len(request.engrams),
         )
     prepared = []
-    commits: dict[str, str] = {}  # 500 engrams at HEAD ask git for HEAD once
     for position, draft in enumerate(request.engrams):
         with prefix_field(f"engrams[{position}]", context.limits):
-            prepared.append(_prepare(context, draft, commits))
+            prepared.append(_prepare(context, draft))
 
     def decide(view: View) -> tuple[list[PutFact], PutAnswer]:
         facts, ids = put_all(
@@ -200,42 +201,14 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     return answer
 
 
-def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> PreparedEngram:
-    """Validate a request and prepare its engram; `commits` caches the commits of revisions between calls."""
+def _prepare(context: Context, request: PutEngram) -> PreparedEngram:
+    """Validate a request and prepare its engram."""
     draft = msgspec.to_builtins(request)
     source = draft.pop("source", None)  # no field of an engram as it is sent; it becomes part of the provenance
-    spans = draft.pop("at")
-    draft["pointers"] += [
-        {"type": span.partition(":")[0], "ref": span}
-        if is_ref(span)
-        else msgspec.to_builtins(context.project_files.point_at(span, f"at[{position}]", commits))
-        for position, span in enumerate(spans)
-    ]
-    with _naming_spans(spans, len(request.pointers)):
-        max_ttl_us = parse_duration(context.policy.max_ttl)
-        return prepare_engram(context, validate(draft, max_ttl_us=max_ttl_us, defaults=FOUND_DEFAULTS.get(source)))
-
-
-@contextmanager
-def _naming_spans(spans: list[str], pointer_count: int) -> Iterator[None]:
-    """Make a refusal name the field the author wrote, `at[0]`, and not the pointer that was made from it.
-
-    `pointer_count` is how many pointers the author sent, which precede those made from `at`.
-    """
-    try:
-        yield
-    except NoPointer as refusal:
-        refusal.hint = "Name the lines that show it: `at` takes src/parser.py:10-20."
-        raise
-    except EngramBusError as refusal:
-        pointer = re.match(r"pointers\[(\d+)\]", refusal.field or "")
-        position = int(pointer[1]) - pointer_count if pointer else -1
-        if position >= 0:
-            refusal.field = f"at[{position}]"
-            if isinstance(refusal, FileNotFound | SpanNotFound) and not is_ref(spans[position]):
-                advice = "To point at lines that are not committed yet, anchor them with `snapshot` first."
-                refusal.hint = f"{refusal.hint} {advice}" if refusal.hint else advice
-        raise
+    for name in ("at", "snapshot"):  # its pointers have them
+        draft.pop(name)
+    max_ttl_us = parse_duration(context.policy.max_ttl)
+    return prepare_engram(context, validate(draft, max_ttl_us=max_ttl_us, defaults=FOUND_DEFAULTS.get(source)))
 
 
 def prepare_engram(context: Context, checked: CheckedEngram) -> PreparedEngram:

@@ -11,8 +11,9 @@ from engrambus.errors import EngramBusError, FieldValue
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
+from engrambus.gateway.pointer_fields import PointerOrRef
 from engrambus.gateway.ports import View
-from engrambus.operations.pointers import BudgetToken, PointerOrRef, find_pointer
+from engrambus.operations.pointers import BudgetToken
 from engrambus.policy import ADMIN, grants
 from engrambus.policy.grants import BlockRevoked, GrantIssued, GrantState, GrantTerms, NarrowedTerms
 
@@ -296,7 +297,7 @@ def grant_answer(context: Context, grant: GrantIssued, *, biscuit: bool) -> Gran
 
 def resolve_pointer(context: Context, pointer: Pointer | str) -> str:
     """Return the canonical ref of a pointer; one that leads to no content is refused."""
-    checked, address = check_pointer(find_pointer(context, pointer))
+    checked, address = check_pointer(pointer)
     return context.evidence.stamp(checked, address).ref
 
 

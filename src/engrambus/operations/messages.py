@@ -440,7 +440,8 @@ def _check_text(context: Context, text: str, kind: MessageKind, budget_token: st
 def _parse(context: Context, text: str, kind: MessageKind) -> messages.ParsedMessage:
     """Parse a text, and refuse it if it has a secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
-    parsed = messages.parse_message(text, kind, max_ttl_us=parse_duration(context.policy.max_ttl), role=role)
+    max_ttl_us = parse_duration(context.policy.max_ttl)
+    parsed = messages.parse_message(text, kind, max_ttl_us=max_ttl_us, role=role, completer=context.completer)
     sections: dict[str, Any] = {}
     if parsed.message is not None:
         sections = messages.message_sections(messages.as_stored(parsed.message))

@@ -17,14 +17,13 @@ from engrambus.evidence.pointers import (
     check_pointer,
     editor_link,
     github_link,
-    parse_ref,
     pointed_text,
     print_address,
     swhid,
 )
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.gateway.project_files import is_ref
+from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.knowledge.messages import read_payers
 from engrambus.policy.grants import check_deref, deref
 
@@ -35,7 +34,6 @@ MAX_ANCHOR_TEXT = 16 * 1024
 BudgetToken = Annotated[
     str, Meta(max_length=8192, description="Budget token of the grant: its handle, g_ and its id, or a Biscuit of it")
 ]
-PointerOrRef = Annotated[Pointer | str, Meta(description="A pointer, or its ref alone")]
 
 
 class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +73,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     A pointer names a file, some of its lines and a commit: src/refunds.py:10-20@3a4c4fe. Following it, or
     "deref", counts against what an agent may read in a turn.
     """
-    pointer, _ = check_pointer(find_pointer(context, request.pointer))
+    pointer, _ = check_pointer(request.pointer)
     pointed = pointed_text(pointer, context.evidence.read(pointer), tail=request.tail)
     return context.commit(
         lambda view: deref(
@@ -128,7 +126,7 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
     """Check whether you may read a pointer now, without reading it."""
-    pointer, _ = check_pointer(find_pointer(context, request.pointer))
+    pointer, _ = check_pointer(request.pointer)
     outcome = check_deref(
         context.view,
         pointer,
@@ -146,22 +144,8 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
     )
 
 
-def find_pointer(context: Context, pointer: Pointer | str) -> Pointer:
-    """Return a pointer; of `src/x.py:10-20@3a4c4fe`, as answers show it, the one it stands for."""
-    if isinstance(pointer, str) and not is_ref(pointer):
-        return context.project_files.point_at(pointer, "pointer")
-    return as_pointer(pointer)
-
-
-def as_pointer(pointer: Pointer | str) -> Pointer:
-    """Return a pointer; of a ref alone, with the type it begins with."""
-    if isinstance(pointer, Pointer):
-        return pointer
-    return Pointer(type=pointer.partition(":")[0], ref=pointer)
-
-
 class LinkPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    ref: Annotated[str, Meta(max_length=300, description="The pointer's ref")]
+    ref: Annotated[Place, Meta(max_length=300, description="path:10-20, or the pointer's ref")]
 
 
 class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -195,8 +179,7 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive."""
-    pointer, _ = check_pointer(as_pointer(request.ref), "ref")
-    address = parse_ref(pointer.ref)
+    pointer, address = check_pointer(request.ref, "ref")
     if not isinstance(address, RepoAddress):  # no other type has a place in an editor or on a forge
         return LinkAnswer(ref=pointer.ref)
     content = context.evidence.read(pointer, "ref")

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from engrambus.core import is_hex
 from engrambus.errors import BadText, BodyTooLarge, EngramBusError, InputNotAFile, PointerPath
 
 if TYPE_CHECKING:
-    from engrambus.evidence.pointers import GitRepository, Pointer
-    from engrambus.gateway import FileSpan
+    from engrambus.evidence.pointers import FileSpan, GitRepository, PointerCompleter
 
 STDIN = "-"
 MAX_TEXT_BYTES = 1_048_576
-_HEX = frozenset("0123456789abcdef")
 
 
 @contextmanager
@@ -61,39 +58,35 @@ def read_text_file(name: str, option: str, max_bytes: int = MAX_TEXT_BYTES) -> s
         raise BadText(f"'{name}' is not UTF-8.", field="file") from None
 
 
-def full_ref(text: str, folder: Path, field: str) -> str:
-    """Return the full ref for a pointer with short revisions, a link, or a path from a folder."""
-    from engrambus.evidence.pointers import Repositories
-    from engrambus.gateway import ProjectFiles, is_ref, parse_file_span
+def completer_in(folder: Path, top: Path) -> PointerCompleter:
+    """Return what completes pointers as people type them in a folder: paths from there, and short revisions."""
+    from engrambus.evidence.pointers import PointerCompleter
 
-    linked = pointer_of_link(text, field)
-    if linked is not None:
-        return linked.ref
-    top = find_worktree(folder)
-    if is_ref(text):
-        return text if top is None else _with_full_revisions(text, text.partition(":")[0], top)
-    if top is None:
-        return text  # the gateway explains what is wrong with it
+    def expand(revision: str) -> str:
+        with closing(_repository(top)) as repository:
+            return repository.expand(revision, top)
+
+    def snapshot(path: str) -> str:
+        return take_snapshot(top, [path])
+
+    def head() -> str:
+        from engrambus.evidence.pointers import checked_out_commit
+
+        return checked_out_commit(top) or expand("HEAD")
+
+    return PointerCompleter(
+        expand,
+        head,
+        snapshot=snapshot,
+        from_top=lambda span, field: path_from_top(span, folder, top, field),
+        short_revisions=True,
+    )
+
+
+def take_snapshot(top: Path, paths: Iterable[str]) -> str:
+    """Commit the files of a checkout as they are on disk, with these untracked ones, and return the commit."""
     with closing(_repository(top)) as repository:
-        span = path_from_top(parse_file_span(text), folder, top, field)
-        return ProjectFiles(top, Repositories(repository)).point_at(print_span(span), field).ref
-
-
-def pointer_of_link(text: str, field: str) -> Pointer | None:
-    """Return the pointer of a GitHub permalink or a Software Heritage id; None if the text is neither."""
-    from engrambus.evidence.pointers import Pointer, parse_github_link, parse_swhid, print_address
-
-    if text.startswith("https://github.com/"):
-        return Pointer(type="repo", ref=print_address(parse_github_link(text, field)))
-    if text.startswith("swh:"):
-        return Pointer(type="repo", ref=print_address(parse_swhid(text, field)))
-    return None
-
-
-def find_worktree(folder: Path) -> Path | None:
-    """Return the top folder of the checkout that a folder belongs to; None outside of git."""
-    folder = folder.resolve()
-    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+        return repository.snapshot(top, [path for path in paths if (top / path).is_file()])
 
 
 def path_from_top(span: FileSpan, folder: Path, top: Path, field: str) -> FileSpan:
@@ -104,12 +97,6 @@ def path_from_top(span: FileSpan, folder: Path, top: Path, field: str) -> FileSp
     if not full.is_relative_to(top):
         raise PointerPath(f"'{span.path}' is outside the repository at {top}.", field=field)
     return span._replace(path=full.relative_to(top).as_posix())
-
-
-def print_span(span: FileSpan) -> str:
-    """Return a span in one word: `src/x.py:10-20@HEAD`."""
-    lines = f":{span.lines}" if span.lines else ""
-    return f"{span.path}{lines}@{span.revision}"
 
 
 def linked_head(top: Path) -> str | None:
@@ -125,19 +112,6 @@ def _repository(top: Path) -> GitRepository:
 
     folder = top / ".git"  # in a linked worktree this is a file
     return GitRepository(folder if folder.is_dir() else top)
-
-
-def _with_full_revisions(ref: str, scheme: str, top: Path) -> str:
-    target, mark, pin = ref.rpartition("@")
-    if not mark or scheme not in ("repo", "artifact", "diff"):
-        return ref
-    if scheme == "artifact" and not _HEX.issuperset(pin):
-        return ref  # a tag
-    pins = pin.split("..") if scheme == "diff" else [pin]
-    if all(is_hex(revision, 40, 64) for revision in pins) or not all(pins):
-        return ref
-    with closing(_repository(top)) as repository:
-        return f"{target}@{'..'.join(repository.expand(revision, top) for revision in pins)}"
 
 
 def import_modules(modules: Sequence[str], root: Path) -> None:

@@ -14,6 +14,7 @@ from engrambus.edges.cli.screen import command_words, json_line, safe, safe_line
 if TYPE_CHECKING:
     from engrambus.edges.sdk import Bus, Transport
     from engrambus.errors import EngramBusError
+    from engrambus.evidence.pointers import PointerCompleter
     from engrambus.gateway import Credential, Operation
     from engrambus.settings import Settings
 
@@ -95,6 +96,13 @@ class Session:
             speak_as=self._speak_as,
         )
 
+    @property
+    def worktree(self) -> Path | None:
+        """The checkout that the command was started in."""
+        from engrambus.evidence.pointers import find_worktree
+
+        return find_worktree(self.folder)
+
     def require_admin(self, option: str) -> None:
         """Refuse an option that only the person at the machine has: not with a token, a server or `--as`."""
         if self.settings.token is not None or self.remote or self._speak_as is not None:
@@ -118,15 +126,34 @@ class Session:
         from engrambus.edges.sdk import Bus
 
         credential = self.credential()  # first: a missing token should not cost the opening of a project
-        return Bus(self.transport(progress), credential, on_warning=self.print_warning)
+        return Bus(self.transport(progress), credential, on_warning=self.print_warning, worktree=self.worktree)
 
     def call(self, operation: Operation[Any, Any], values: dict[str, Any], progress: str = INDEXING) -> Any:
         """Call an operation with the given values and return its answer."""
-        from engrambus.gateway import to_request
+        from engrambus.errors import EngramBusError
+        from engrambus.gateway import complete_fields, to_request
 
+        completer = self._completer(operation)
+        if completer is not None:
+            values = complete_fields(operation.request, values, completer)
         request = to_request(values, operation.request)  # first: a wrong value should not cost it either
-        with self.bus(progress) as bus:
-            return bus.call(operation, request)
+        try:
+            with self.bus(progress) as bus:
+                return bus.call(operation, request)
+        except EngramBusError as refusal:
+            if completer is not None:
+                completer.explain(refusal)
+            raise
+
+    def _completer(self, operation: Operation[Any, Any]) -> PointerCompleter | None:
+        """Return what completes the pointers of a command; None if it takes none, or was not started in a checkout."""
+        from engrambus.gateway import find_pointer_fields
+
+        if not find_pointer_fields(operation.request) or self.worktree is None:
+            return None
+        from engrambus.edges.cli.inputs import completer_in
+
+        return completer_in(self.folder, self.worktree)
 
     def call_and_print(self, operation: Operation[Any, Any], values: dict[str, Any]) -> None:
         """Call an operation with the given values and print its answer."""

@@ -16,6 +16,7 @@ from engrambus.edges.http.call_log import name_call
 from engrambus.edges.http.requests import (
     bearer_token,
     check_content_type,
+    checked_out_head,
     idempotency_key,
     is_yaml,
     list_header,
@@ -75,7 +76,13 @@ class OperationEndpoint:
         credential = LOCAL_ADMIN
         if token is not None:
             key = idempotency_key(scope)
-            credential = Credential(token=token, speak_as=speak_as, idempotency_key=key, trace=trace_parent(scope))
+            credential = Credential(
+                token=token,
+                speak_as=speak_as,
+                head=checked_out_head(scope),
+                idempotency_key=key,
+                trace=trace_parent(scope),
+            )
         body = await read_body(scope, receive, self._body_limit)
         is_text = bool(body) and self._operation.text_field is not None and is_yaml(scope)
         if body and not is_text:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import anyio
 from starlette.types import Receive, Scope
 
-from engrambus.core import read_json
+from engrambus.core import is_hex, read_json
 from engrambus.errors import (
     BadText,
     BodyTooLarge,
@@ -21,6 +21,7 @@ from engrambus.errors import (
     TokenInvalid,
     TokenMissing,
 )
+from engrambus.gateway import HEAD_HEADER
 
 BODY_READ = "engrambus.body_read"
 MAX_PARAMETERS = 100
@@ -66,6 +67,15 @@ def trace_parent(scope: Scope) -> str | None:
     """Return the caller's span from W3C's `traceparent`; only the export of spans uses it."""
     value = header(scope, b"traceparent")
     return value.decode("latin-1") if value is not None and len(value) <= MAX_TRACE_CHARS else None
+
+
+def checked_out_head(scope: Scope) -> str | None:
+    """Return the commit checked out where the caller works, at which a path without a revision points."""
+    value = header(scope, HEAD_HEADER.lower().encode())
+    commit = value.decode("latin-1") if value is not None else None
+    if commit is not None and not is_hex(commit, 40, 64):
+        raise FieldValue("This is not a full commit id.", field=HEAD_HEADER)
+    return commit
 
 
 def idempotency_key(scope: Scope) -> str | None:

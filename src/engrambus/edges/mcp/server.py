@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -35,6 +36,7 @@ from engrambus.edges.mcp.marked_calls import MarkedCalls
 from engrambus.edges.mcp.tools import listed_tools, resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
+from engrambus.evidence.pointers import worktree_head
 from engrambus.gateway import Credential
 from engrambus.version import __version__
 
@@ -151,11 +153,16 @@ def make_server(
     )
 
 
-def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential, lead: LeadTerms | None = None) -> None:
+def serve_stdio(
+    open_target: Callable[[], CallTarget],
+    credential: Credential,
+    lead: LeadTerms | None = None,
+    worktree: Path | None = None,
+) -> None:
     """Serve one client until standard input ends. Without a project, every call is refused with how to create one.
 
     The client acts as the agent that the credential names; else as its token's agent; else as a lead of its own if the
-    terms of one are passed, and as the admin if not.
+    terms of one are passed, and as the admin if not. `worktree` is the checkout that the client works in.
     """
     opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
     agent = credential.speak_as or (lead if credential.token is None else None)
@@ -165,9 +172,12 @@ def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential, l
         # An agent that was named may speak for its descendants only; every other process serves all client sessions.
         return MarkedCalls(unmarked, unmarked) if credential.speak_as else MarkedCalls(target, unmarked, opener)
 
+    def credential_now(context: RequestContext) -> Credential:
+        return opener if worktree is None else msgspec.structs.replace(opener, head=worktree_head(worktree))
+
     try:
         with suppress(KeyboardInterrupt):
-            anyio.run(_serve, make_server(open_target, act_as_caller, lambda context: opener))
+            anyio.run(_serve, make_server(open_target, act_as_caller, credential_now))
     except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the client has gone
 

@@ -13,6 +13,7 @@ import msgspec
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.edges.sdk.methods import Methods
 from engrambus.errors import ClaimConfirmed, EngramBusError, TooDeep
+from engrambus.evidence.pointers import find_worktree, worktree_head
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
@@ -64,7 +65,10 @@ class Bus(Methods):
         *,
         owns_transport: bool = True,
         on_warning: OnWarning | None = None,
+        worktree: Path | None = None,
     ) -> None:
+        """`worktree` is the checkout the caller works in; `path:10-20` means the commit that is checked out there."""
+        self._worktree = worktree
         self._transport = transport
         self._credential = credential
         self._owns_transport = owns_transport
@@ -92,7 +96,7 @@ class Bus(Methods):
 
         gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress)
         credential = Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
-        return cls(gateway, credential, on_warning=on_warning)
+        return cls(gateway, credential, on_warning=on_warning, worktree=find_worktree(Path(path)))
 
     @classmethod
     def connect(
@@ -113,7 +117,9 @@ class Bus(Methods):
     def speak_as(self, name: str) -> Bus:
         """Return a bus that acts for a descendant; closing it leaves this one open."""
         credential = msgspec.structs.replace(self._credential, speak_as=name)
-        return Bus(self._transport, credential, owns_transport=False, on_warning=self._on_warning)
+        return Bus(
+            self._transport, credential, owns_transport=False, on_warning=self._on_warning, worktree=self._worktree
+        )
 
     def call(
         self, operation: Operation[Request, Response], request: Request, *, idempotency_key: str | None = None
@@ -122,6 +128,8 @@ class Bus(Methods):
         credential = self._credential
         if idempotency_key is not None:
             credential = msgspec.structs.replace(credential, idempotency_key=idempotency_key)
+        if self._worktree is not None:
+            credential = msgspec.structs.replace(credential, head=worktree_head(self._worktree))
         warned: list[EngramBusError] = []
         answer = self._transport.call(operation, request, credential, warned.append)
         for error in warned:

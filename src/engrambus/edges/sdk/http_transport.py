@@ -19,7 +19,7 @@ from engrambus.errors import (
     TokenInvalid,
     Unreachable,
 )
-from engrambus.gateway import WARNING_HEADER, Credential, OnWarning, Operation, parse_warning_header
+from engrambus.gateway import HEAD_HEADER, WARNING_HEADER, Credential, OnWarning, Operation, parse_warning_header
 from engrambus.version import __version__
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -122,6 +122,8 @@ class HttpTransport:
             if not _fits_header(credential.idempotency_key):
                 raise FieldValue("The idempotency key must be one line of ASCII.", field="Idempotency-Key")
             headers["Idempotency-Key"] = credential.idempotency_key
+        if credential.head is not None:
+            headers[HEAD_HEADER] = credential.head
         # A bad trace id is left out rather than refused: nothing is decided by it.
         if credential.trace is not None and _fits_header(credential.trace):
             headers["traceparent"] = credential.trace

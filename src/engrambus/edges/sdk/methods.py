@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec import UNSET, UnsetType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
@@ -165,7 +167,7 @@ class Methods(ABC):
         importance: float = 0.5,
         pinned: bool = False,
         ttl: str | None = None,
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        pointers: Sequence[Pointer | str] = (),
         at: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> EpisodeAnswer:
@@ -180,7 +182,7 @@ class Methods(ABC):
             pinned: Pin it, so that every agent inherits it
             ttl: Lifetime: P30D is 30 days; unlimited by default
             pointers: Pointer to evidence, with its commit or digest
-            at: Evidence as path:10-20, taken at HEAD
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
@@ -259,7 +261,7 @@ class Methods(ABC):
         """Ask your parent to let you read more.
 
         Args:
-            pointer: A pointer, or its ref alone
+            pointer: path:10-20, a pointer, or its ref
             reason: Why you need it
             intended_use: What it is needed for
             max_tokens: Tokens it may cost in total
@@ -388,8 +390,9 @@ class Methods(ABC):
         claim: str,
         *,
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        pointers: Sequence[Pointer | str] = (),
         at: list[str] | tuple[str, ...] = (),
+        snapshot: bool = False,
         confidence: float | UnsetType = UNSET,
         ttl: str | UnsetType = UNSET,
         scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
@@ -408,6 +411,7 @@ class Methods(ABC):
             kind: Kind of claim
             pointers: Pointer to evidence, with its commit or digest
             at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            snapshot: Paths in `at` mean the files on disk, also uncommitted lines
             confidence: How sure you are, 0 to 1
             ttl: Lifetime: PT6H is 6 hours, P7D is 7 days
             scope: Who can see it: this run, the project, or more
@@ -419,7 +423,7 @@ class Methods(ABC):
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
+        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_found(
         self,
@@ -427,8 +431,9 @@ class Methods(ABC):
         source: Literal["rag", "sam"],
         *,
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        pointers: Sequence[Pointer | str] = (),
         at: list[str] | tuple[str, ...] = (),
+        snapshot: bool = False,
         confidence: float | UnsetType = UNSET,
         ttl: str | UnsetType = UNSET,
         scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
@@ -448,6 +453,7 @@ class Methods(ABC):
             kind: Kind of claim
             pointers: Pointer to evidence, with its commit or digest
             at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            snapshot: Paths in `at` mean the files on disk, also uncommitted lines
             confidence: How sure you are, 0 to 1
             ttl: Lifetime: PT6H is 6 hours, P7D is 7 days
             scope: Who can see it: this run, the project, or more
@@ -459,7 +465,7 @@ class Methods(ABC):
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
+        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_engrams(
         self,
@@ -579,7 +585,7 @@ class Methods(ABC):
 
         Args:
             child_id: The agent, a descendant of yours; it may pass on a smaller grant
-            pointer: A pointer, or its ref alone
+            pointer: path:10-20, a pointer, or its ref
             cap_tokens: Tokens it may cost in total; default 400
             from_grant: Budget token of a grant you hold, to pass on less of it
             uses: Number of times it may be used; default 1
@@ -610,7 +616,7 @@ class Methods(ABC):
         Args:
             budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
             child_id: The agent, a descendant of yours
-            pointer: A pointer, or its ref alone
+            pointer: path:10-20, a pointer, or its ref
             cap_tokens: Tokens it may cost; default all that are left
             uses: Number of uses; default all that are left
             expires_in: Lifetime: PT10M is 10 minutes; default as long as the grant
@@ -797,7 +803,7 @@ class Methods(ABC):
         """Read the text a pointer leads to, within a token limit.
 
         Args:
-            pointer: A pointer, or its ref alone
+            pointer: path:10-20, a pointer, or its ref
             max_tokens: Maximum size of the answer in tokens; longer text is cut at the end of a line
             budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
             tail: If it does not fit, show its end instead of its beginning
@@ -814,7 +820,7 @@ class Methods(ABC):
         """Check whether you may read a pointer now, without reading it.
 
         Args:
-            pointer: A pointer, or its ref alone
+            pointer: path:10-20, a pointer, or its ref
             budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
         """
         return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
@@ -826,7 +832,7 @@ class Methods(ABC):
         """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive.
 
         Args:
-            ref: The pointer's ref
+            ref: path:10-20, or the pointer's ref
         """
         return cast("LinkAnswer", self._do("link_pointer", {"ref": ref}))
 

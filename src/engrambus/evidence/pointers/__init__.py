@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.grammar import (
         MAX_REF,
-        TYPES,
         check_path,
         check_pointer,
-        parse_lines,
         parse_ref,
         print_address,
     )
@@ -40,10 +38,12 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.read_spans import Coverage, FileLines, ReadSpan, all_of, cover, print_spans
     from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines, diff_paths
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
+    from engrambus.evidence.pointers.short_pointers import FileSpan, PointerCompleter, is_ref, parse_file_span
     from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
+    from engrambus.evidence.pointers.worktrees import checked_out_commit, find_worktree, worktree_head
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
@@ -56,23 +56,26 @@ if not TYPE_CHECKING:
         "documents": "ArtifactResolver",
         "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
         "git": "GitRepository find_repository",
-        "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
+        "grammar": "MAX_REF check_path check_pointer parse_ref print_address",
         "links": "editor_link github_link parse_github_link parse_swhid short_ref shorten_refs swhid",
         "read_spans": "Coverage FileLines ReadSpan all_of cover print_spans",
         "repo": "DiffResolver RepoResolver Repositories cut_lines diff_paths",
         "resolve": "Content Evidence Resolver",
+        "short_pointers": "FileSpan PointerCompleter is_ref parse_file_span",
         "short_refs": "compact_ref pointed_path",
         "staleness": "STALE Staleness StalenessChecker",
         "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
+        "worktrees": "checked_out_commit find_worktree worktree_head",
     })
 
 __all__ = [
-    "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver",
-    "Content", "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "FileLines", "GitRepository",
-    "PointedText", "Pointer", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress",
-    "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings",
-    "all_of", "check_path", "check_pointer", "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths",
-    "editor_link", "find_repository", "github_link", "parse_github_link", "parse_lines", "parse_ref", "parse_swhid",
-    "pointed_path", "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid",
+    "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver", "Content",
+    "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "FileLines", "FileSpan", "GitRepository",
+    "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver",
+    "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress", "UrlResolver",
+    "UrlSettings", "all_of", "check_path", "check_pointer", "checked_out_commit", "compact_ref", "cover", "cut_lines",
+    "cut_to_fit", "diff_paths", "editor_link", "find_repository", "find_worktree", "github_link", "is_ref",
+    "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address",
+    "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

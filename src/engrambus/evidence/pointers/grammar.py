@@ -101,8 +101,13 @@ def print_address(address: Address) -> str:
             return f"url:{address.url}@{address.digest}"
 
 
-def check_pointer(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Address]:
-    """Return the pointer in canonical form, with its span moved into `ref`, and the address it names."""
+def check_pointer(pointer: Pointer | str, field: str = "pointer") -> tuple[Pointer, Address]:
+    """Return the pointer in canonical form, with its span moved into `ref`, and the address it names.
+
+    A text is the ref of a pointer alone.
+    """
+    if isinstance(pointer, str):
+        pointer = Pointer(type=pointer.partition(":")[0], ref=pointer)
     address = parse_ref(pointer.ref, f"{field}.ref")
     scheme = pointer.ref.partition(":")[0]
     if pointer.type != scheme:

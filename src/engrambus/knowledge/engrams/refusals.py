@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_VALUE_CHARS = 80
+_NO_POINTER_HINT = "Name the lines that show it: `at` takes src/parser.py:10-20."
 
 # fmt: off
 _FIELDS = (
@@ -66,7 +67,7 @@ def _refusal(error: ValidationError, engram: dict[str, Any]) -> Refusal:
         case "minimum" | "maximum":
             return ConfidenceRange(field=field, limit="0 to 1", used=_printable(value))
         case "minItems":
-            return NoPointer(field=field, limit=details["limit"], used=0)
+            return NoPointer(field=field, limit=details["limit"], used=0, hint=_NO_POINTER_HINT)
         case "maxItems":
             refusal = TooManyPointers if path == ["pointers"] else FieldValue
             return refusal(f"{field} has too many items.", field=field, limit=details["limit"], used=len(value))
@@ -95,7 +96,7 @@ def _in_order(engram: dict[str, Any]) -> dict[str, Any]:
 
 def _missing(field: str) -> Refusal:
     if field == "pointers":
-        return NoPointer(field=field, limit=1, used=0)
+        return NoPointer(field=field, limit=1, used=0, hint=_NO_POINTER_HINT)
     return FieldMissing(f"{field} is missing.", field=field)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engrambus.core.canonical_json import MAX_INTEGER
-from engrambus.errors import FieldMissing, FieldType, FieldUnknown, FieldValue, MessageUnfilled, PointerSyntax
-from engrambus.evidence.pointers import TYPES, Pointer, check_pointer, parse_ref
+from engrambus.errors import FieldMissing, FieldType, FieldUnknown, FieldValue, MessageUnfilled
+from engrambus.evidence.pointers import Pointer, PointerCompleter, check_pointer
 
 _POINTER_FIELDS = ("type", "ref", "digest", "span")
 _UNFILLED = re.compile(r"[.\u2026\s]*[.\u2026][.\u2026\s]*")
@@ -92,9 +92,9 @@ def count(value: Any, field: str, *, least: int = 0) -> int:
     return value
 
 
-def pointer(value: Any, field: str) -> Pointer:
-    """Return a pointer in canonical form, from an object or from its ref alone."""
-    fields = mapping(pointer_object(value, field), field, _POINTER_FIELDS, ("ref",))
+def pointer(value: Any, field: str, completer: PointerCompleter) -> Pointer:
+    """Return a pointer in canonical form, from an object, from its ref alone or from `path:10-20`."""
+    fields = mapping(_pointer_object(value, field, completer), field, _POINTER_FIELDS, ("ref",))
     for name, part in fields.items():
         if part is not None and not isinstance(part, str):
             raise FieldType(f"{name} is not of type string.", field=f"{field}.{name}", limit="string")
@@ -102,31 +102,30 @@ def pointer(value: Any, field: str) -> Pointer:
     return checked
 
 
-def pointer_object(value: Any, field: str) -> Any:
-    """Return the object for a pointer given as its ref alone or without its type; any other value unchanged."""
+def _pointer_object(value: Any, field: str, completer: PointerCompleter) -> Any:
+    """Return the object for a pointer given as text, or without its type; any other value unchanged."""
     if isinstance(value, str):
-        value = value.strip()
-        return {"type": _pointer_type(value, field), "ref": value}
-    if isinstance(value, dict) and "type" not in value and isinstance(value.get("ref"), str):
-        return {"type": _pointer_type(value["ref"], f"{field}.ref"), **value}
+        full = completer.complete(value, field)
+        return {"type": full.type, "ref": full.ref}
+    if isinstance(value, dict) and isinstance(value.get("ref"), str) and isinstance(value.get("type", ""), str):
+        full = completer.complete(Pointer(type=value.get("type", ""), ref=value["ref"]), field)
+        return {**value, "type": full.type, "ref": full.ref}
     return value
 
 
-def engram_object(value: Any) -> Any:
-    """Return an engram as its validation expects it: pointers as objects, the claim without outer white space."""
+def engram_object(value: Any, field: str, completer: PointerCompleter) -> Any:
+    """Return an engram as its validation expects it: pointers and `at` as objects, the claim without outer spaces."""
     if not isinstance(value, Mapping):
         return value
     draft = dict(value)
-    if "pointers" in draft and isinstance(draft["pointers"], list | str | dict):
-        draft["pointers"] = [pointer_object(item, field) for field, item in items(draft["pointers"], "pointers")]
+    places = [(f"{field}.{name}", text(place, f"{field}.{name}")) for name, place in items(draft.pop("at", None), "at")]
+    if isinstance(draft.get("pointers", []), list | str | dict):
+        pointers = items(draft.get("pointers"), "pointers")
+        draft["pointers"] = completer.merge(
+            [_pointer_object(item, f"{field}.{name}", completer) for name, item in pointers],
+            [_pointer_object(place, name, completer) for name, place in places],
+            f"{field}.",
+        )
     if isinstance(draft.get("claim"), str):
         draft["claim"] = draft["claim"].strip(" \n")
     return draft
-
-
-def _pointer_type(ref: str, field: str) -> str:
-    scheme, colon, _ = ref.partition(":")
-    if not colon or scheme not in TYPES:
-        parse_ref(ref, field)  # raises the error that explains the syntax best
-        raise PointerSyntax(field=field)
-    return scheme

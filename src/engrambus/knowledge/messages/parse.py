@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from engrambus.errors import (
     MessageShape,
     MessageStatus,
 )
-from engrambus.evidence.pointers import Pointer
+from engrambus.evidence.pointers import Pointer, PointerCompleter
 from engrambus.knowledge.engrams import CheckedEngram, read_used, validate
 from engrambus.knowledge.messages.fields import (
     check_filled,
@@ -83,22 +84,31 @@ class ParsedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Line of each field."""
 
 
-def parse_message(text: str, kind: MessageKind, *, max_ttl_us: int, role: str | None = None) -> ParsedMessage:
+def parse_message(
+    text: str,
+    kind: MessageKind,
+    *,
+    max_ttl_us: int,
+    role: str | None = None,
+    completer: PointerCompleter | None = None,
+) -> ParsedMessage:
     """Parse a text; problems are returned, not raised.
 
-    `max_ttl_us` is the project's longest lifetime of an engram. With `role`, ROLE must be that role.
+    `max_ttl_us` is the project's longest lifetime of an engram. With `role`, ROLE must be that role. `completer`
+    completes short pointers; without one they are refused.
     """
+    completer = completer or PointerCompleter()
     lines: dict[str, int] = {}
     parts: dict[str, Any] = {}
     item_counts: dict[str, int] = {}
     message: Message | None = None
     try:
         value, lines = read_source(text)
-        problem_list = ProblemList(lines)
+        problem_list = ProblemList(lines, completer.field_as_sent)
         sections = _sections(value, kind, problem_list)
         lines = dict(problem_list.lines)
         item_counts = {name: len(items(section, name)) for name, section in sections.items()}
-        parts = _PARSERS[kind](sections, problem_list, max_ttl_us)
+        parts = _PARSERS[kind](sections, problem_list, completer, max_ttl_us)
         _check_role(parts, role, problem_list)
         if not problem_list.problems:
             message = ChildMessage(**parts) if kind == "child" else ParentMessage(**parts)
@@ -163,23 +173,29 @@ def _copy_lines(problems: ProblemList, published_names: dict[str, str]) -> None:
     problems.lines = lines
 
 
-def _child_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: int) -> dict[str, Any]:
+def _child_parts(
+    sections: dict[str, Any], problems: ProblemList, completer: PointerCompleter, max_ttl_us: int
+) -> dict[str, Any]:
+    def read_engram(item: Any, field: str) -> CheckedEngram:
+        return _engram(item, field, problems, completer, max_ttl_us)
+
     parts = _role_part(sections, problems)
     if sections.get("TASK_STATUS") is not None:
         with problems.collect():
             parts["task_status"] = _status(sections["TASK_STATUS"])
-    parts["engrams"] = _list_part(
-        sections, "ENGRAMS", problems, lambda item, field: _engram(item, field, problems, max_ttl_us)
-    )
-    parts["pointer_pack"] = _list_part(sections, "POINTER_PACK", problems, pointer)
-    parts["deref_requests"] = _list_part(sections, "DEREF_REQUESTS", problems, _deref_request)
+    parts["engrams"] = _list_part(sections, "ENGRAMS", problems, read_engram)
+    parts["pointer_pack"] = _list_part(sections, "POINTER_PACK", problems, partial(pointer, completer=completer))
+    read_request = partial(_deref_request, completer=completer)
+    parts["deref_requests"] = _list_part(sections, "DEREF_REQUESTS", problems, read_request)
     if sections.get("OUTPUT") is not None:
         with problems.collect():
             parts["output"] = _output(sections["OUTPUT"])
     return parts | _used_part(sections, problems) | _resends_part(sections, problems)
 
 
-def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: int) -> dict[str, Any]:
+def _parent_parts(
+    sections: dict[str, Any], problems: ProblemList, completer: PointerCompleter, max_ttl_us: int
+) -> dict[str, Any]:
     parts = _role_part(sections, problems)
     for name in ("SHARED_BRIEF_MICRO", "INSTRUCTIONS"):
         if isinstance(section := sections.get(name), str):
@@ -188,8 +204,9 @@ def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: i
     if sections.get("BUDGETS") is not None:
         with problems.collect():
             parts["budgets"] = _budgets(sections["BUDGETS"])
-    parts["grants"] = _list_part(sections, "GRANTS", problems, _grant)
-    parts["target_pointer_pack"] = _list_part(sections, "TARGET_POINTER_PACK", problems, _targeted_pointer)
+    parts["grants"] = _list_part(sections, "GRANTS", problems, partial(_grant, completer=completer))
+    read_pointer = partial(_targeted_pointer, completer=completer)
+    parts["target_pointer_pack"] = _list_part(sections, "TARGET_POINTER_PACK", problems, read_pointer)
     parts["instructions"] = _list_part(sections, "INSTRUCTIONS", problems, line_text)
     has_content = any(part for name, part in parts.items() if name != "role" and part != ChildBudgets())
     if not problems.problems and not has_content:
@@ -198,7 +215,7 @@ def _parent_parts(sections: dict[str, Any], problems: ProblemList, max_ttl_us: i
     return parts | _used_part(sections, problems) | _resends_part(sections, problems)
 
 
-_PARSERS: dict[str, Callable[[dict[str, Any], ProblemList, int], dict[str, Any]]] = {
+_PARSERS: dict[str, Callable[[dict[str, Any], ProblemList, PointerCompleter, int], dict[str, Any]]] = {
     "child": _child_parts,
     "parent": _parent_parts,
 }
@@ -260,19 +277,22 @@ def _status(value: Any) -> str:
     return word
 
 
-def _engram(item: Any, field: str, problems: ProblemList, max_ttl_us: int) -> CheckedEngram:
+def _engram(
+    item: Any, field: str, problems: ProblemList, completer: PointerCompleter, max_ttl_us: int
+) -> CheckedEngram:
+    draft = engram_object(item, field, completer)
     try:
         if isinstance(item, dict):
             check_filled(item.get("claim"), "claim")
-        return validate(engram_object(item), max_ttl_us=max_ttl_us)
+        return validate(draft, max_ttl_us=max_ttl_us)
     except EngramBusError as problem:
         raise problems.locate(problem, field) from None
 
 
-def _deref_request(item: Any, field: str) -> DerefRequest:
+def _deref_request(item: Any, field: str, completer: PointerCompleter) -> DerefRequest:
     fields = mapping(item, field, ("pointer", "reason", "intended_use"), ("pointer", "reason"))
     return DerefRequest(
-        pointer=pointer(fields["pointer"], f"{field}.pointer"),
+        pointer=pointer(fields["pointer"], f"{field}.pointer", completer),
         reason=text(fields["reason"], f"{field}.reason"),
         intended_use=optional_text(fields.get("intended_use"), f"{field}.intended_use"),
     )
@@ -293,22 +313,22 @@ def _budgets(value: Any) -> ChildBudgets:
     return ChildBudgets(**limits)
 
 
-def _targeted_pointer(item: Any, field: str) -> Pointer:
+def _targeted_pointer(item: Any, field: str, completer: PointerCompleter) -> Pointer:
     """Return a pointer of a broadcast's pack; `for` names the children or the roles that get it."""
     if not isinstance(item, dict) or item.get("for") is None:
-        return pointer(item, field)
+        return pointer(item, field, completer)
     targets = tuple(
         text(target, target_field, max_chars=MAX_TARGET_CHARS)
         for target_field, target in items(item["for"], f"{field}.for")
     )
-    target = pointer({name: value for name, value in item.items() if name != "for"}, field)
+    target = pointer({name: value for name, value in item.items() if name != "for"}, field, completer)
     return TargetedPointer(type=target.type, ref=target.ref, digest=target.digest, span=target.span, targets=targets)
 
 
-def _grant(item: Any, field: str) -> GrantNote:
+def _grant(item: Any, field: str, completer: PointerCompleter) -> GrantNote:
     fields = mapping(item, field, GrantNote.__struct_fields__, GrantNote.__struct_fields__)
     return GrantNote(
         budget_token=text(fields["budget_token"], f"{field}.budget_token", max_chars=MAX_BUDGET_TOKEN_CHARS),
-        pointer=pointer(fields["pointer"], f"{field}.pointer"),
+        pointer=pointer(fields["pointer"], f"{field}.pointer", completer),
         cap_tokens=count(fields["cap_tokens"], f"{field}.cap_tokens", least=1),
     )

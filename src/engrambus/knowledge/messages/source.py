@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,8 +33,10 @@ def looks_like_report(text: str) -> bool:
 class ProblemList:
     """The problems collected while one message is parsed, each located by the line of its field."""
 
-    def __init__(self, lines: Mapping[str, int]) -> None:
+    def __init__(self, lines: Mapping[str, int], field_as_sent: Callable[[str], str] = lambda field: field) -> None:
+        """`field_as_sent` returns the field that the author wrote for one that was made from it."""
         self.lines = lines
+        self._field_as_sent = field_as_sent
         self.problems: list[EngramBusError] = []
 
     def line(self, field: str) -> int | None:
@@ -62,6 +64,8 @@ class ProblemList:
         if parent:
             inner = problem.field or ""
             problem.field = f"{parent}.{inner}" if inner and inner[0] != "[" else f"{parent}{inner}"
+        if problem.field:
+            problem.field = self._field_as_sent(problem.field)
         line = self.line(problem.field or "")
         # decision 6: agents write YAML by hand, and the line is what they need to correct it
         if line is not None and problem.line is None:

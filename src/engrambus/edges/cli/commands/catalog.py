@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engrambus.edges.cli.command import Argument, Values, local_command
-from engrambus.edges.cli.inputs import find_worktree, import_modules
+from engrambus.edges.cli.inputs import import_modules
 from engrambus.edges.cli.screen import counted, safe
 from engrambus.edges.cli.session import Session
 from engrambus.errors import AgentsFile, CatalogRefusal, InputNotAFile
@@ -44,7 +44,7 @@ class _Build:
         self.project: Project = find_project(session.folder)
         self.file = self.project.catalog / CAPABILITIES
         # A linked worktree has an AGENTS.md of its own; the catalog file belongs to the project.
-        folder = find_worktree(session.folder) or self.project.root
+        folder = session.worktree or self.project.root
         self.source = Path(values["source"]) if "source" in values else folder / AGENTS
         self.stacks = tuple(dict.fromkeys(values.get("stacks", ()))) or find_stacks(folder)
         self.agents: AgentsContent = read_agents(_read(self.source), self.stacks)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,17 @@ from engrambus.core import digest
 from engrambus.edges.cli.command import Override, Values, override
 from engrambus.edges.cli.inputs import (
     STDIN,
-    find_worktree,
-    full_ref,
     linked_head,
     path_from_top,
-    pointer_of_link,
-    print_span,
     read_text_file,
+    take_snapshot,
 )
 from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.show import renderer
 from engrambus.edges.cli.show.evidence import anchor_on_disk
-from engrambus.errors import BodyTooLarge, EngramBusError, FieldValue, FileNotFound, PointerPath
-from engrambus.evidence.pointers import GitRepository, RepoAddress, parse_ref
-from engrambus.gateway import FileSpan, Operation, is_ref, parse_file_span
+from engrambus.errors import BodyTooLarge, EngramBusError, FieldValue, PointerPath
+from engrambus.evidence.pointers import FileSpan, RepoAddress, is_ref, parse_file_span, parse_ref
+from engrambus.gateway import Operation
 from engrambus.knowledge.engrams import Engram
 
 HEAD = "HEAD"
@@ -62,49 +57,18 @@ def put(session: Session, operation: Operation[Any, Any], values: Values) -> Non
 
 def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Put one engram; paths are given from the current folder."""
-    session.option_names["snapshot"] = "engrambus anchor --snapshot"
-    refs = [full_ref(ref, session.folder, f"pointers[{index}]") for index, ref in enumerate(values.pop("pointers", ()))]
-    spans: dict[str, FileSpan] = {}
-    top = None if session.remote else find_worktree(session.folder)
-    at: list[str] = []
-    for position, text in enumerate(values.pop("at", ())):
-        field = f"at[{position}]"
-        linked = pointer_of_link(text, field)
-        if linked is not None:
-            refs.append(linked.ref)
-        elif is_ref(text):
-            refs.append(full_ref(text, session.folder, field))
-        elif top is None:
-            at.append(text)  # without a checkout here, only the gateway can resolve a path
-        else:
-            span = path_from_top(parse_file_span(text), session.folder, top, field)
-            spans[text] = span
-            at.append(print_span(_with_linked_head(span, top)))
-    values |= {"pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs], "at": at}
-    try:
-        engram = session.call(operation, values)
-    except EngramBusError as refusal:
-        if top is not None and isinstance(refusal, FileNotFound):
-            _explain_uncommitted(refusal, spans, top)
-        raise
+    engram = session.call(operation, values)
     session.print_answer(operation, engram)
     # After the answer: the engram is stored, and the warning is the last thing on the screen.
+    top = None if session.remote else session.worktree
     if top is not None:
-        _warn_of_changes(session, engram, spans, top)
+        _warn_of_changes(session, engram, _typed_spans(values, session.folder, top), top)
 
 
-def _with_linked_head(span: FileSpan, top: Path) -> FileSpan:
-    """Replace HEAD by a linked worktree's own commit: the gateway sees the HEAD of the main worktree."""
-    head = linked_head(top) if span.revision == HEAD else None
-    return span._replace(revision=head) if head is not None else span
-
-
-def _explain_uncommitted(refusal: FileNotFound, spans: dict[str, FileSpan], top: Path) -> None:
-    """Give a better hint when the file exists on disk and is only missing from git."""
-    if any((top / span.path).is_file() for span in spans.values()):
-        refusal.hint = (
-            "The file is not in that commit: commit it first, or store its lines with engrambus anchor --snapshot."
-        )
+def _typed_spans(values: Values, folder: Path, top: Path) -> dict[str, FileSpan]:
+    """Return the places that were typed as paths, by what was typed."""
+    texts = [text for text in values.get("at", ()) if not is_ref(text) and "://" not in text]
+    return {text: path_from_top(parse_file_span(text), folder, top, "at") for text in texts}
 
 
 def _warn_of_changes(session: Session, engram: Engram, spans: dict[str, FileSpan], top: Path) -> None:
@@ -113,7 +77,8 @@ def _warn_of_changes(session: Session, engram: Engram, spans: dict[str, FileSpan
     for text, span in spans.items():
         if span.revision == HEAD and not _digests_on_disk(engram, span, top) & digests:
             session.warn(
-                f"{text} differs on disk from HEAD; the pointer leads to HEAD's lines. See them: engrambus deref {text}"
+                f"{text} differs on disk from HEAD; the pointer leads to HEAD's lines (engrambus deref {text}). "
+                "Put it with --snapshot to point at the lines on disk."
             )
 
 
@@ -136,21 +101,11 @@ def _digests_on_disk(engram: Engram, span: FileSpan, top: Path) -> set[str]:
         return set()
 
 
-def with_full_ref(field: str) -> Callable[[Session, Operation[Any, Any], Values], None]:
-    """Return a function that completes a pointer field (path, short revision or link), then calls the operation."""
-
-    def run(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-        values[field] = full_ref(values[field], session.folder, field)
-        session.call_and_print(operation, values)
-
-    return run
-
-
 POINTER_HELP = ("POINTER", "What to read: path:10-20, a pointer's ref, or a link to lines on GitHub")
 
-deref = Override(with_full_ref("pointer"), argument_help={"pointer": POINTER_HELP})
+deref = Override(Session.call_and_print, argument_help={"pointer": POINTER_HELP})
 link = Override(
-    with_full_ref("ref"),
+    Session.call_and_print,
     argument_help={"ref": ("POINTER", "path:10-20, a pointer's ref, or a link to lines on GitHub")},
 )
 
@@ -172,7 +127,7 @@ def anchor(session: Session, operation: Operation[Any, Any], values: Values) -> 
         except BodyTooLarge as refusal:
             raise FieldValue("The text is too long.", field="text", limit=refusal.limit) from None
     on_disk = values.get("snapshot", False)
-    top = None if session.remote else find_worktree(session.folder)
+    top = None if session.remote else session.worktree
     if top is not None:
         _complete_anchor(session, values, top)
     answer = session.call(operation, values)
@@ -185,7 +140,9 @@ def _complete_anchor(session: Session, values: Values, top: Path) -> None:
         values["path"] = _hint_from_top(values["path"], session.folder, top)
     if "revision" not in values and (head := linked_head(top)) is not None:
         # The gateway works in the main worktree, and sees neither this one's HEAD nor its files.
-        values["revision"] = _snapshot(top, values.get("path")) if values.pop("snapshot", False) else head
+        values["revision"] = (
+            take_snapshot(top, [values["path"]] if "path" in values else ()) if values.pop("snapshot", False) else head
+        )
 
 
 def _hint_from_top(hint: str, folder: Path, top: Path) -> str:
@@ -197,11 +154,6 @@ def _hint_from_top(hint: str, folder: Path, top: Path) -> str:
         return path_from_top(span, folder, top, "path").path
     except PointerPath:
         return hint
-
-
-def _snapshot(top: Path, path: str | None) -> str:
-    with closing(GitRepository(top)) as repository:
-        return repository.snapshot(top, [path] if path and (top / path).is_file() else ())
 
 
 _MEMORY_OBJECTS = {

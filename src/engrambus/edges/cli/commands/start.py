@@ -118,7 +118,7 @@ def mcp(session: Session, values: Values) -> None:
         except EngramBusError as refusal:
             # Coding agents show the answer of a tool call, and hide why a server exited.
             credential, open_transport = Credential(), partial(_raise, refusal)
-        serve_stdio(open_transport, credential, lead)
+        serve_stdio(open_transport, credential, lead, session.worktree)
 
 
 def _raise(refusal: EngramBusError) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from engrambus.edges.cli.command import Override, Values, override
-from engrambus.edges.cli.commands.knowledge import POINTER_HELP, with_full_ref
+from engrambus.edges.cli.commands.knowledge import POINTER_HELP
 from engrambus.edges.cli.session import Session
 from engrambus.gateway import Operation
 
@@ -72,17 +72,15 @@ def _print_verdict(session: Session, operation: Operation[Any, Any], values: Val
 def grant_issue(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Issue a grant for a file, some lines of it, or `folder/*`."""
     _check_not_a_folder(session, values["pointer"])
-    with_full_ref("pointer")(session, operation, values)
+    session.call_and_print(operation, values)
 
 
 @override(argument_help={"budget_token": ("GRANT", "The grant's budget token: g_ and its id, or a Biscuit of it")})
 def grant_narrow(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Pass on a part of a grant; `--pointer` takes a path as other commands do."""
-    if values.get("pointer") is None:
-        session.call_and_print(operation, values)
-        return
-    _check_not_a_folder(session, values["pointer"])
-    with_full_ref("pointer")(session, operation, values)
+    if values.get("pointer") is not None:
+        _check_not_a_folder(session, values["pointer"])
+    session.call_and_print(operation, values)
 
 
 def _check_not_a_folder(session: Session, pointer: str) -> None:
@@ -92,16 +90,13 @@ def _check_not_a_folder(session: Session, pointer: str) -> None:
         raise click.UsageError(f"'{folder}' is a folder; '{folder}/*' stands for every file in it.")
 
 
-grant_ask = Override(with_full_ref("pointer"), argument_help={"pointer": POINTER_HELP})
+grant_ask = Override(Session.call_and_print, argument_help={"pointer": POINTER_HELP})
 
 
 @override(argument_help={"pointer": POINTER_HELP})
 def grant_check(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Check a dereference; exit with status 1 if it would be refused."""
-    from engrambus.edges.cli.inputs import full_ref
-
-    pointer = full_ref(values["pointer"], session.folder, "pointer")
-    _print_verdict(session, operation, {**values, "pointer": pointer})
+    _print_verdict(session, operation, values)
 
 
 @override(

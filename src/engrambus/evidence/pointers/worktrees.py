@@ -1,0 +1,53 @@
+"""Worktrees of a repository: where a folder's checkout begins, and which commit is checked out there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engrambus.core import is_hex
+from engrambus.evidence.pointers.git_process import git_environment, run_git
+
+TIMEOUT_S = 10.0
+
+
+def find_worktree(folder: Path) -> Path | None:
+    """Return the top folder of the checkout that a folder belongs to; None outside of git."""
+    folder = folder.resolve()
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+
+
+def checked_out_commit(worktree: Path) -> str | None:
+    """Return the commit that is checked out in a worktree, as its files tell it; None if they do not."""
+    # Reading files costs microseconds, starting git milliseconds, and every request may ask for this.
+    try:
+        folder = worktree / ".git"
+        common = folder
+        if folder.is_file():  # a linked worktree
+            folder = worktree / folder.read_text("utf-8").strip().removeprefix("gitdir: ")
+            common = folder / (folder / "commondir").read_text("utf-8").strip()
+        text = (folder / "HEAD").read_text("ascii").strip()
+        ref = text.removeprefix("ref: ")
+        commit = text if ref == text else _read_branch(common, ref)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return commit if is_hex(commit, 40, 64) else None
+
+
+def worktree_head(worktree: Path) -> str | None:
+    """Return the commit that is checked out in a worktree, asking git where its files do not tell it."""
+    commit = checked_out_commit(worktree)
+    if commit is None:  # another format of refs, or no commit yet
+        done = run_git(("-C", str(worktree), "rev-parse", "--verify", "--quiet", "HEAD"), git_environment(), TIMEOUT_S)
+        commit = done.stdout.decode(errors="replace").strip()
+    return commit if is_hex(commit, 40, 64) else None
+
+
+def _read_branch(common: Path, ref: str) -> str:
+    """Return the commit of a branch from its file or from the packed ones; empty if it has none."""
+    if ".." in ref:
+        return ""
+    try:
+        return (common / ref).read_text("ascii").strip()
+    except FileNotFoundError:
+        lines = (common / "packed-refs").read_text("utf-8").splitlines()
+        return next((line.partition(" ")[0] for line in lines if line.endswith(f" {ref}")), "")
