@@ -11,7 +11,7 @@ import pytest
 from engrambus.edges.cli.root import engrambus
 from engrambus.edges.cli.table import COMMANDS
 from engrambus.edges.http.sessions import SignInCodes, session_operations
-from engrambus.edges.mcp.tools import tool_operations, tools
+from engrambus.edges.mcp.tools import tool_parts, tools
 from engrambus.edges.sdk import Bus
 from engrambus.edges.sdk.methods import Methods
 from engrambus.evidence.pointers import Pointer
@@ -45,10 +45,13 @@ HTTP_ONLY = {"events", "metrics", "tuple_events"}
 
 
 def on_mcp() -> set[str]:
-    """Return the operations that MCP offers as tools."""
-    offered = tool_operations()
+    """Return the operations that MCP offers: as tools, or as actions of a tool that lists them."""
+    offered = tool_parts()
     assert [tool.name for tool in tools().values()] == list(tools()) == list(offered)
-    return {operation.name for operation in offered.values()}
+    for name, parts in offered.items():
+        actions = tools()[name].input_schema["properties"].get("action", {}).get("enum", [""])
+        assert actions == list(parts), "each operation has an action of its own, and each action is listed"
+    return {operation.name for parts in offered.values() for operation in parts.values()}
 
 
 def on_cli() -> set[str]:

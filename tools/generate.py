@@ -136,8 +136,23 @@ def operations_table() -> str:
 
 def tools_table() -> str:
     """Return the module with the names of the MCP tools and which of them ask for permission."""
-    tools = sorted((operation.tool_name, operation.guarded) for operation in declared_operations() if operation.tool)
-    return TOOLS_HEAD + "".join(f"    {_quoted(name)}: {guarded!r},\n" for name, guarded in tools) + "}\n"
+    tools: dict[str, bool | list[str]] = {}
+    for operation in declared_operations():
+        if operation.tool is not None and operation.tool.action is not None:
+            actions = tools.setdefault(operation.tool_name, [])
+            if operation.is_guarded and isinstance(actions, list):
+                actions.append(operation.tool.action)
+        elif operation.tool is not None:
+            tools[operation.tool_name] = operation.is_guarded
+    rows = (f"    {_quoted(name)}: {_guarded(value)},\n" for name, value in sorted(tools.items()))
+    return TOOLS_HEAD + "".join(rows) + "}\n"
+
+
+def _guarded(value: bool | list[str]) -> str:
+    """Return the literal that says for which actions a tool asks for permission."""
+    if isinstance(value, bool):
+        return repr(value)
+    return f"({', '.join(map(_quoted, sorted(value)))}{',' * (len(value) == 1)})"
 
 
 def commands_table() -> str:

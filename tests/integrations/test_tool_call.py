@@ -238,7 +238,7 @@ def test_agents_that_no_hook_reported_are_added_with_their_first_call(claude: Cl
 
 
 def guarded() -> Any:
-    """An operation that asks for permission; no tool of ours does yet."""
+    """An operation that asks for permission, with a request that anybody can make."""
     return msgspec.structs.replace(OPERATIONS["issue_grant"], tool=Tool(asks_permission=True))
 
 
@@ -271,16 +271,18 @@ def test_without_sub_agents_a_guarded_call_needs_no_mark(claude: Client) -> None
 
 
 def test_the_prompt_of_a_guarded_call_is_never_skipped(
-    monkeypatch: pytest.MonkeyPatch, gateway: Gateway, repository: Repository, settings: Settings
+    gateway: Gateway, repository: Repository, settings: Settings
 ) -> None:
-    from engrambus.edges.integrations import tool_call_hook
-
-    monkeypatch.setattr(tool_call_hook, "TOOLS", {"less_put_engram": ("approve",)})
     claude, codex = (Client(name, gateway, repository, settings) for name in ("claude-code", "codex"))
-    approve, look = {"action": "approve"}, {"action": "list"}
-    assert "permissionDecision" not in claude.rewrite(tool_input=approve)["hookSpecificOutput"]
-    assert codex.rewrite(tool_input=approve) == {}
-    assert codex.rewrite(tool_input=look)["hookSpecificOutput"]["permissionDecision"] == "allow"
+    inbox = {"tool_name": "mcp__engrambus__less_inbox"}
+    for action in ("approve", "decline", "promote"):
+        rewritten = claude.rewrite(**inbox, tool_input={"action": action})["hookSpecificOutput"]
+        assert "permissionDecision" not in rewritten
+        assert rewritten["updatedInput"]["as"]
+        assert codex.rewrite(**inbox, tool_input={"action": action}) == {}
+    for arguments in ({}, {"action": "list"}, {"action": "read", "id": "01K7Z3V5QX000"}, {"action": "broadcast"}):
+        allowed = codex.rewrite(**inbox, tool_input=arguments)["hookSpecificOutput"]
+        assert allowed["permissionDecision"] == "allow"
 
 
 # The process

@@ -125,7 +125,9 @@ def _over_mcp(connect: Callable[[Any], None], step: Step) -> Outcome:
 
     async def talk(client: Client) -> None:
         with anyio.fail_after(60):
-            results.append(await client.call_tool(OPERATIONS[step.operation].tool_name, step.fields))
+            operation = OPERATIONS[step.operation]
+            action = {"action": operation.tool.action} if operation.tool and operation.tool.action else {}
+            results.append(await client.call_tool(operation.tool_name, {**step.fields, **action}))
 
     connect(talk)
     (result,) = results

@@ -24,6 +24,7 @@ LESS = [
     "less_anchor",
     "less_brief",
     "less_deref_pointer",
+    "less_inbox",
     "less_issue_grant",
     "less_message",
     "less_put_engram",
@@ -92,16 +93,21 @@ def test_the_list_of_tools_is_complete_and_small() -> None:  # EB-19, EB-29
 @pytest.mark.parametrize("name", [*LESS, *MEMORY, *WORK])
 def test_a_tool_has_a_valid_name_and_schema(name: str) -> None:  # EB-19
     tool = tools()[name]
-    (operation,) = (candidate for candidate in OPERATIONS.values() if candidate.tool_name == name)
+    parts = [operation for operation in OPERATIONS.values() if operation.tool and operation.tool_name == name]
+    (operation,) = (part for part in parts if part.tool and part.tool.part_of is None)
     assert re.fullmatch(r"[a-z][a-z0-9_]{0,40}", tool.name)
-    assert (tool.title, tool.description) == (operation.title, operation.summary)
+    assert tool.title == operation.title
+    assert operation.tool is not None
+    assert tool.description == (operation.tool.about or operation.summary)
     assert tool.title == (operation.name if name in ("contribute", "inherit") else name.replace("_", ".", 1))
     schema = tool.input_schema
     assert schema["type"] == "object"
-    assert schema["properties"]["as"] == {"type": "string"}
-    fields = msgspec.structs.fields(operation.request)
-    assert set(schema["properties"]) <= {field.encode_name for field in fields} | {"as"}
-    assert set(schema.get("required", ())) == {field.encode_name for field in fields if field.required}
+    assert "as" not in schema["properties"], "the instructions name it once for all tools"
+    fields = [field for part in parts for field in msgspec.structs.fields(part.request)]
+    actions = {"action"} if len(parts) > 1 else set()
+    assert set(schema["properties"]) <= {field.encode_name for field in fields} | actions
+    required = {field.encode_name for field in fields if field.required} if len(parts) == 1 else set()
+    assert set(schema.get("required", ())) == required
     assert all("type" in field for field in schema["properties"].values())
 
 

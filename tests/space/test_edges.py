@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engrambus.core import estimate_tokens
-from engrambus.edges.mcp.tools import tool_operations
+from engrambus.edges.mcp.tools import tool_parts
 from engrambus.errors import IdAmbiguous
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
 from engrambus.operations import OPERATIONS
@@ -109,7 +109,7 @@ def _event(answer: Any) -> dict[str, str]:
 
 def test_the_inner_loop_is_not_available_remotely(bus: RunningServer) -> None:
     local_only = {"tuple_out", "tuple_in", "tuple_rd", "tuple_again", "cancel_tuple", "receipt_verify", "list_dead"}
-    tools = {operation.name for operation in tool_operations().values()}
+    tools = {operation.name for parts in tool_parts().values() for operation in parts.values()}
     assert not local_only & tools
     assert {"tuple_dispatch", "tuple_observe", "receipt_get"} <= tools
     for name in local_only:

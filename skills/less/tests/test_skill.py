@@ -17,7 +17,7 @@ from tests.projects import Repository, make_repository
 
 from engrambus.app import init_project
 from engrambus.core import estimate_tokens, parse_duration
-from engrambus.edges.mcp.tools import tool_operations
+from engrambus.edges.mcp.tools import tools
 from engrambus.errors import BY_CODE
 from engrambus.knowledge.engrams.schemas import validator
 from engrambus.knowledge.messages import check_budget, parse_message
@@ -50,7 +50,7 @@ def test_it_teaches_the_protocol_for_few_tokens() -> None:
 
 def test_it_names_only_tools_and_refusals_that_exist() -> None:
     named = set(re.findall(r"`(less_\w+)", BODY))
-    assert named <= set(tool_operations())
+    assert named <= set(tools())
     published = "put_engram query_engrams request_deref deref_pointer issue_grant message brief anchor"
     assert {f"less_{name}" for name in published.split()} <= named
     for code in re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", BODY):

@@ -76,10 +76,16 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """True if it can write files although it leaves the store as it is."""
     needs_yools: bool = False
     """True if it is of no use, and not listed, before the project's catalog has a yool."""
-    asks_permission: bool | tuple[str, ...] = False
-    """True if no hook may skip the user's permission prompt; or the values of the field `action` for which that holds.
+    asks_permission: bool = False
+    """True if no hook may skip the user's permission prompt.
 
     Such a call is refused in a session with sub-agents if no hook has marked it (decision 44)."""
+    action: str | None = None
+    """Its action in a tool of several operations: the value of the argument `action` that calls it (decision 58)."""
+    part_of: str | None = None
+    """The name of that tool; None for the operation that the tool is named after, whose action is the default."""
+    about: str | None = None
+    """What a tool of several operations is for."""
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -133,20 +139,15 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
 
     @property
     def tool_name(self) -> str:
-        """Its name as an MCP tool: without dots, which clients refuse."""
-        return self.title.replace(".", "_")
+        """The name of the MCP tool that calls it: its own without dots, which clients refuse, or one it is part of."""
+        return (self.tool and self.tool.part_of) or self.title.replace(".", "_")
 
     @property
-    def guarded(self) -> bool | tuple[str, ...]:
+    def is_guarded(self) -> bool:
         """`Tool.asks_permission`; an operation that deletes something always asks."""
         if self.tool is None:
             return False
-        return True if self.route is not None and self.route.method == "DELETE" else self.tool.asks_permission
-
-    def guards(self, request: Request) -> bool:
-        """True if a call with this request asks for permission."""
-        guarded = self.guarded
-        return guarded if isinstance(guarded, bool) else getattr(request, "action", None) in guarded
+        return (self.route is not None and self.route.method == "DELETE") or self.tool.asks_permission
 
     @property
     def field_help(self) -> dict[str, str]:

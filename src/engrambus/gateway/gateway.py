@@ -209,7 +209,7 @@ class Gateway:
                     f"{with_article(caller.role).capitalize()} may not call `{operation.title}`.",
                     limit=", ".join(sorted(operation.roles)),
                 )
-            if operation.guards(request):
+            if operation.is_guarded:
                 check_marked(view, caller, credential)
             digest = _request_digest(operation, request) if key is not None else None
             if operation.agent_fields:

@@ -163,7 +163,12 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         rank=47,
         arguments=("id",),
     ),
-    absent_from={"mcp": "less_issue_grant gives an agent's parent the same"},
+    tool=Tool(
+        part_of="less_inbox",
+        action="approve",
+        hidden=("cap_tokens", "uses", "expires_in", "biscuit"),
+        asks_permission=True,
+    ),
 )
 def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
     """Approve a request to read more, and issue the grant."""
@@ -206,7 +211,7 @@ class RequestId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=48,
         arguments=("id",),
     ),
-    absent_from={"mcp": "a request not granted is not granted"},
+    tool=Tool(part_of="less_inbox", action="decline", asks_permission=True),
 )
 def deny_request(context: Context, request: RequestId) -> DenyAnswer:
     """Deny a request to read more."""

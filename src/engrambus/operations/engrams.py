@@ -287,7 +287,7 @@ class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=62,
         arguments=("id",),
     ),
-    absent_from={"mcp": "promoting is a parent's decision, made at the gateway"},
+    tool=Tool(part_of="less_inbox", action="promote", hidden=("scope",), asks_permission=True),
     span="update_memory",
 )
 def promote_engram(context: Context, request: Promote) -> Engram:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import fits, print_time, take_within
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.messages import (
     Inbox,
@@ -92,7 +92,12 @@ class InboxAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="team:inbox",
         rank=38,
     ),
-    absent_from={"mcp": "hooks deliver it"},
+    tool=Tool(
+        action="list",
+        about="Read and answer your mail.",
+        hidden=("cursor", "k", "max_tokens", "unseen", "short", "recent"),
+        defaults={"unseen": True, "short": True, "recent": 5, "max_tokens": 400},
+    ),
 )
 def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     """List what others sent you: reports, notes, broadcasts, requests and grants.
@@ -175,7 +180,7 @@ class MailAnswer(MailRow, frozen=True, kw_only=True, omit_defaults=True):
         rank=39,
         arguments=("id",),
     ),
-    absent_from={"mcp": "hooks deliver it"},
+    tool=Tool(part_of="less_inbox", action="read", hidden=("max_tokens",)),
 )
 def read_mail(context: Context, request: MailId) -> MailAnswer:
     """Show one message, broadcast, request or grant from your inbox."""

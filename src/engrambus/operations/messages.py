@@ -67,7 +67,7 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="team:message",
     ),
-    tool=Tool(hidden=("budget_token", "to", "used"), explained=("text",)),
+    tool=Tool(hidden=("budget_token", "used"), explained=("text", "to")),
     text_field="text",
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
@@ -174,7 +174,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="team:message_file",
     ),
-    absent_from={"mcp": "an orchestrator broadcasts; agents report"},
+    tool=Tool(part_of="less_inbox", action="broadcast", hidden=("used",)),
     text_field="text",
     agent_fields=("to",),
     role_fields=("to",),
@@ -237,7 +237,7 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
         arguments=("text",),
         override="team:message_check",
     ),
-    absent_from={"mcp": "sending tells the same"},
+    tool=Tool(part_of="less_inbox", action="validate", hidden=("kind",)),
     text_field="text",
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:

@@ -14,6 +14,7 @@ TOOLS: dict[str, bool | tuple[str, ...]] = {
     "less_anchor": False,
     "less_brief": False,
     "less_deref_pointer": False,
+    "less_inbox": ("approve", "decline", "promote"),
     "less_issue_grant": False,
     "less_message": False,
     "less_put_engram": False,

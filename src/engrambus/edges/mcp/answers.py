@@ -1,6 +1,7 @@
 """Answers as agents read them: short lines of text, sent once (decision 54).
 
-A tool without a function here is answered with its JSON as text. `full: true` in a call gets the JSON of any tool.
+An operation without a function here is answered with its JSON as text. `full: true` in a call gets the JSON of any
+tool.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engrambus.core import check_tokens_fit, estimate_tokens
-from engrambus.evidence.pointers import Pointer, compact_ref
+from engrambus.evidence.pointers import Pointer, compact_ref, shorten_refs
 from engrambus.knowledge.engrams import describe_readers
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
+    from engrambus.gateway import Operation
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot
     from engrambus.knowledge.engrams import Engram
     from engrambus.knowledge.memory import ContextPackage
     from engrambus.operations.artifacts import ArtifactAnswer
     from engrambus.operations.brief import BriefAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer, YoolRow
-    from engrambus.operations.deref_requests import RequestAnswer
+    from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer
     from engrambus.operations.engram_queries import EngramAbout, QueryAnswer
     from engrambus.operations.grants import GrantAnswer
-    from engrambus.operations.messages import MessageAnswer
+    from engrambus.operations.inbox import InboxAnswer, MailRow
+    from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer
     from engrambus.operations.tuples import DispatchAnswer, TupleStatus
 
@@ -37,13 +40,13 @@ QUERY_TOKENS = 800
 """Size of an answer to a query if the agent asks for no other."""
 
 
-def compact_text(tool: str, answer: Any, max_tokens: int | None = None) -> str:
-    """Return the answer of a tool as text, within `max_tokens` where the tool takes that."""
-    lines = _LINES.get(tool)
+def compact_text(operation: Operation[Any, Any], answer: Any, max_tokens: int | None = None) -> str:
+    """Return the answer of an operation as text, within `max_tokens` where its tool takes that."""
+    lines = _LINES.get(operation.name)
     if lines is None:
         return msgspec.json.encode(answer).decode()
-    if tool in _CUT:
-        return _CUT[tool](answer, max_tokens)
+    if operation.name in _CUT:
+        return _CUT[operation.name](answer, max_tokens)
     return "\n".join(lines(answer))
 
 
@@ -170,6 +173,43 @@ def _message(answer: MessageAnswer) -> Iterable[str]:
     yield f"{answer.message_id} sent to {answer.to}; turn {answer.turn} is open{engrams}{requests}{resends}"
 
 
+def _inbox(answer: InboxAnswer) -> Iterable[str]:
+    yield from map(_line, answer.lines)
+    for row in answer.mail:
+        yield from _mail(row)
+    if answer.waiting:
+        yield f"+{answer.waiting} more"
+    if not answer.lines and not answer.mail:
+        yield "No new mail."
+    if answer.seen:
+        yield "seen before:"
+        yield from map(_line, answer.seen)
+
+
+def _mail(answer: MailRow) -> Iterable[str]:
+    yield f"{answer.kind} {answer.item} from {answer.sender} at {answer.at}"
+    yield shorten_refs(answer.text).rstrip()
+    for name in ("engrams", "requests", "grants", "used"):
+        if ids := getattr(answer, name):
+            yield f"{name}: {' '.join(map(short_id, ids))}"
+
+
+def _broadcast(answer: BroadcastAnswer) -> Iterable[str]:
+    yield f"{answer.broadcast_id} sent to {', '.join(answer.to) or 'nobody: you have no children'}"
+
+
+def _denial(answer: DenyAnswer) -> Iterable[str]:
+    yield f"{answer.request_id} is declined"
+
+
+def _verdict(answer: ValidateAnswer) -> Iterable[str]:
+    usage, budget = answer.usage, answer.budget
+    yield "It would be accepted." if answer.ok else "It would be refused."
+    yield f"{usage.inline_tokens} of {budget.max_inline_tokens} tokens, {usage.engrams} of {budget.max_engrams} engrams"
+    for problem in answer.problems:
+        yield problem_text(problem)
+
+
 def _artifact(answer: ArtifactAnswer) -> Iterable[str]:
     yield f"{answer.pointer} stored, {answer.tokens} tokens"
 
@@ -242,31 +282,39 @@ def _status(answer: TupleStatus) -> Iterable[str]:
 
 
 _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
+    "anchor": _anchor,
+    "approve_request": _grant,
+    "brief": _brief,
+    "broadcast": _broadcast,
     "catalog_list_by_lane": _catalog,
     "catalog_lookup": _yool,
     "contribute": _contribute,
+    "deny_request": _denial,
+    "deref_pointer": _deref,
+    "inbox": _inbox,
     "inherit": _inherit,
-    "less_anchor": _anchor,
-    "less_brief": _brief,
-    "less_deref_pointer": _deref,
-    "less_issue_grant": _grant,
-    "less_message": _message,
-    "less_put_engram": _put,
-    "less_query_engrams": _query,
-    "less_request_deref": _request,
-    "less_store_artifact": _artifact,
+    "issue_grant": _grant,
     "memory_read": _memory,
+    "promote_engram": _put,
+    "put_engram": _put,
+    "query_engrams": _query,
+    "read_mail": _mail,
+    "request_deref": _request,
+    "send_message": _message,
+    "store_artifact": _artifact,
     "tuple_dispatch": _dispatch,
     "tuple_observe": _status,
+    "validate_message": _verdict,
 }
+"""The lines of each operation's answer."""
 
 _CUT: dict[str, Callable[[Any, int | None], str]] = {
-    "less_brief": _brief_within,
-    "less_query_engrams": _query_within,
+    "brief": _brief_within,
+    "query_engrams": _query_within,
 }
-"""Tools whose lines are cut here, because lines cost less than the JSON that the operation counts."""
+"""Operations whose lines are cut here, because lines cost less than the JSON that the operation counts."""
 
 
-def takes_text_budget(tool: str) -> bool:
-    """True if `max_tokens` of the tool counts its lines."""
-    return tool in _CUT
+def takes_text_budget(operation: Operation[Any, Any]) -> bool:
+    """True if `max_tokens` of the operation counts its lines."""
+    return operation.name in _CUT

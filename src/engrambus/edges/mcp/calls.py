@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from engrambus.core import estimate_tokens
 from engrambus.edges.mcp.answers import compact_text, problem_text, takes_text_budget
-from engrambus.edges.mcp.tools import FULL, SPEAK_AS, find_resource, tool_operations
+from engrambus.edges.mcp.tools import FULL, SPEAK_AS, find_resource, take_operation
 from engrambus.edges.mcp.wire import tool_result
 from engrambus.errors import (
     BudgetExceeded,
@@ -18,16 +19,20 @@ from engrambus.errors import (
     EngramBusError,
     FieldType,
     Internal,
-    ToolNotFound,
 )
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.knowledge.engrams import Engram, less_export
 from engrambus.operations import OPERATIONS
+from engrambus.policy.marks import SIGN
 
 log = logging.getLogger(__name__)
 
 MAX_TOKENS = "max_tokens"
-MAX_NAME_CHARS = 80
+INBOX = "inbox"
+MAX_CURSOR = 1 << 40
+"""No mail has a later position."""
+MAX_READERS = 1024
+"""Readers of whom is remembered what they were told of."""
 
 _LESS = "less_"
 _LESS_CODES = (BudgetExceeded.code, DerefDenied.code)
@@ -65,6 +70,8 @@ class ToolCalls:
         self._target: CallTarget | None = None
         self._caller_target: CallTarget | None = None
         self._opening = threading.Lock()
+        self._announced: dict[tuple[str | None, str | None], int] = {}
+        """Position of the newest mail that each reader was told of."""
 
     def has_yools(self, credential: Credential) -> bool:
         """True if the project's catalog has a yool; False if there is no project."""
@@ -86,22 +93,28 @@ class ToolCalls:
         on_refusal: Callable[[str, EngramBusError], None] = lambda operation, refusal: None,
     ) -> dict[str, Any]:
         """Return the result of a tool call: the operation's answer, or the problem with it."""
-        operation, full = tool_operations().get(name), False
+        operation: Operation[Any, Any] | None = None
+        full = False
         try:
-            if operation is None:
-                raise _tool_not_found(name)
             arguments = {**arguments}
+            operation = take_operation(name, arguments)
             full = _take_full(arguments)
             defaults = operation.tool.defaults if operation.tool else {}
             warnings: list[EngramBusError] = []
             max_tokens = None
-            if not full and takes_text_budget(name):
+            speaker, limit = arguments.get(SPEAK_AS), arguments.get(MAX_TOKENS)
+            if not full and takes_text_budget(operation):
                 # Lines are cut to the limit below; they cost less than the JSON that the operation would count.
                 max_tokens = arguments.pop(MAX_TOKENS, None)
                 to_request({MAX_TOKENS: max_tokens}, operation.request)
             answer = self._call(operation, {**defaults, **arguments}, credential, warnings.append)
             notes = [f"warning: {warning_line(item)}" for item in warnings]
-            return tool_result(_fields(answer, name) if full else compact_text(name, answer, max_tokens), notes=notes)
+            if full:
+                return tool_result(_fields(answer, name), notes=notes)
+            text = compact_text(operation, answer, max_tokens)
+            if operation.name != INBOX:
+                text += self._mail_note(speaker, credential, None if limit is None else limit - estimate_tokens(text))
+            return tool_result(text, notes=notes)
         except EngramBusError as error:
             refusal = error
         except Exception:
@@ -111,6 +124,28 @@ class ToolCalls:
         problem = _with_less_code(name, refusal.problem())
         return tool_result(problem if full else problem_text(problem), is_error=True)
 
+    def _mail_note(self, speaker: Any, credential: Credential, max_tokens: int | None) -> str:
+        """Return the line that says that mail waits: once for each new piece of it, and only if it fits."""
+        if isinstance(speaker, str) and SIGN in speaker:  # a client whose hooks hand over the mail
+            return ""
+        inbox, reader = OPERATIONS[INBOX], (credential.token, speaker)
+        arguments = {"cursor": MAX_CURSOR} | ({SPEAK_AS: speaker} if speaker is not None else {})
+        try:
+            answer = self._call(inbox, arguments, credential)
+        except EngramBusError:
+            return ""
+        note = f"\nmail: {answer.waiting} waiting, {inbox.tool_name}"
+        if max_tokens is not None and estimate_tokens(note) > max_tokens:
+            return ""
+        with self._opening:
+            if answer.newest <= self._announced.get(reader, 0):
+                return ""
+            self._announced.pop(reader, None)
+            self._announced[reader] = answer.newest
+            if len(self._announced) > MAX_READERS:
+                del self._announced[next(iter(self._announced))]
+        return note
+
     def read_resource(self, uri: str, credential: Credential) -> tuple[str, str, int]:
         """Return a resource's text, its media type, and for how many milliseconds a client may cache it."""
         operation, resource, arguments = find_resource(uri)
@@ -119,7 +154,7 @@ class ToolCalls:
         text = (
             msgspec.json.encode(_fields(answer, operation.tool_name)).decode()
             if is_json
-            else compact_text(operation.tool_name, answer)
+            else compact_text(operation, answer)
         )
         return text, resource.media_type, resource.ttl_ms
 
@@ -152,18 +187,6 @@ class ToolCalls:
             if self._caller_target is None:
                 self._caller_target = self._act_as_caller(target)
             return self._caller_target
-
-
-def _tool_not_found(name: str) -> ToolNotFound:
-    from difflib import get_close_matches
-
-    similar = get_close_matches(name[:MAX_NAME_CHARS], tool_operations(), n=1)
-    return ToolNotFound(
-        f"There is no tool '{name[:MAX_NAME_CHARS]}'.",
-        field="name",
-        limit=", ".join(tool_operations()),
-        hint=f"Did you mean {similar[0]}?" if similar else None,
-    )
 
 
 def _take_full(arguments: dict[str, Any]) -> bool:

@@ -7,13 +7,14 @@ accepted but not shown, a name that is clear is not explained, and a limit is na
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 from mcp.types import Tool, ToolAnnotations
 
-from engrambus.errors import FieldValue
+from engrambus.errors import FieldValue, ToolNotFound
 from engrambus.gateway import Operation
 from engrambus.gateway.declare import Resource
 from engrambus.gateway.declare import Tool as DeclaredTool
@@ -21,7 +22,10 @@ from engrambus.operations import OPERATIONS
 
 SPEAK_AS = "as"
 FULL = "full"
-"""Argument of every tool that asks for its JSON; the server's instructions name it once instead of every schema."""
+MAX_NAME_CHARS = 80
+ACTION = "action"
+"""Argument of a tool of several operations: which of them to call."""
+# `as` and `full` are arguments of every tool; the server's instructions name them once instead of every schema.
 
 _OMITTED_KEYS = frozenset(
     {"title", "default", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum", "maximum"}
@@ -32,16 +36,59 @@ _REF = "#/$defs/"
 
 
 @cache
-def tool_operations() -> dict[str, Operation[Any, Any]]:
-    """Return the operations that agents get as tools, by the name of the tool, in alphabetical order."""
-    operations = (operation for operation in OPERATIONS.values() if operation.tool)
-    return {operation.tool_name: operation for operation in sorted(operations, key=lambda tool: tool.tool_name)}
+def tool_parts() -> dict[str, dict[str, Operation[Any, Any]]]:
+    """Return the operations of each tool by its name, in alphabetical order, and by their action, the default first.
+
+    A tool of one operation has the action "".
+    """
+    operations = [operation for operation in OPERATIONS.values() if operation.tool]
+    operations.sort(
+        key=lambda operation: (
+            operation.tool_name,
+            bool(operation.tool and operation.tool.part_of),
+            operation.is_guarded,
+        )
+    )
+    parts: dict[str, dict[str, Operation[Any, Any]]] = {}
+    for operation in operations:
+        action = operation.tool.action if operation.tool else None
+        parts.setdefault(operation.tool_name, {})[action or ""] = operation
+    return parts
+
+
+def _listing_order(operation: Operation[Any, Any]) -> tuple[str, bool, bool]:
+    return operation.tool_name, bool(operation.tool and operation.tool.part_of), operation.is_guarded
+
+
+def take_operation(name: str, arguments: dict[str, Any]) -> Operation[Any, Any]:
+    """Return the operation that a call is for, and remove the argument that chooses one of several."""
+    parts = tool_parts().get(name)
+    if parts is None:
+        raise _tool_not_found(name)
+    if "" in parts:
+        return parts[""]
+    action = arguments.pop(ACTION, next(iter(parts)))
+    if not isinstance(action, str) or action not in parts:
+        raise FieldValue(f"{name} has no such action.", field=ACTION, used=str(action)[:80], limit=", ".join(parts))
+    return parts[action]
+
+
+def _tool_not_found(name: str) -> ToolNotFound:
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name[:MAX_NAME_CHARS], tool_parts(), n=1)
+    return ToolNotFound(
+        f"There is no tool '{name[:MAX_NAME_CHARS]}'.",
+        field="name",
+        limit=", ".join(tool_parts()),
+        hint=f"Did you mean {similar[0]}?" if similar else None,
+    )
 
 
 @cache
 def tools() -> dict[str, Tool]:
     """Return the tools by name, always in the same order."""
-    return {name: _tool(operation) for name, operation in tool_operations().items()}
+    return {name: _tool(name, list(parts.values())) for name, parts in tool_parts().items()}
 
 
 def listed_tools(*, has_yools: bool) -> list[Tool]:
@@ -50,31 +97,44 @@ def listed_tools(*, has_yools: bool) -> list[Tool]:
     return [
         tool
         for name, tool in tools().items()
-        if has_yools or not ((declared := tool_operations()[name].tool) and declared.needs_yools)
+        if has_yools or not all(part.tool and part.tool.needs_yools for part in tool_parts()[name].values())
     ]
 
 
-def _tool(operation: Operation[Any, Any]) -> Tool:
+def _tool(name: str, parts: Sequence[Operation[Any, Any]]) -> Tool:
+    first = parts[0]
     return Tool(
-        name=operation.tool_name,
-        title=operation.title,
-        description=operation.summary,
-        input_schema=_input_schema(operation),
-        annotations=_annotations(operation),
+        name=name,
+        title=first.title,
+        description=(first.tool and first.tool.about) or first.summary,
+        input_schema=_input_schema(first) if len(parts) == 1 else _joint_schema(parts),
+        annotations=_annotations(parts),
     )
 
 
-def _annotations(operation: Operation[Any, Any]) -> ToolAnnotations:
+def _annotations(parts: Sequence[Operation[Any, Any]]) -> ToolAnnotations:
     """Return the hints that differ from the protocol's defaults: writes, destroys, is not idempotent, open world."""
-    method = operation.route.method if operation.route else None
+    methods = {operation.route.method if operation.route else None for operation in parts}
     # decision 15: a GET on HTTP is a read here too, although a brief stores the version it returned.
-    if method == "GET" or not (operation.writes or (operation.tool and operation.tool.writes_files)):
+    if methods == {"GET"} or not any(
+        operation.writes or (operation.tool and operation.tool.writes_files) for operation in parts
+    ):
         return ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    deletes, writes = "DELETE" in methods, any(operation.writes for operation in parts)
     return ToolAnnotations(
-        destructive_hint=None if method == "DELETE" else False,
-        idempotent_hint=True if method == "DELETE" or not operation.writes else None,
+        destructive_hint=None if deletes else False,
+        idempotent_hint=True if deletes or not writes else None,
         open_world_hint=False,
     )
+
+
+def _joint_schema(parts: Sequence[Operation[Any, Any]]) -> dict[str, Any]:
+    """Return the schema of a tool of several operations: the action, and the fields of all of them."""
+    actions = [operation.tool.action for operation in parts if operation.tool]
+    properties: dict[str, Any] = {ACTION: {"type": "string", "enum": actions}}
+    for operation in parts:
+        properties |= _input_schema(operation)["properties"]
+    return {"type": "object", "properties": properties}
 
 
 def _input_schema(operation: Operation[Any, Any]) -> dict[str, Any]:
@@ -88,10 +148,8 @@ def _input_schema(operation: Operation[Any, Any]) -> dict[str, Any]:
             omitted = {"description"} - ({"description"} if name in tool.explained else set())
             omitted |= {"enum"} - ({"enum"} if name in tool.listed else set())
             properties[name] = {key: value for key, value in schema.items() if key not in omitted}
-    schema = {"type": "object", "properties": properties | {SPEAK_AS: {"type": "string"}}}
-    if request["required"]:
-        schema["required"] = request["required"]
-    return schema
+    required = {"required": request["required"]} if request["required"] else {}
+    return {"type": "object", "properties": properties, **required}
 
 
 def _short_schema(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
