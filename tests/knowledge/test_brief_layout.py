@@ -18,7 +18,10 @@ LABELS = ("constraint", "policy", "risk", "grant", "pinned memory")
 def sections(draw: st.DrawFn) -> BriefSection:
     """A section of any size."""
     labels = draw(st.lists(st.sampled_from(LABELS), max_size=80))
-    items = [BriefItem(text=f"[{label}] {number}", label=label) for number, label in enumerate(labels)]
+    items = [
+        BriefItem(text=f"[{label}] {number}", label=label, ref=f"sam:note:{number}@1")
+        for number, label in enumerate(labels)
+    ]
     return BriefSection(
         items=items[:MAX_LINES],
         weight=draw(st.integers(1, 9)),
@@ -41,6 +44,7 @@ texts = st.builds(
     sections=st.lists(sections(), max_size=6),
     closing=st.sampled_from([(), ("Left this turn: nothing.",)]),
     grants=sections(),
+    adds_pointers=st.booleans(),
 )
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from msgspec.structs import replace
+
 from engrambus.knowledge.engrams import VisibleStore
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import View
     from engrambus.knowledge.cortex import Episode
     from engrambus.knowledge.engrams import RoleFilter, StoredEngram
+    from engrambus.knowledge.messages import SentPack
 
 T = TypeVar("T")
 
@@ -89,6 +92,14 @@ class RoleView:
         """Return the visible ones of `CortexReads.recent`."""
         read = self.unrestricted.recent
         return _fill(limit, lambda size: read(since_us, categories=categories, limit=size), self._visible_episodes)
+
+    def pointer_packs(self, run_id: str, *, limit: int) -> list[SentPack]:
+        """Return the packs of `MessageReads.pointer_packs` with their visible pointers."""
+        packs = []
+        for sent in self.unrestricted.pointer_packs(run_id, limit=limit):
+            visible = tuple(pointer for pointer in sent.pack.pointers if self._filter.sees_pointers((pointer,)))
+            packs.append(replace(sent, pack=replace(sent.pack, pointers=visible)))
+        return packs
 
     def _visible(self, ordinals: Sequence[int]) -> list[int]:
         unknown = [ordinal for ordinal in ordinals if ordinal not in self._seen]

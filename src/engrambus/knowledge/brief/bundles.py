@@ -6,32 +6,50 @@ the newest engrams of the kinds that matter to the role.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from engrambus.evidence.pointers import compact_ref
-from engrambus.knowledge.brief.contents import ContentsView, first_ref, kinds_of, newest_first
+from engrambus.knowledge.brief.contents import (
+    MAX_PACKS,
+    ContentsView,
+    first_ref,
+    is_for_role,
+    kinds_of,
+    newest_first,
+    sent_refs,
+)
 from engrambus.knowledge.brief.layout import BriefItem, BriefSection, plural
 from engrambus.knowledge.engrams import has_evidence
-from engrambus.policy import ADMIN, ROLES, Caller, IdentityReads, visible_spaces
+from engrambus.policy import ADMIN, ROLES, Agent, Caller, visible_spaces
 
 MAX_POINTERS = 6
 """Pointers in one bundle; the others are counted."""
 MAX_DERIVED = 4
 """Pointers of engrams in a bundle where nobody sent any."""
 WEIGHT = 2
+LABEL = "pointer bundle"
 
 RestrictView = Callable[[Any, str], ContentsView]
 """Returns a view without what a role may not see."""
 
 
-def child_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) -> BriefSection:
-    """Return a line for each role among the children of an agent; for a role, of all its agents."""
-    items = [
-        BriefItem(text=f"For {plural(role)}: {text}", label="pointer bundle")
-        for role in _child_roles(view, reader)
-        if (text := bundle_text(_derived_refs(restrict(view, role), reader, role)))
-    ]
+def pointer_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) -> BriefSection:
+    """Return a line with the pointers sent to the reader, and one for each role among its children.
+
+    For a role, these are the pointers sent to that role, and the roles among the children of all its agents.
+    """
+    own = bundle_text(sent_refs(view, reader))
+    items = [BriefItem(text=f"For {'you' if reader.name else plural(reader.role)}: {own}", label=LABEL)] if own else []
+    agents = view.agents(reader.run.run_id)
+    parents = _parents(agents, reader)
+    roles = {agent.role for agent in agents if (agent.parent or ADMIN) in parents}
+    for role in ROLES:
+        if role in roles:
+            as_child_sees = restrict(view, role)
+            refs = _refs_sent_by(as_child_sees, reader, parents, role) or _newest_refs(as_child_sees, reader, role)
+            if refs:
+                items.append(BriefItem(text=f"For {plural(role)}: {bundle_text(refs)}", label=LABEL))
     return BriefSection(items=items, weight=WEIGHT)
 
 
@@ -42,19 +60,28 @@ def bundle_text(refs: Sequence[str]) -> str:
     return ", ".join([*places[:MAX_POINTERS], *more])
 
 
-def _child_roles(view: IdentityReads, reader: Caller) -> list[str]:
-    agents = view.agents(reader.run.run_id)
+def _parents(agents: Sequence[Agent], reader: Caller) -> set[str]:
+    """Return the names whose children a brief has bundles for: the reader's, or those of all agents of a role."""
     if reader.name:
-        parents = {reader.name}
-    else:
-        parents = {agent.name for agent in agents if agent.role == reader.role} | (
-            {ADMIN} if reader.role == ADMIN else set()
-        )
-    roles = {agent.role for agent in agents if (agent.parent or ADMIN) in parents}
-    return [role for role in ROLES if role in roles]
+        return {reader.name}
+    names = {agent.name for agent in agents if agent.role == reader.role}
+    return names | {ADMIN} if reader.role == ADMIN else names
 
 
-def _derived_refs(view: ContentsView, reader: Caller, role: str) -> list[str]:
+def _refs_sent_by(view: ContentsView, reader: Caller, parents: Container[str], role: str) -> list[str]:
+    """Return the pointers that parents sent to a role, or to agents that have it; the newest first."""
+    names = {agent.name for agent in view.agents(reader.run.run_id) if agent.role == role}
+    packs = view.pointer_packs(reader.run.run_id, limit=MAX_PACKS)
+    return [
+        pointer.ref
+        for sent in packs
+        if sent.sender in parents and (is_for_role(sent, role) or not names.isdisjoint(sent.pack.to))
+        for pointer in sent.pack.pointers
+    ]
+
+
+def _newest_refs(view: ContentsView, reader: Caller, role: str) -> list[str]:
+    """Return the first pointers of the newest engrams of the kinds that matter to a role."""
     spaces = visible_spaces(reader)
     engrams = [
         engram

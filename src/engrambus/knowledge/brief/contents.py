@@ -21,7 +21,8 @@ from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection
 from engrambus.knowledge.brief.values import BriefReads
 from engrambus.knowledge.cortex import CortexReads, Episode
 from engrambus.knowledge.engrams import Engram, EngramReads, has_evidence
-from engrambus.policy import Caller, IdentityReads, visible_spaces
+from engrambus.knowledge.messages import MessageReads, SentPack
+from engrambus.policy import ROLE_PREFIX, Caller, IdentityReads, parent_of, visible_spaces
 from engrambus.policy.grants import GrantReads
 
 MAX_CLAIM_CHARS = 160
@@ -29,8 +30,10 @@ PER_KIND = 64
 """Newest engrams of each kind that are read; if there are more, the brief says so without their number."""
 MAX_PINS = 200
 """Pinned engrams, and pinned memories, that are read."""
-MAX_PATHS = 12
-"""Files last used by an agent whose engrams come first."""
+MAX_PATHS = 8
+"""Files that an agent used last, and as many that it was sent or granted last, whose engrams come first."""
+MAX_PACKS = 20
+"""Pointer packs of a run that are read, the newest."""
 PER_PATH = 24
 """Newest engrams that name a file which are looked at."""
 PINS_WEIGHT = 6
@@ -67,7 +70,7 @@ SECTIONS: dict[str, tuple[SectionKinds, ...]] = {
 """The sections of each role: roles that lead see risks and decisions first, roles that build see what is to be done."""
 
 
-class ContentsView(EngramReads, CortexReads, IdentityReads, GrantReads, BriefReads, Protocol):
+class ContentsView(EngramReads, CortexReads, IdentityReads, GrantReads, MessageReads, BriefReads, Protocol):
     """The reads of a store that the contents of a brief are taken from."""
 
 
@@ -103,10 +106,28 @@ def used_paths(view: ContentsView, reader: Caller) -> UsedPaths:
         return UsedPaths()
     run_id = reader.run.run_id
     granted = (issued.pointer or issued.prefix or "" for issued in reversed(view.grants_for(run_id, reader.name)))
-    granted_paths = [path for ref in granted if (path := pointed_path(ref)) is not None]
-    files = dict.fromkeys([*view.agent_paths(run_id, reader.name, limit=MAX_PATHS), *granted_paths])
-    used = tuple(islice(files, MAX_PATHS))
-    return UsedPaths(files=used, folders=frozenset(map(_folder, used)) - {""})
+    given = (path for ref in chain(sent_refs(view, reader), granted) if (path := pointed_path(ref)) is not None)
+    own = view.agent_paths(run_id, reader.name, limit=MAX_PATHS)
+    files = tuple(dict.fromkeys((*own, *islice(dict.fromkeys(given), MAX_PATHS))))
+    return UsedPaths(files=files, folders=frozenset(map(_folder, files)) - {""})
+
+
+def sent_refs(view: ContentsView, reader: Caller) -> list[str]:
+    """Return the pointers that were sent to an agent by name or as one of its role, or to a role; the newest first."""
+    run_id, role = reader.run.run_id, reader.role
+    # An agent that was added later gets what its parent sent to its role before.
+    parent = parent_of(view, reader) if reader.name else None
+    return [
+        pointer.ref
+        for sent in view.pointer_packs(run_id, limit=MAX_PACKS)
+        if reader.name in sent.pack.to or (is_for_role(sent, role) and parent in (None, sent.sender))
+        for pointer in sent.pack.pointers
+    ]
+
+
+def is_for_role(sent: SentPack, role: str) -> bool:
+    """True if a pointer pack was sent to a role as such."""
+    return any(target.removeprefix(ROLE_PREFIX) == role for target in sent.pack.target)
 
 
 def read_candidates(view: ContentsView, reader: Caller) -> Candidates:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
+from engrambus.evidence.pointers import compact_ref
+
 MAX_LINES = 30
+MAX_SEE_ALSO = 4
+"""Pointers of items that are not shown."""
+SEE_ALSO = "See also: "
 
 _PLURALS = {"policy": "policies", "perf": "perf results", "memory": "memories"}
 _COUNT = re.compile(r"\+\d+ (?:or )?more .*")
@@ -82,6 +87,11 @@ def is_count(line: str) -> bool:
     return _COUNT.fullmatch(line) is not None
 
 
+def is_remainder(line: str) -> bool:
+    """True if a line is about what is not shown."""
+    return is_count(line) or line.startswith(SEE_ALSO)
+
+
 def share_lines(wanted: Sequence[int], weights: Sequence[int], max_lines: int) -> list[int]:
     """Return how many lines each section gets: line by line to the one that has least for its weight and wants more."""
     shares = [0] * len(wanted)
@@ -100,6 +110,8 @@ class BriefText(msgspec.Struct, frozen=True, kw_only=True):
     """Pins, engrams and pointer bundles."""
     if_empty: str = ""
     """The line that stands in place of sections that have nothing to say."""
+    adds_pointers: bool = False
+    """True if one line has pointers of what is not shown."""
     closing: tuple[str, ...] = ()
     """Lines about the reader: what is left of its turn."""
     grants: BriefSection = BriefSection(items=(), weight=1)
@@ -109,21 +121,37 @@ class BriefText(msgspec.Struct, frozen=True, kw_only=True):
     def min_lines(self) -> int:
         """The fewest lines in which every section is shown or counted."""
         sections = (*self.sections, self.grants)
-        return len(self.opening) + len(self.closing) + sum(1 for section in sections if section.lines_wanted)
+        counted = sum(1 for section in sections if section.lines_wanted)
+        return len(self.opening) + len(self.closing) + counted + self.adds_pointers
 
     def parts(self, max_lines: int = MAX_LINES) -> tuple[list[BriefItem], list[BriefItem]]:
         """Return the lines for everybody, and those about the reader, with what each is about."""
-        sections = [*self.sections, self.grants]
-        shares = share_lines(
-            [section.lines_wanted for section in sections],
-            [section.weight for section in sections],
-            max_lines - len(self.opening) - len(self.closing),
-        )
-        *shown, grants = (section.lines(share) for section, share in zip(sections, shares, strict=True))
-        body = list(chain.from_iterable(shown))
+        free_lines = max_lines - len(self.opening) - len(self.closing)
+        body, grants = self._shared(free_lines)
+        if self.adds_pointers and any(is_count(item.text) for item in body):
+            fewer, grants_then = self._shared(free_lines - 1)
+            pointers = self._pointers_line(fewer)
+            if pointers:
+                body, grants = [*fewer, *_plain(pointers)], grants_then
         if not body and self.if_empty:
             body = _plain([self.if_empty])
         return [*_plain(self.opening), *body], [*_plain(self.closing), *grants]
+
+    def _shared(self, max_lines: int) -> tuple[list[BriefItem], list[BriefItem]]:
+        """Return the lines of the sections, and those of grants."""
+        sections = [*self.sections, self.grants]
+        wanted, weights = [section.lines_wanted for section in sections], [section.weight for section in sections]
+        shares = share_lines(wanted, weights, max_lines)
+        *shown, grants = (section.lines(share) for section, share in zip(sections, shares, strict=True))
+        return list(chain.from_iterable(shown)), grants
+
+    def _pointers_line(self, shown: Sequence[BriefItem]) -> list[str]:
+        """Return a line with the first pointers of items that are not shown."""
+        shown_refs = {item.ref for item in shown}
+        refs = dict.fromkeys(item.ref for section in self.sections for item in section.items)
+        hidden = islice((ref for ref in refs if ref and ref not in shown_refs), MAX_SEE_ALSO)
+        places = ", ".join(map(compact_ref, hidden))
+        return [f"{SEE_ALSO}{places}"] if places else []
 
     def lines(self, max_lines: int = MAX_LINES) -> tuple[str, ...]:
         """Return the lines as text."""

@@ -13,7 +13,7 @@ import msgspec
 
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import compact_ref
-from engrambus.knowledge.brief.bundles import RestrictView, child_bundles
+from engrambus.knowledge.brief.bundles import RestrictView, pointer_bundles
 from engrambus.knowledge.brief.contents import (
     ContentsView,
     UsedPaths,
@@ -23,8 +23,9 @@ from engrambus.knowledge.brief.contents import (
     shorten,
     used_paths,
 )
-from engrambus.knowledge.brief.layout import BriefItem, BriefSection, BriefText, is_count
+from engrambus.knowledge.brief.layout import BriefItem, BriefSection, BriefText, is_remainder
 from engrambus.knowledge.brief.values import Brief, BriefMade, BriefReads
+from engrambus.knowledge.messages import inbox_of
 from engrambus.policy import ROLES, Account, Caller, Payers
 from engrambus.policy.grants import balance_of, handle_of, journalled_grant
 
@@ -94,7 +95,7 @@ def read_brief(
         text = _changes_text(visible_lines(old, present, seen), present)
     text = msgspec.structs.replace(
         text,
-        closing=tuple(map(_budget_line, payers.accounts[:1])) if payers is not None else (),
+        closing=(*_mail_lines(view, reader), *map(_budget_line, payers.accounts[:1] if payers is not None else ())),
         grants=BriefSection(items=_grant_items(view, reader), weight=GRANTS_WEIGHT),
     )
     return facts, BriefReading(version=version, text=text)
@@ -103,25 +104,28 @@ def read_brief(
 def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView) -> ComposedBrief:
     """Return a brief as of now, from the engrams the reader may see."""
     candidates = read_candidates(view, reader)
-    of_role = BriefText(
-        opening=(f"Goal: {shorten(reader.run.goal)}",),
-        sections=[
-            *engram_sections(candidates, reader.role, UsedPaths()),
-            child_bundles(view, msgspec.structs.replace(reader, name=""), restrict),
-        ],
-        if_empty=NOTHING_KNOWN,
+    as_role = msgspec.structs.replace(reader, name="")
+    of_role = _text(
+        reader, engram_sections(candidates, reader.role, UsedPaths()), pointer_bundles(view, as_role, restrict)
     )
     if not reader.name:
         return ComposedBrief(text=of_role, made_for="")
     paths = used_paths(view, reader)
     if paths.files:
         candidates = add_engrams_about(view, reader, candidates, paths)
-    of_agent = msgspec.structs.replace(
-        of_role,
-        sections=[*engram_sections(candidates, reader.role, paths), child_bundles(view, reader, restrict)],
-    )
+    of_agent = _text(reader, engram_sections(candidates, reader.role, paths), pointer_bundles(view, reader, restrict))
     is_same = same_lines(of_agent.lines(), of_role.lines())
     return ComposedBrief(text=of_agent, made_for="" if is_same else reader.name)
+
+
+def _text(reader: Caller, sections: Sequence[BriefSection], bundles: BriefSection) -> BriefText:
+    return BriefText(
+        opening=(f"Goal: {shorten(reader.run.goal)}",),
+        sections=[*sections, bundles],
+        if_empty=NOTHING_KNOWN,
+        # Where nobody sent pointers and there are no children, the bundle is what the brief has no room for.
+        adds_pointers=not bundles.items,
+    )
 
 
 def current_version(view: BriefReads, reader: Caller, composed: ComposedBrief) -> int | None:
@@ -166,7 +170,7 @@ def brief_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
-    """True if two briefs differ at most in their order and in the number of what they do not show."""
+    """True if two briefs differ at most in their order and in what they do not show."""
     # decision 61: neither tells a reader anything new, so neither makes a version
     return not any(_removed_and_added(old, new))
 
@@ -174,8 +178,8 @@ def same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
 def _removed_and_added(old: Sequence[str], new: Sequence[str]) -> tuple[list[str], list[str]]:
     old_lines, new_lines = set(old), set(new)
     return (
-        [f"- {line}" for line in old if line not in new_lines and not is_count(line)],
-        [f"+ {line}" for line in new if line not in old_lines and not is_count(line)],
+        [f"- {line}" for line in old if line not in new_lines and not is_remainder(line)],
+        [f"+ {line}" for line in new if line not in old_lines and not is_remainder(line)],
     )
 
 
@@ -188,6 +192,12 @@ def _changes_text(old: Sequence[str], new: Sequence[str]) -> BriefText:
             for label, lines in zip(labels, _removed_and_added(old, new), strict=True)
         ],
     )
+
+
+def _mail_lines(view: BriefView, reader: Caller) -> list[str]:
+    """Return a line that says how much mail the reader has not seen, if there is any."""
+    count = view.unseen(inbox_of(reader.run.run_id, reader.name)).count if reader.name else 0
+    return [f"{count} message{'s wait' if count > 1 else ' waits'}: less_inbox."] if count else []
 
 
 def _budget_line(account: Account) -> str:

@@ -85,7 +85,7 @@ class BriefConformance:
         assert lines[1 : len(pins) + 1] == pins
         assert f"+{40 - len(pins)} more pinned constraints" in lines
         assert lines[-1] == f"+{12 - len(grants)} more grants"
-        assert (len(pins), len(grants)) == (20, 6)
+        assert (len(pins), len(grants)) == (19, 6)  # the others: the goal, mail, the turn, two counts
 
     def test_a_pin_of_any_kind_comes_first_in_every_roles_brief(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)
@@ -204,4 +204,56 @@ class BriefConformance:
         assert second.version == first.version  # only the order changed
         client.call("issue_grant", child_id="ada", pointer=repo_ref("src/c.py"), cap_tokens=100)
         third = client.call("brief", ada)
-        assert (third.version, third.own_lines) == (first.version, 2)
+        assert (third.version, third.own_lines) == (first.version, 3)  # mail, the turn, the grant
+
+    def test_pointers_sent_to_a_role_or_a_name_stand_in_both_briefs(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        paul = client.add_agent("paul", "programmer", mia)
+        refs = [repo_ref(f"src/{number}.py") for number in range(8)]
+        pack = [{"type": "repo", "ref": ref, "for": ["role:programmer"]} for ref in refs]
+        client.put("Auth is slow", refs=[ref_to_test("auth.py")])
+        client.broadcast(mia, "Look at these.", target_pointer_pack=pack)
+        client.broadcast(mia, "And this.", to=["paul"], target_pointer_pack=[{"type": "repo", "ref": repo_ref("x.py")}])
+        sent = ["x.py:1-2@5555555", *(f"src/{number}.py:1-2@5555555" for number in range(5))]
+        bundle = f"{', '.join(sent)}, +3 more"
+        assert f"For you: {bundle}" in client.call("brief", paul).lines
+        assert f"For programmers: {bundle}" in client.call("brief", mia).lines
+        pia = client.add_agent("pia", "programmer", mia)  # what was sent to the role is for those who come later, too
+        sent = [f"src/{number}.py:1-2@5555555" for number in range(6)]
+        assert f"For you: {', '.join(sent)}, +2 more" in client.call("brief", pia).lines
+        assert f"For programmers: {', '.join(sent)}, +2 more" in client.call("brief", role="programmer").lines
+        client.add_agent("eve", "manager")
+        quinn = client.add_agent("quinn", "programmer", LOCAL_ADMIN, parent="eve")
+        assert not any(line.startswith("For ") for line in client.call("brief", quinn).lines)
+
+    def test_pointers_of_what_does_not_fit_are_the_bundle_where_nobody_sent_any(self, harness: Harness) -> None:
+        client = GatewayClient(harness)
+        for number in range(40):
+            harness.clock.advance(seconds=1)
+            client.put(f"Fact {number} is known", refs=[ref_to_test(f"file_{number}.py")])
+        lines = client.call("brief").lines
+        assert len(lines) == 30
+        assert lines[-2] == "+13 more facts"
+        assert lines[-1] == f"See also: {', '.join(ref_to_test(f'file_{number}.py') for number in (12, 11, 10))}"
+
+    def test_a_brief_says_how_much_mail_waits(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        paul = client.add_agent("paul", "programmer", mia)
+        first = client.call("brief", paul)
+        client.broadcast(mia, "Begin.")
+        waiting = client.call("brief", paul)
+        assert waiting.lines[-2] == "1 message waits: less_inbox."
+        assert (waiting.version, waiting.own_lines) == (first.version, 2)
+        client.broadcast(mia, "Go on.")
+        assert "2 messages wait: less_inbox." in client.call("brief", paul).lines
+        client.call("inbox", paul, unseen=True)
+        assert client.call("brief", paul) == first
+
+    def test_memories_and_engrams_that_say_the_same_are_shown_once(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        client.put("We pay in cents", kind="decision")
+        client.call("keep_episode", text="We pay in cents", kind="decision", slug="cents", pinned=True)
+        lines = client.call("brief").lines
+        assert [line for line in lines if "cents" in line] == ["[pinned memory] We pay in cents (sam:decision:cents@1)"]
