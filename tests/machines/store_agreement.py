@@ -23,7 +23,7 @@ from tests.harness.stores import MemoryHarness
 WORDS = ("alpha", "beta", "gamma", "delta", "retryPolicy", "config.yaml", "service:gateway", "ключ", "日本", "x9.py")
 OWN_IDS = tuple(f"01KDVP9R0000000000000000{number:02}" for number in range(4))
 TTLS = ("PT1S", "PT10S", "PT1M", "P1D", "P30D")
-REPO_REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30))
+REPO_REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30), repo_ref("src/b.py", 12, 17))
 TURNS = (-3600, -1, 0, 1, 9, 10, 59, 3600, 86_400)
 
 claims = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -34,8 +34,9 @@ kinds = st.sampled_from(("fact", "risk", "test"))
 
 def drafts() -> st.SearchStrategy[dict[str, Any]]:
     """Generate engrams as authors send them; some with an id, some invalid."""
+    refs = ((NOTE,), (ref_to_test("x9.py"),), (ref_to_test("y.py"), NOTE), REPO_REFS[1:2], (REPO_REFS[2], NOTE))
     return st.fixed_dictionaries(
-        {"claim": claims, "pointers": st.sampled_from(((NOTE,), (ref_to_test("x9.py"),), (ref_to_test("y.py"), NOTE)))},
+        {"claim": claims, "pointers": st.sampled_from(refs)},
         optional={
             "scope": st.sampled_from(("run", "project", "project", "org")),
             "kind": kinds,
@@ -213,10 +214,15 @@ class StoreAgreement(RuleBasedStateMachine):
         """End a run that may be ended or unknown."""
         self.both("end_run", run_id=[*self.runs, "nothing"][which % (len(self.runs) + 1)])
 
-    @rule(caller=people, ref=st.sampled_from(REPO_REFS), max_tokens=st.sampled_from((90, 400)))
-    def deref(self, caller: Credential, ref: str, max_tokens: int) -> None:
+    @rule(
+        caller=people,
+        ref=st.sampled_from(REPO_REFS),
+        max_tokens=st.sampled_from((90, 250, 400)),
+        tail=st.booleans(),
+    )
+    def deref(self, caller: Credential, ref: str, max_tokens: int, tail: bool) -> None:
         """Dereference a pointer."""
-        self.both("deref_pointer", caller, pointer=ref, max_tokens=max_tokens)
+        self.both("deref_pointer", caller, pointer=ref, max_tokens=max_tokens, tail=tail)
 
     @rule(
         target=ids,

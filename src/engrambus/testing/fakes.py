@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from engrambus.core import digest
-from engrambus.evidence.pointers import BodyAddress, Content, FileLines, RepoAddress, SamAddress, TestAddress
+from engrambus.evidence.pointers import (
+    Address,
+    BodyAddress,
+    Content,
+    FileLines,
+    RepoAddress,
+    Repositories,
+    SamAddress,
+    TestAddress,
+)
 
 SHA = "5" * 40
 FILE_LINES = 40
@@ -28,6 +37,16 @@ class FakeRepository:
         """Return the lines of a file, which is the same at every commit."""
         first, last = address.lines or (1, None)
         return FileLines(file=f"git:{address.path}", first=first, last=last)
+
+
+class FakeRepositories(Repositories):
+    """Repositories without git: whatever is pointed at stays."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def retain(self, address: Address) -> None:
+        """Nothing is ever pruned."""
 
 
 class FakeBodyStore:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from engrambus.core import Randomness, new_ulid
-from engrambus.evidence.pointers import BodyAddress, Evidence, RepoAddress, Repositories, SamAddress, TestAddress
+from engrambus.evidence.pointers import BodyAddress, Evidence, RepoAddress, SamAddress, TestAddress
 from engrambus.gateway import Gateway, ProjectFiles
 from engrambus.gateway.ports import Store
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.policy import SHARED_SCOPES, RunOpened, TokenKey
 from engrambus.policy.grants import GrantKey
 from engrambus.testing.clock import ManualClock
-from engrambus.testing.fakes import FakeBodyStore, FakeMemory, FakeReports, FakeRepository
+from engrambus.testing.fakes import FakeBodyStore, FakeMemory, FakeReports, FakeRepositories, FakeRepository
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 SHARED_PROJECTS = {scope: f"01KDVP9R00STGMERGYTEST{scope.upper():X>4.4}" for scope in SHARED_SCOPES}
@@ -74,7 +74,7 @@ def open_gateway(
                 TestAddress: FakeReports,
             }
         ),
-        project_files=ProjectFiles(root, Repositories(None)),
+        project_files=ProjectFiles(root, FakeRepositories()),
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),
         randomness=randomness,

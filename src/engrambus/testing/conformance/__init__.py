@@ -23,6 +23,7 @@ from engrambus.testing.conformance.messages import MessageConformance
 from engrambus.testing.conformance.names import NameConformance
 from engrambus.testing.conformance.passed_on_grants import PassedOnGrantConformance
 from engrambus.testing.conformance.puts import PutConformance
+from engrambus.testing.conformance.reads import ReadConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
@@ -46,6 +47,7 @@ __all__ = [
     "NameConformance",
     "PassedOnGrantConformance",
     "PutConformance",
+    "ReadConformance",
     "RecallConformance",
     "SecretConformance",
     "SessionConformance",
@@ -57,6 +59,7 @@ __all__ = [
 
 class StoreConformance(
     UseConformance,
+    ReadConformance,
     RecallConformance,
     LifecycleConformance,
     ApprovalConformance,
