@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from engrambus.core import digest
@@ -14,6 +16,7 @@ from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.operations.pointers import MAX_ANCHOR_TEXT, AnchorAnswer, AnchorText
 from engrambus.settings import Settings
+from engrambus.testing import GatewayClient
 from tests.cli.runner import Shell
 from tests.http.running_server import run_server
 from tests.projects import Repository, make_gateway, make_repository
@@ -29,14 +32,23 @@ def anchor(gateway: Gateway, text: str, **fields: object) -> AnchorAnswer:
     return answer
 
 
-def test_an_anchor_has_the_digest_of_its_lines(gateway: Gateway, repository: Repository) -> None:
+def test_an_anchor_is_the_pointer_to_its_lines(gateway: Gateway, repository: Repository) -> None:
     answer = anchor(gateway, QUOTED_LINES)
     assert answer.found
     assert answer.pointer is not None
     assert answer.pointer.ref == f"repo:src/parser.py#L10-L12@{repository.sha}"
-    assert answer.pointer.digest == digest(LINES)
+    assert gateway.evidence.read(answer.pointer).data == LINES
     assert (answer.candidates, answer.matched_lines) == ([], 3)
     assert (repository.path / ".catalog" / "anchors.db").exists()
+
+
+def test_an_agent_can_put_an_anchored_pointer_as_it_is(gateway: Gateway) -> None:  # EB-22
+    client = GatewayClient(SimpleNamespace(gateway=gateway))
+    ada = client.add_agent("ada", "architect")
+    pointer = client.call("anchor_text", ada, text=QUOTED_LINES).pointer
+    assert pointer.digest is None  # the agent would claim to have read the lines
+    engram = client.call("put_engram", ada, claim="It is so.", pointers=[msgspec.to_builtins(pointer)])
+    assert engram.pointers[0].digest == digest(LINES)
 
 
 def test_text_that_is_not_found_is_no_error(gateway: Gateway) -> None:
@@ -51,7 +63,7 @@ def test_a_snapshot_finds_uncommitted_lines(gateway: Gateway, repository: Reposi
     assert not anchor(gateway, text).found
     answer = anchor(gateway, text, snapshot=True)
     assert answer.pointer is not None
-    assert answer.pointer.digest == digest(f"{text}\n".encode())
+    assert gateway.evidence.read(answer.pointer).data == f"{text}\n".encode()
     assert repository.sha not in answer.pointer.ref
     untracked = "not even tracked by git\nso it must be named"
     assert not anchor(gateway, untracked, snapshot=True).found
@@ -85,11 +97,7 @@ def test_anchoring_over_http(gateway: Gateway, repository: Repository) -> None:
         assert response.status == 200
         assert response.json == {
             "found": True,
-            "pointer": {
-                "type": "repo",
-                "ref": f"repo:src/parser.py#L10-L12@{repository.sha}",
-                "digest": digest(LINES),
-            },
+            "pointer": {"type": "repo", "ref": f"repo:src/parser.py#L10-L12@{repository.sha}"},
             "candidates": [],
             "matched_lines": 3,
         }
@@ -111,7 +119,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 def test_anchoring_on_the_command_line(shell: Shell) -> None:
     ref = f"repo:src/parser.py#L10-L12@{shell.repository.sha}"
-    assert shell.ok("anchor", QUOTED_LINES.replace("> ", "")).out.splitlines() == [ref, digest(LINES)]
+    assert shell.ok("anchor", QUOTED_LINES.replace("> ", "")).out.splitlines() == [ref]
     assert shell.run("anchor", "-", stdin=QUOTED_LINES).out.splitlines()[0] == ref
     (shell.path / "paste.txt").write_text(QUOTED_LINES)
     assert shell.ok("anchor", "--file", "paste.txt", "--json").json["pointer"]["ref"] == ref
@@ -147,5 +155,6 @@ def test_the_command_in_a_linked_worktree(shell: Shell, tmp_path: Path) -> None:
     text = "only in the linked checkout\nand nowhere else"
     assert shell.ok("anchor", text, folder=side).out.startswith("Not found")
     answer = json.loads(shell.ok("anchor", text, "--snapshot", "--json", folder=side).out)
-    assert answer["pointer"]["digest"] == digest(f"{text}\n".encode())
+    read = json.loads(shell.ok("deref", answer["pointer"]["ref"], "--json", folder=side).out)
+    assert read["content_digest"] == digest(f"{text}\n".encode())
     assert shell.ok("anchor", text, "--snapshot").out.startswith("Not found")

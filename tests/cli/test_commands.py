@@ -84,6 +84,10 @@ def test_deref_tells_when_the_text_was_cut(shell: Shell) -> None:
     result = shell.ok("deref", "src/parser.py:1-30", "--max-tokens", "120").out
     assert "30  " not in result
     assert "--max-tokens" in result.splitlines()[-1]
+    *lines, ref, digest, _ = shell.ok("deref", "src/parser.py", "--max-tokens", "240", "--tail").out.splitlines()
+    numbers = [int(line.split()[0]) for line in lines[: lines.index("─" * 8)]]
+    assert ref == f"repo:src/parser.py#L{numbers[0]}-L{numbers[-1]}@{shell.repository.sha}"
+    assert digest.endswith("of the lines above")
 
 
 def test_agents_and_runs(shell: Shell) -> None:

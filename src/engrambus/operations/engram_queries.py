@@ -67,7 +67,7 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known about an engram now; it is no part of the engram, whose schema is closed."""
 
     read_by: list[Reader]
-    """Who has read the evidence, its author first; empty if nobody has."""
+    """Agents that have read the evidence, its author first; empty if it was not read."""
     evidence: EvidenceAbout | None = None
     used: list[str] = []
     """Ids of the engrams it is based on."""

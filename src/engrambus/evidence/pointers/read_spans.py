@@ -1,4 +1,4 @@
-"""Which part of a content a read returned, and how much of a pointer several reads cover (decision 56).
+"""The part of a content that a read returned, and how much of a pointer several reads cover (decision 56).
 
 A read is recorded as spans: lines, or bytes where a line was cut, of a content. A content is named by its digest or, if
 it is a whole file, by the file's id: lines read at one commit also cover a pointer to the same lines at another.

@@ -1,4 +1,4 @@
-"""Who has read the evidence of an engram, and how much of it (decision 56).
+"""Readers of the evidence of an engram: which agents, and how much of it (decision 56).
 
 A reader is an agent, or an admin, to whom dereferences returned at least a part of what a pointer of the engram leads
 to, whenever that was. Only recorded reads count: a digest in an engram says nothing about reading, because the gateway
@@ -129,7 +129,7 @@ def _describe(agent: str, coverages: Sequence[Coverage]) -> list[Reader]:
 
 
 def describe_readers(readers: Sequence[Reader], pointer_count: int) -> str:
-    """Return the readers as a text: `ada`, `ada (lines 1-40)`, `ada (pointer 2: lines 1-40)`; empty if nobody read."""
+    """Return the readers as a text: `ada`, `ada (lines 1-40)`, `ada (pointer 2: lines 1-40)`; empty without readers."""
     parts: dict[str, list[str]] = {}
     for reader in readers:
         extent = f"lines {reader.lines}" if reader.lines else f"bytes {reader.bytes}" if reader.bytes else ""

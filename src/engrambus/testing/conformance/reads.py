@@ -1,4 +1,4 @@
-"""Who has read the evidence of an engram, and how much of it; which digests may be cited."""  # EB-05, EB-22
+"""Readers of the evidence of an engram, how much they read, and which digests may be cited."""  # EB-05, EB-22
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATH = "src/ledger.py"
 
 
 class Readers:
-    """Two agents of a run, and an engram about twenty lines that nobody has read."""
+    """Two agents of a run, and an engram about twenty lines that no agent has read."""
 
     def __init__(self, harness: Harness) -> None:
         self.client = GatewayClient(harness)
@@ -34,7 +34,7 @@ class Readers:
         )
 
     def read_by(self, engram_id: str | None = None, caller: Credential = LOCAL_ADMIN) -> list[dict[str, Any]]:
-        """Return the readers of an engram, the same in a query, in the feed and beside the engram itself."""
+        """Return the readers of an engram: the same in a query, in the feed and for the engram alone."""
         engram_id = engram_id or self.engram.id
         shown = self.client.call("show_engram", caller, id=engram_id).about[engram_id].read_by
         (row,) = self.client.call("feed", caller, id=engram_id).rows
@@ -46,7 +46,7 @@ class Readers:
 
 
 class ReadConformance:
-    """Reads are recorded by agent and lines, and shown beside every engram."""
+    """Reads are recorded by agent and lines, and shown with every engram."""
 
     def test_an_engram_that_nobody_read_says_so_although_it_has_a_digest(self, harness: Harness) -> None:
         readers = Readers(harness)

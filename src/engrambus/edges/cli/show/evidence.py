@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def deref(answer: DerefAnswer) -> Iterator[str]:
-    address = parse_ref(answer.pointer.ref)
+    part = answer.excerpt_pointer
+    address = parse_ref(part.ref if part is not None else answer.pointer.ref)
     # A carriage return would move the cursor; --json has the text as it is.
     lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
     if lines[-1] == "":
@@ -36,6 +37,9 @@ def deref(answer: DerefAnswer) -> Iterator[str]:
     yield dim("─" * 8)
     yield safe(answer.pointer.ref)
     yield dim(safe(answer.content_digest) + ("  of the whole text" if answer.truncated else ""))
+    if part is not None and part.digest is not None:
+        yield safe(part.ref)
+        yield dim(safe(part.digest) + "  of the lines above")
     if answer.truncated:
         end = "" if answer.tail else ", and --tail shows the end"
         yield click.style(f"Cut to fit --max-tokens; a larger number shows more{end}.", fg="yellow")
@@ -44,8 +48,6 @@ def deref(answer: DerefAnswer) -> Iterator[str]:
 def anchor(answer: AnchorAnswer) -> Iterator[str]:
     if answer.pointer is not None:
         yield safe(answer.pointer.ref)
-        if answer.pointer.digest:
-            yield dim(answer.pointer.digest)
     elif answer.candidates:
         yield "The text occurs in several places; choose one with --path."
         yield from (safe(pointer.ref) for pointer in answer.candidates)

@@ -63,7 +63,7 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     about = answer.about.get(shown.id)
     rows = []
     if about is not None:
-        rows += [("read by", describe_readers(about.read_by, len(shown.pointers)) or "nobody: not read")]
+        rows += [("read by", describe_readers(about.read_by, len(shown.pointers)) or "not read")]
         rows += [("used", engram_id) for engram_id in about.used]
     if about is not None and about.used_by is not None:
         newest = about.used_by.newest
