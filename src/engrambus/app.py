@@ -92,7 +92,9 @@ def open_project(
     store = SqliteStore(project.catalog, clock or SystemClock(), progress)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
-        {name: GitRepository(folder) for name, folder in project.repositories.items()},
+        project.repositories,
+        name=project.name,
+        root=project.root,
     )
     shared = _shared_stores(settings, clock or SystemClock(), randomness)
     project_files = ProjectFiles(project.root, repositories, project.catalog, _memory_stores(project, start))

@@ -152,7 +152,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── MailNotFound              MAIL_NOT_FOUND
 │   ├── ProjectNotFound           PROJECT_NOT_FOUND
 │   ├── RepositoryNotFound        REPOSITORY_NOT_FOUND
+│   ├── RepositoryAbsent          REPOSITORY_ABSENT
 │   ├── RevisionNotFound          REVISION_NOT_FOUND
+│   │   └── RevisionNotFetched    REVISION_NOT_FETCHED
 │   ├── FileNotFound              FILE_NOT_FOUND
 │   ├── SpanNotFound              SPAN_NOT_FOUND
 │   ├── SectionNotFound           SECTION_NOT_FOUND
@@ -972,6 +974,14 @@ class RepositoryNotFound(NotFound):
 
 class RevisionNotFound(NotFound):
     """The repository has no such commit."""
+
+
+class RevisionNotFetched(RevisionNotFound):
+    """The commit is not in this shallow clone."""
+
+
+class RepositoryAbsent(NotFound):
+    """The repository is configured in this project, and it is not on this machine."""
 
 
 class FileNotFound(NotFound):

@@ -27,14 +27,24 @@ def test_evidence_that_is_in_the_repository_gets_a_pointer(team: Team) -> None: 
     pasted = contribute_evidence(team, "command_output", f"$ head src/parser.py\n{PASTED}")
     assert pasted.pointer.ref.startswith("repo:src/parser.py#L11-L14@")
     for kind, value in (
-        ("path", "src/nowhere.py:1-2"),
-        ("path", "../../etc/passwd"),
         ("url", "https://example.org/notes"),
         ("note", "Seen while reading it."),
         ("command_output", "3 passed in 0.2 s"),
     ):
         stored = contribute_evidence(team, kind, value)
         assert (stored.value, stored.pointer) == (value, None), value
+
+
+def test_evidence_that_names_what_is_not_there_is_refused(team: Team) -> None:  # EB-04
+    for value, code in (
+        ("src/nowhere.py:1-2", "FILE_NOT_FOUND"),
+        ("src/parser.py:29-31", "SPAN_NOT_FOUND"),
+        ("../../etc/passwd", "POINTER_PATH"),
+        ("sam:decision:never-made@7", "EPISODE_NOT_FOUND"),
+    ):
+        with expect_refusal(code, "evidence[0].value"):
+            contribute_evidence(team, "path", value)
+    assert team.client.call("list_contributions", team.lead).contributions == []
 
 
 def test_an_accepted_contribution_with_pointers_is_found_by_query_and_by_memory_read(team: Team) -> None:  # SC-03

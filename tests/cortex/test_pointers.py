@@ -57,12 +57,12 @@ def test_a_turn_allows_two_reads_of_episodes(team: Team) -> None:
     team.client.deref(team.coder, f"repo:src/parser.py#L1@{team.repository.sha}", max_tokens=200)
 
 
-def test_pointers_to_our_episodes_get_a_digest_and_others_stay_as_they_are(team: Team) -> None:
+def test_pointers_to_episodes_get_a_digest_and_others_are_refused(team: Team) -> None:  # EB-04
     keep_two_versions(team)
     ours = team.client.put("Spaces it is.", refs=["sam:preference:indent@2"])
     assert ours.pointers[0].digest == digest(b"Use spaces.")
-    theirs = team.client.put("Another team says tabs.", refs=["sam:preference:elsewhere@2026-01-01"])
-    assert theirs.pointers[0].digest is None
+    with expect_refusal("EPISODE_NOT_FOUND", "pointers[0].ref"):
+        team.client.put("Another team says tabs.", refs=["sam:preference:elsewhere@2026-01-01"])
     with expect_refusal("DIGEST_MISMATCH"):
         team.client.call(
             "put_engram",

@@ -117,7 +117,7 @@ def test_a_span_past_the_end_names_the_number_of_lines(repo: Repo, content: byte
 def test_repositories_are_chosen_by_name(repo: Repo, tmp_path: Path) -> None:
     other = Repo(tmp_path / "other")
     sha = other.commit({"f": "x\n"})
-    evidence = evidence_of(Repositories(None, {"lib": GitRepository(other.path)}))
+    evidence = evidence_of(Repositories(None, {"lib": other.path}))
     assert evidence.read(pointer(f"repo:lib//f@{sha}")).data == b"x\n"
     assert refusal(lambda: evidence.read(pointer(f"repo:nope//f@{sha}"))).code == "REPOSITORY_NOT_FOUND"
     for ref in (f"repo:f@{sha}", f"artifact:f@{sha}", f"diff:f@{sha}..{sha}"):
@@ -225,15 +225,15 @@ def test_stamping_returns_the_canonical_pointer(repo: Repo) -> None:
     assert evidence.stamp(*check_pointer(sent)) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
 
 
-def test_pointers_of_unreadable_types_stay_unstamped() -> None:
-    evidence = evidence_of(Repositories(None))
+def test_pointers_of_types_without_a_resolver_are_refused() -> None:  # EB-04
     for ref in (
+        f"repo:f@{ABSENT}",
         "sam:decision:x@2026-01-08",
         f"test:x@sha256:{'0' * 64}",
         f"url:https://example.org/@sha256:{'0' * 64}",
     ):
-        assert evidence.stamp(*check_pointer(pointer(ref))) == pointer(ref)
-    assert refusal(lambda: Evidence({}).stamp(*check_pointer(pointer(f"repo:f@{ABSENT}")))).code == "NO_RESOLVER"
+        problem = refusal(lambda ref=ref: Evidence({}).stamp(*check_pointer(pointer(ref)), "pointers[3]"))  # type: ignore[misc]
+        assert (problem.code, problem.field) == ("NO_RESOLVER", "pointers[3].ref")
 
 
 def test_bodies_are_read_by_digest(tmp_path: Path) -> None:

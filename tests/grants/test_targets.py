@@ -155,7 +155,7 @@ def test_a_path_out_of_the_repository_is_not_an_address(requested: str) -> None:
         "sam:decision:*@2026-01-08",
         f"url:https://example.org/*@{DIGEST}",
         f"test:tests/*@{DIGEST}",
-        f"diff:a//*@{SHA}..{OTHER_SHA}",
+        f"diff:a//b//*@{SHA}..{OTHER_SHA}",
         "*",
         "",
         f"repo:{'d/' * 150}*@{SHA}",

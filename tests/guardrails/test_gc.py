@@ -401,12 +401,16 @@ def test_bodies_and_receipts_that_engrams_point_at_are_pinned(gateway: Gateway) 
     body = gateway.tuple_space.bodies.put(b"a log of old")
     bus = Bus(gateway, LOCAL_ADMIN)
     bus.put_engram("The log shows it.", pointers=[Pointer(type="artifact", ref=f"artifact:{body}")], kind="risk")
+    receipt = bus.record_tests(REPORT).receipt_id
     bus.put_engram(
-        "It failed once.", pointers=[Pointer(type="test", ref=f"test:t.py::one@{sha(7)}")], kind="test", scope="project"
+        "It failed once.",
+        pointers=[Pointer(type="test", ref=f"test:t.py::one@{receipt}")],
+        kind="test",
+        scope="project",
     )
-    assert pinned_by_engrams(gateway.store) == {body, sha(7)}
+    assert pinned_by_engrams(gateway.store) == {body, receipt}
     answer = gateway.call(find_operation("collect_garbage"), CollectGarbage(dry_run=True), LOCAL_ADMIN)
-    assert answer.receipts == 0
+    assert answer.receipts == 2, "of the report, and of its tuple"
 
 
 REPORT = '<testsuite><testcase classname="t" name="one"><failure message="no"/></testcase></testsuite>'

@@ -21,7 +21,17 @@ from engrambus.knowledge.messages import (
     parse_message,
 )
 from engrambus.policy import DEFAULT_POLICY, InlineBudget
-from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, YEAR_US, engram, parse_child, parse_parent
+from tests.messages.samples import (
+    LEAST,
+    PUBLISHED_CHILD,
+    PUBLISHED_PARENT,
+    SHA,
+    YEAR_US,
+    engram,
+    parse_child,
+    parse_parent,
+)
+from tests.projects import Repository, commit_files, git
 from tests.tokens.padding import pad
 
 BUDGET = InlineBudget()
@@ -171,12 +181,33 @@ class TestValidateMessage:
         bus.add_agent("mia", role="manager")
         return bus
 
-    def test_a_valid_message_has_no_problems(self, bus: Bus) -> None:
-        answer = bus.validate_message(PUBLISHED_CHILD)
+    def test_a_valid_message_has_no_problems(self, bus: Bus, repository: Repository) -> None:
+        commit_files(
+            repository.path,
+            {
+                "docs/SPEC_Budget_Enforcement.md": "# Rules\n\nOne budget.\n",
+                "services/gateway/vendor_client.py": "pass\n" * 400,
+                "services/gateway/routes/completions.py": "pass\n" * 1100,
+                "services/ledger/reservation.py": "pass\n" * 300,
+            },
+        )
+        text = PUBLISHED_CHILD.replace(SHA, git(repository.path, "rev-parse", "HEAD"))
+        answer = bus.validate_message(text)
         assert answer.ok
         assert answer.problems == []
-        assert answer.usage == accepted(PUBLISHED_CHILD)
+        assert answer.usage == accepted(text)
         assert answer.budget == BUDGET
+
+    def test_pointers_that_lead_nowhere_are_problems(self, bus: Bus) -> None:  # EB-04
+        answer = bus.validate_message(PUBLISHED_CHILD)
+        assert not answer.ok
+        assert {problem["code"] for problem in answer.problems} == {"REVISION_NOT_FOUND"}
+        assert [problem["field"] for problem in answer.problems] == [
+            "ENGRAMS[0].pointers[0].ref",
+            "ENGRAMS[0].pointers[1].ref",
+            "POINTER_PACK[0].ref",
+            "DEREF_REQUESTS[0].pointer.ref",
+        ]
 
     def test_all_problems_are_listed_with_the_budget_first(self, bus: Bus) -> None:
         text = f"{LEAST}NOTES: x\nENGRAMS:\n{engram('') * 13}"

@@ -243,14 +243,12 @@ def test_the_whole_memory_entry_is_returned_only_under_a_budget(team: Team) -> N
     assert third.withheld.code == "DEREF_DENIED"  # a turn has two dereferences of the memory
 
 
-def test_an_entry_of_a_foreign_memory_is_put_and_not_read(team: Team) -> None:
+def test_an_entry_that_the_memory_does_not_have_is_refused(team: Team) -> None:  # EB-04
     ref = "sam:decision:theirs@2026-01-01"
     outcome = team.hooks.on_sam_read("ada", ref, "The journal is the truth.", max_tokens=200)
-    assert isinstance(outcome, Found)
-    assert outcome.engram.pointers[0] == Pointer(type="sam", ref=ref)
-    assert outcome.excerpt is None
-    assert outcome.withheld is not None
-    assert outcome.withheld.code == "EPISODE_NOT_FOUND"
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "EPISODE_NOT_FOUND"
+    assert team.bus.query_engrams().engrams == []
 
 
 @pytest.mark.parametrize(

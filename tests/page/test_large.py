@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.http.running_server import RunningServer, run_new_project
 from tests.page.conftest import Visit
+from tests.projects import commit_files
 
 MANY = 10_000
 
@@ -62,7 +63,8 @@ def test_long_words_fit_into_every_width(visit: Visit, bus: RunningServer) -> No
     lead = bus.call("POST", "/agent", {"name": "a" * 40, "role": "architect"}).json["token"]
     coder = bus.call("POST", "/agent", {"name": "b" * 60}, token=lead).json["token"]
     ref = f"repo:src/parser.py#L10-L12@{bus.repository.sha}"
-    long_pointer = {"type": "sam", "ref": f"sam:decision:{'z' * 150}@2026-01-01"}
+    name = f"src/{'z' * 150}.py"
+    long_pointer = {"type": "repo", "ref": f"repo:{name}@{commit_files(bus.repository.path, {name: 'pass'})}"}
     for kind in ("risk", "constraint", "fact"):
         draft = {"claim": kind[0] * 480, "kind": kind, "pointers": [{"type": "repo", "ref": ref}, long_pointer]}
         assert bus.call("POST", "/engram", draft).status == 200

@@ -110,7 +110,7 @@ def test_spans_hold_no_content(gateway: Gateway) -> None:
         call(gateway, "put_engram", claim="", at=["src/parser.py:1-2"])
         call(gateway, "query_engrams", q="singular peculiar")
         call(gateway, "get_engram", id="peculiar-id")
-        call(gateway, "request_deref", pointer="sam:note:peculiar@v1", reason="A peculiar reason.")
+        call(gateway, "request_deref", pointer="src/parser.py:3", reason="A peculiar reason.")
         spans = json.dumps([json.loads(span.to_json()) for span in exported.finished()])
     assert len(json.loads(spans)) == 5
     for word in ("singular", "peculiar", "src/parser"):

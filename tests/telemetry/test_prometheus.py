@@ -32,11 +32,10 @@ def samples(answer: Answer) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
     }
 
 
-def report(*claims: str, summary: str = "Done.") -> str:
+def report(bus: RunningServer, *claims: str, summary: str = "Done.") -> str:
     """Return a programmer's message."""
-    engrams = "".join(
-        f'\n  - kind: risk\n    claim: "{claim}"\n    pointers: ["sam:note:a@v1", "sam:note:b@v1"]' for claim in claims
-    )
+    refs = ", ".join(f'"repo:src/parser.py#L{line}-L{line}@{bus.repository.sha}"' for line in (1, 2))
+    engrams = "".join(f'\n  - kind: risk\n    claim: "{claim}"\n    pointers: [{refs}]' for claim in claims)
     return f"ROLE: programmer\nTASK_STATUS: done\nENGRAMS:{engrams or ' []'}\nOUTPUT: '{summary}'\n"
 
 
@@ -45,9 +44,9 @@ def test_the_five_published_metrics_are_reported_by_role(bus: RunningServer) -> 
     read = bus.call("POST", "/pointer/deref", {"pointer": f"repo:src/parser.py@{bus.repository.sha}"}, token=token)
     assert read.status == 200, read.body
     yaml = {"Content-Type": "application/yaml"}
-    too_long = report(CLAIM, summary="word " * 2000)
+    too_long = report(bus, CLAIM, summary="word " * 2000)
     assert bus.call("POST", "/message", too_long.encode(), token=token, headers=yaml).status == 413
-    assert bus.call("POST", "/message", report(CLAIM).encode(), token=token, headers=yaml).status == 200
+    assert bus.call("POST", "/message", report(bus, CLAIM).encode(), token=token, headers=yaml).status == 200
     answer = bus.call("GET", "/metrics")
     by_name, role = samples(answer), (("role", "programmer"),)
     stats = bus.call("GET", "/stats?over=project").json
@@ -59,7 +58,7 @@ def test_the_five_published_metrics_are_reported_by_role(bus: RunningServer) -> 
     assert by_name["engrambus_rejections_total", role] == by_name["engrambus_turns_total", role] == 1
     assert by_name["engrambus_engrams_held", (("kind", "risk"),)] == 1
     assert CLAIM.encode() not in answer.body
-    assert b"sam:note" not in answer.body
+    assert b"src/parser" not in answer.body
 
 
 def test_denials_are_reported_by_code_and_strangers_are_counted(bus: RunningServer) -> None:  # EB-26

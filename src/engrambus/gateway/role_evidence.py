@@ -53,13 +53,13 @@ def make_role_filter(rule: RoleVisibility, repositories: Repositories) -> RoleFi
     def file_paths(address: ArtifactAddress | DiffAddress) -> Iterable[str]:
         if isinstance(address, DiffAddress):
             try:
-                return diff_paths(repositories.select(), address)  # a diff shows lines of both
+                return diff_paths(repositories.select(address.repository), address)  # a diff shows lines of both
             except EngramBusError:
                 return (address.path,)
         if "/" in address.name:
             return (address.name,)
         try:
-            repository = repositories.select()
+            repository = repositories.select(address.repository)
             is_commit = is_hex(address.version, 40, 64)
             commit = address.version if is_commit else repository.tag_commit(address.version)
             paths = repository.find_file(commit, address.name)
@@ -99,9 +99,12 @@ class RoleEvidence(Evidence):
             return self._evidence.stamp(pointer, address, field)
         with _naming(address):
             self._evidence.stamp(*_as_absent(pointer, address), field)
-        if isinstance(address, RepoAddress | DiffAddress | ArtifactAddress):
-            raise FileNotFound(field=f"{field}.ref")
-        return pointer  # a pointer of another type that leads nowhere is stored as it is
+        raise FileNotFound(field=f"{field}.ref")
+
+    def check_folder(self, address: RepoAddress, field: str = "pointer") -> None:
+        """Refuse a folder that does not exist, or of which the role sees nothing."""
+        inside = msgspec.structs.replace(address, path=f"{address.path}/{_ABSENT}" if address.path else _ABSENT)
+        self._evidence.check_folder(address if self._sees(inside) else inside, field)
 
     def prefetch(self, pointers: Iterable[tuple[Pointer, Address]]) -> None:
         """Cache the digests of visible pointers."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import parse_duration
-from engrambus.errors import CortexOff, EngramBusError
+from engrambus.errors import CortexOff, EngramBusError, NoRepository
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
@@ -307,7 +307,10 @@ def contribute(context: Context, request: Contribute) -> Contribution:
         check_draft(draft)
         with log_failure(context, "REDACTION_FAIL"):
             redacted = redact_draft(draft)
-        evidence = tuple(_locate_evidence(context, item) for item in redacted.draft.evidence)
+        evidence = tuple(
+            _locate_evidence(context, item, f"evidence[{index}].value")
+            for index, item in enumerate(redacted.draft.evidence)
+        )
         used = resolve_used(context, request.used)
         dedupe_window_us = parse_duration(context.policy.cortex.dedupe_window)
         with context.store.read() as view:
@@ -389,27 +392,35 @@ def _stamp_pointers(context: Context, pointers: Sequence[Pointer | str]) -> tupl
     return tuple(context.evidence.stamp(*pair, field) for pair, field in zip(checked, fields, strict=True))
 
 
-def _locate_evidence(context: Context, item: EvidenceItem) -> EvidenceItem:
-    """Add the pointer to evidence that is found in the repository."""
+def _locate_evidence(context: Context, item: EvidenceItem, field: str) -> EvidenceItem:
+    """Add the pointer to evidence: what a path names must exist, other text is looked for in the repository."""
     try:
-        candidate = _find_pointer(context, item)
+        candidate = _named_pointer(context, item, field) if item.kind == "path" else _find_text(context, item)
         if candidate is None:
             return item
         pointer, address = check_pointer(candidate)
         stamped = context.evidence.stamp(pointer, address)
         context.project_files.retain((address,))
-    except EngramBusError:  # evidence without a pointer is still evidence
+    except NoRepository:  # without one a path is only a text
         return item
+    except EngramBusError as problem:
+        if item.kind != "path":  # evidence without a pointer is still evidence
+            return item
+        problem.field = field
+        raise
     return msgspec.structs.replace(item, pointer=stamped)
 
 
-def _find_pointer(context: Context, item: EvidenceItem) -> Pointer | None:
-    """Return the path that evidence names, or the longest pasted part of a file."""
+def _named_pointer(context: Context, item: EvidenceItem, field: str) -> Pointer:
+    """Return the pointer that a path, or the ref of a pointer, stands for."""
+    return context.completer.complete(item.value, field)
+
+
+def _find_text(context: Context, item: EvidenceItem) -> Pointer | None:
+    """Return the longest pasted part of a file."""
     project_files = context.project_files
     if item.kind == "url":
         return None
-    if item.kind == "path":
-        return context.completer.complete(item.value, "evidence")
     head = project_files.head()
     pasted = project_files.anchors.recognise(item.value, revision=head)
     if pasted:

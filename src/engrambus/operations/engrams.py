@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration
 from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden
+from engrambus.evidence.pointers import Origin
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
@@ -208,10 +209,11 @@ def _prepare(context: Context, request: PutEngram) -> PreparedEngram:
     for name in ("at", "snapshot"):  # its pointers have them
         draft.pop(name)
     max_ttl_us = parse_duration(context.policy.max_ttl)
-    return prepare_engram(context, validate(draft, max_ttl_us=max_ttl_us, defaults=FOUND_DEFAULTS.get(source)))
+    checked = validate(draft, max_ttl_us=max_ttl_us, defaults=FOUND_DEFAULTS.get(source))
+    return prepare_engram(context, checked, "retrieved" if source == "rag" else "stated")
 
 
-def prepare_engram(context: Context, checked: CheckedEngram) -> PreparedEngram:
+def prepare_engram(context: Context, checked: CheckedEngram, origin: Origin = "stated") -> PreparedEngram:
     """Prepare a checked engram to be put by the caller."""
     return prepare(
         checked,
@@ -221,6 +223,7 @@ def prepare_engram(context: Context, checked: CheckedEngram) -> PreparedEngram:
         evidence=context.evidence,
         repositories=context.project_files.repositories,
         used=resolve_used(context, checked.used),
+        origin=origin,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration, print_time, ulid_time
-from engrambus.errors import EngramBusError, FieldValue
+from engrambus.errors import EngramBusError, FieldValue, FileNotFound
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
@@ -302,9 +302,21 @@ def resolve_pointer(context: Context, pointer: Pointer | str) -> str:
 
 
 def _resolve_target(context: Context, pointer: Pointer | str) -> str:
-    """Return the ref to grant: a prefix as it is, a pointer in canonical form."""
+    """Return the ref to grant in canonical form; a pointer that leads nowhere and an absent folder are refused."""
     ref = pointer if isinstance(pointer, str) else pointer.ref
-    return ref if grants.is_prefix(ref) else resolve_pointer(context, pointer)
+    if not grants.is_prefix(ref):
+        return resolve_pointer(context, pointer)
+    target = grants.read_prefix(ref, "pointer")
+    absent = []
+    folders = target.folders()
+    for folder in folders:
+        try:
+            context.evidence.check_folder(folder)
+        except FileNotFound as problem:
+            absent.append(problem)
+    if len(absent) == len(folders):  # a change may have added or removed the folder
+        raise absent[0]
+    return target.text
 
 
 def _narrow(context: Context, budget_token: str, child: str, terms: NarrowedTerms, biscuit: bool) -> GrantAnswer:

@@ -115,6 +115,7 @@ def _prepare_report(context: Context, request: SendMessage) -> messages.Prepared
     if not isinstance(message, messages.ChildMessage):
         raise FieldValue("This is not a child's message.", field="text")
     prepared = _prepare_engrams(context, message)
+    messages.check_evidence_to_read(message, context.evidence)
     return messages.PreparedReport(
         message=message,
         engrams=prepared,
@@ -189,6 +190,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     message = checked.message
     if not isinstance(message, messages.ParentMessage):
         raise FieldValue("This is not a parent's message.", field="text")
+    messages.check_evidence_to_read(message, context.evidence)
     used = _resolve_used(context, message, request.used)
 
     def decide(view: View) -> tuple[list[Any], BroadcastAnswer]:
@@ -252,6 +254,8 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
         parsed = _parse(context, request.text, request.kind)
         counter = messages.CodeCounter(context.project_files, parsed.message)
         usage, problems = messages.check_budget(parsed, budget, limits, counter.count)
+        if parsed.message is not None:
+            problems += tuple(messages.evidence_problems(parsed.message, context.evidence))
         problems += _resend_problems(context, parsed)
         _name_code(problems[0] if problems else None, parsed.message, counter)
     except SecretFound as problem:

@@ -15,7 +15,7 @@ import msgspec
 
 from engrambus.core import is_ulid, read_yaml
 from engrambus.core.journal import read_header
-from engrambus.errors import EngramBusError, FormatUnknown, ProjectExists, ProjectNotFound
+from engrambus.errors import EngramBusError, FormatUnknown, PointerPath, ProjectExists, ProjectNotFound
 from engrambus.evidence.pointers import find_repository
 
 CATALOG = ".catalog"
@@ -45,6 +45,8 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     """The repository's common git folder, if there is a repository."""
     repositories: dict[str, Path] = {}
     """Name → folder of further repositories that pointers may name."""
+    name: str | None = None
+    """The name by which other projects know this one's repository; by default it is taken from its origin."""
 
 
 def find_project(start: Path) -> Project:
@@ -129,6 +131,7 @@ def _read(location: _Location) -> Project:
         catalog=catalog,
         git_folder=git_folder,
         repositories={name: (root / path).resolve() for name, path in settings.get("repositories", {}).items()},
+        name=settings.get("name"),
     )
 
 
@@ -145,4 +148,19 @@ def _read_file(path: Path) -> dict[str, Any]:
     repositories = settings.get("repositories") or {}
     if not isinstance(repositories, dict) or not all(isinstance(folder, str) for folder in repositories.values()):
         raise FormatUnknown("'repositories' must map names to folders.", field="repositories")
-    return {"project": settings["project"], "repositories": repositories}
+    own_name = settings.get("name")
+    if own_name is not None:
+        _check_repository_name(own_name, "name")
+    for repository in repositories:
+        _check_repository_name(repository, "repositories")
+    return {"project": settings["project"], "repositories": repositories, "name": own_name}
+
+
+def _check_repository_name(name: object, field: str) -> None:
+    """Refuse a name that no pointer could carry."""
+    from engrambus.evidence.pointers import check_name  # most projects name no repository
+
+    try:
+        check_name(name if isinstance(name, str) else "", field)
+    except PointerPath as problem:
+        raise FormatUnknown(f"'{name}' cannot name a repository: {problem}", field=field) from None

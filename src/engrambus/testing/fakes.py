@@ -38,6 +38,9 @@ class FakeRepository:
         first, last = address.lines or (1, None)
         return FileLines(file=f"git:{address.path}", first=first, last=last)
 
+    def check_folder(self, address: RepoAddress) -> None:
+        """Accept every folder."""
+
 
 class FakeRepositories(Repositories):
     """Repositories without git: whatever is pointed at stays."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.grammar import (
         MAX_REF,
+        check_name,
         check_path,
         check_pointer,
         parse_ref,
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
         swhid,
     )
     from engrambus.evidence.pointers.read_spans import Coverage, FileLines, ReadSpan, all_of, cover, print_spans
-    from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines, diff_paths
-    from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
+    from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, cut_lines, diff_paths
+    from engrambus.evidence.pointers.repositories import Repositories
+    from engrambus.evidence.pointers.resolve import Content, Evidence, Origin, Resolver
     from engrambus.evidence.pointers.short_pointers import FileSpan, PointerCompleter, is_ref, parse_file_span
     from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
@@ -56,11 +58,12 @@ if not TYPE_CHECKING:
         "documents": "ArtifactResolver",
         "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
         "git": "GitRepository find_repository",
-        "grammar": "MAX_REF check_path check_pointer parse_ref print_address",
+        "grammar": "MAX_REF check_name check_path check_pointer parse_ref print_address",
         "links": "editor_link github_link parse_github_link parse_swhid short_ref shorten_refs swhid",
         "read_spans": "Coverage FileLines ReadSpan all_of cover print_spans",
-        "repo": "DiffResolver RepoResolver Repositories cut_lines diff_paths",
-        "resolve": "Content Evidence Resolver",
+        "repo": "DiffResolver RepoResolver cut_lines diff_paths",
+        "repositories": "Repositories",
+        "resolve": "Content Evidence Origin Resolver",
         "short_pointers": "FileSpan PointerCompleter is_ref parse_file_span",
         "short_refs": "compact_ref pointed_path",
         "staleness": "STALE Staleness StalenessChecker",
@@ -72,10 +75,10 @@ if not TYPE_CHECKING:
 __all__ = [
     "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver", "Content",
     "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "FileLines", "FileSpan", "GitRepository",
-    "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver",
-    "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress", "UrlResolver",
-    "UrlSettings", "all_of", "check_path", "check_pointer", "checked_out_commit", "compact_ref", "cover", "cut_lines",
-    "cut_to_fit", "diff_paths", "editor_link", "find_repository", "find_worktree", "github_link", "is_ref",
-    "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address",
-    "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories",
+    "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress",
+    "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
+    "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link", "find_repository", "find_worktree",
+    "github_link", "is_ref", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
+    "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -28,7 +28,7 @@ class RepoAddress(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[int, int] | None = None
     """First and last line, counted from 1."""
     repository: str | None = None
-    """The configured name of the repository; None is the project's own."""
+    """The name of the repository; None is the project's own."""
 
 
 class ArtifactAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +39,8 @@ class ArtifactAddress(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     section: tuple[str, ...] | None = None
     """The headings that contain it, and its own; an empty first part means the path starts at the document's top."""
+    repository: str | None = None
+    """The name of the repository; None is the project's own."""
     numbers: tuple[int, ...] = ()
     """For each heading its number among equal ones under the same parent, 0 if not given; empty if none is."""
 
@@ -66,6 +68,8 @@ class DiffAddress(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     base: str
     head: str
+    repository: str | None = None
+    """The name of the repository; None is the project's own."""
 
 
 class TestAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,8 @@ from engrambus.evidence.pointers.addresses import ArtifactAddress
 from engrambus.evidence.pointers.git import Blob, GitRepository
 from engrambus.evidence.pointers.grammar import print_section
 from engrambus.evidence.pointers.read_spans import FileLines
-from engrambus.evidence.pointers.repo import Repositories, file_lines
+from engrambus.evidence.pointers.repo import file_lines
+from engrambus.evidence.pointers.repositories import Repositories
 from engrambus.evidence.pointers.resolve import Content
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _MAX_CANDIDATES = 6
 
 
 class ArtifactResolver:
-    """Reads `artifact:NAME` addresses out of the project's repository."""
+    """Reads `artifact:NAME` addresses out of a repository."""
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
@@ -42,7 +43,7 @@ class ArtifactResolver:
 
     def resolve(self, address: ArtifactAddress) -> Content:
         """Return the named section with its heading, or the whole document."""
-        repository = self._repositories.select()
+        repository = self._repositories.select(address.repository)
         is_commit = is_hex(address.version, 40, 64)
         revision = address.version if is_commit else repository.tag_commit(address.version)
         blob = _find_document(repository, revision, address.name)

@@ -23,6 +23,7 @@ from engrambus.errors import (
     ObjectDamaged,
     PointerRevision,
     RepositoryRefused,
+    RevisionNotFetched,
     RevisionNotFound,
 )
 from engrambus.evidence.pointers.git_process import Completed, GitObject, ObjectReader, git_environment, run_git
@@ -116,6 +117,7 @@ class GitRepository:
         # For an annotated tag the last line is the commit, after the tag object itself.
         done = self._run("show-ref", "--verify", "--dereference", f"refs/tags/{version}")
         if done.returncode or not done.stdout:
+            self._refuse_unfetched()
             raise RevisionNotFound(
                 f"The repository has no tag {version!r}.", hint="Tag the commit, or use its full id."
             )
@@ -255,17 +257,25 @@ class GitRepository:
             self._blob_ids.put((revision, path), blob_id)
         return blob_id
 
-    def _locate(self, revision: str, path: str) -> str:
+    def check_folder(self, revision: str, path: str) -> None:
+        """Refuse a path that is no folder of a commit; an empty path is the top of its tree."""
+        self._folder(revision, path.encode().split(b"/") if path else [])
+
+    def _folder(self, revision: str, folders: Iterable[bytes]) -> str:
+        """Return the tree of a folder, given by the names on the way to it."""
         # decision 9: each tree on the way is read by id and hashed again, so the path is proved, not taken from git
         tree = self._tree_of(revision)
-        *folders, name = path.encode().split(b"/")
         for folder in folders:
             mode, object_id = self._entry(tree, folder, revision)
             if mode != _TREE:
                 self._refuse_special(mode)
                 raise FileNotFound(hint=f"Looked at commit {revision[:12]}.")
             tree = object_id
-        mode, object_id = self._entry(tree, name, revision)
+        return tree
+
+    def _locate(self, revision: str, path: str) -> str:
+        *folders, name = path.encode().split(b"/")
+        mode, object_id = self._entry(self._folder(revision, folders), name, revision)
         if mode == _TREE:
             raise NotAFile("The path is a directory.")
         self._refuse_special(mode)
@@ -290,16 +300,21 @@ class GitRepository:
             return tree
         self._check_borrowing()
         commit = self._reader.read(revision, self.max_bytes)
-        if commit is None or commit.kind != "commit":
-            raise RevisionNotFound(
-                "The object is not a commit." if commit else None,
-                hint="The commit may not have been fetched here." if commit is None else None,
-            )
+        if commit is None:
+            self._refuse_unfetched()
+            raise RevisionNotFound(hint="Check the commit id; a commit of another clone is fetched first.")
+        if commit.kind != "commit":
+            raise RevisionNotFound("The object is not a commit.")
         tree = commit.data[5 : commit.data.find(b"\n")].decode(errors="replace")
         if not commit.data.startswith(b"tree ") or not is_hex(tree, len(revision)):
             raise ObjectDamaged("The commit names no tree.")
         self._commits.put(revision, tree)
         return tree
+
+    def _refuse_unfetched(self) -> None:
+        """Say of something absent that it may only not be fetched, if the clone is shallow."""
+        if (self.directory / "shallow").exists():
+            raise RevisionNotFetched(hint="Fetch the rest of its history: git fetch --unshallow.")
 
     def _entries(self, tree: str) -> _Entries:
         entries = self._trees.get(tree)

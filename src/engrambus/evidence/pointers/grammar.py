@@ -1,14 +1,16 @@
 """The grammar of pointers: each address has exactly one canonical text.
 
     repo:[name//]path[#L10-L20]@<40 or 64 hex>      lines of a file at a commit, or the whole file
-    artifact:NAME[#sec=Heading/Path]@<sha|version>  a section of a document at a commit or a tag; Heading[2] is the
+    artifact:[name//]NAME[#sec=Heading/Path]@<sha|version>
+                                                    a section of a document at a commit or a tag; Heading[2] is the
                                                     second of several equal headings under one parent
     artifact:sha256:<64 hex>[#L10-L20]              a stored body, or lines of it
     sam:<kind>:<slug>@<date|version>                an entry of the episodic store
-    diff:path@<base>..<head>                        how a file changed between two commits
+    diff:[name//]path@<base>..<head>                how a file changed between two commits
     test:<node id>@sha256:<64 hex>                  a case in a test receipt
     url:https://…@sha256:<64 hex>                   a page, pinned by its digest
 
+`name//` is the repository, where it is not the project's own: one that `project.yaml` configures under that name.
 The pin (commit, version or digest) follows the last `@`. In names, `%`, `#`, `@` and spaces are percent-encoded;
 letters outside ASCII stay as they are. `parse_ref` accepts needless encodings and raw spaces, `print_address` never
 writes them. A heading that itself ends in [2] is written with %5B2%5D. Parsing takes time in proportion to the text,
@@ -80,21 +82,21 @@ def print_address(address: Address) -> str:
     """Return the canonical text of an address."""
     match address:
         case RepoAddress():
-            name = f"{_encode(address.repository)}//" if address.repository is not None else ""
             lines = f"#{print_lines(address.lines)}" if address.lines else ""
-            return f"repo:{name}{_encode(address.path)}{lines}@{address.revision}"
+            return f"repo:{_qualifier(address.repository)}{_encode(address.path)}{lines}@{address.revision}"
         case ArtifactAddress():
             section = ""
             if address.section is not None:
                 section = f"#sec={print_section(address.section, address.numbers)}"
-            # The colon is encoded so that no file name can be mistaken for the digest of a body.
-            return f"artifact:{_encode(address.name).replace(':', '%3A')}{section}@{address.version}"
+            # The colon is encoded so that no name can be mistaken for the digest of a body.
+            name = f"{_qualifier(address.repository)}{_encode(address.name)}".replace(":", "%3A")
+            return f"artifact:{name}{section}@{address.version}"
         case BodyAddress():
             return f"artifact:{address.digest}" + (f"#{print_lines(address.lines)}" if address.lines else "")
         case SamAddress():
             return f"sam:{_encode(address.kind).replace(':', '%3A')}:{_encode(address.slug)}@{address.version}"
         case DiffAddress():
-            return f"diff:{_encode(address.path)}@{address.base}..{address.head}"
+            return f"diff:{_qualifier(address.repository)}{_encode(address.path)}@{address.base}..{address.head}"
         case TestAddress():
             return f"test:{_encode(address.node)}@{address.receipt}"
         case UrlAddress():
@@ -173,6 +175,13 @@ def check_path(path: str, field: str = "path") -> str:
     return path
 
 
+def check_name(text: str, field: str = "name") -> str:
+    """Return the text if it can name a repository: one segment of a path."""
+    if "/" in check_path(text, field):
+        raise PointerPath("A name is one segment, without slashes.", field=field)
+    return text
+
+
 def check_revision(text: str, field: str = "revision") -> str:
     """Return the revision if it is a full commit id; refuse it otherwise."""
     if not text:
@@ -186,13 +195,9 @@ def _repo(body: str, field: str) -> RepoAddress:
     target, revision = _pin(body, field)
     target, mark, fragment = target.partition("#")
     revision = check_revision(revision, field)
-    name: str | None = None
-    head, double, tail = target.partition("//")
-    if double:
-        name, target = _segment(head, field), tail
-    path = _path(target, field)
+    repository, path = _place(target, field)
     lines = parse_lines(fragment, field) if mark else None
-    return RepoAddress(path=path, revision=revision, lines=lines, repository=name)
+    return RepoAddress(path=path, revision=revision, lines=lines, repository=repository)
 
 
 def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
@@ -204,14 +209,14 @@ def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
     target, version = _pin(body, field)
     target, mark, fragment = target.partition("#")
     version = _version(version, field)
-    name = _path(target, field)
+    repository, name = _place(target, field)
     if not mark:
-        return ArtifactAddress(name=name, version=version)
+        return ArtifactAddress(name=name, version=version, repository=repository)
     kind, equals, headings = fragment.partition("=")
     if kind != "sec" or not equals:
         raise PointerSpan("An artifact's fragment names a section.", field=field, hint="#sec=Heading")
     section, numbers = _section(headings, field)
-    return ArtifactAddress(name=name, version=version, section=section, numbers=numbers)
+    return ArtifactAddress(name=name, version=version, section=section, numbers=numbers, repository=repository)
 
 
 def _sam(body: str, field: str) -> SamAddress:
@@ -237,7 +242,8 @@ def _diff(body: str, field: str) -> DiffAddress:
         raise PointerRevision("The two commits are not of one repository.", field=field)
     if "#" in target:
         raise PointerSpan("A diff has no fragment.", field=field)
-    return DiffAddress(path=_path(target, field), base=base, head=head)
+    repository, path = _place(target, field)
+    return DiffAddress(path=path, base=base, head=head, repository=repository)
 
 
 def _test(body: str, field: str) -> TestAddress:
@@ -321,11 +327,14 @@ def _path(text: str, field: str) -> str:
     return check_path(_decode(text, field, in_path=True), field)
 
 
+def _place(text: str, field: str) -> tuple[str | None, str]:
+    """Return the name of a repository, if there is one, and the path in it."""
+    name, double, path = text.partition("//")
+    return (_segment(name, field), _path(path, field)) if double else (None, _path(text, field))
+
+
 def _segment(text: str, field: str) -> str:
-    segment = _path(text, field)
-    if "/" in segment:
-        raise PointerPath("A name is one segment, without slashes.", field=field)
-    return segment
+    return check_name(_decode(text, field, in_path=True), field)
 
 
 def _section(text: str, field: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -448,6 +457,10 @@ def _check_unicode(text: str, field: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise PointerSyntax("The text is not valid Unicode.", field=field) from None
+
+
+def _qualifier(repository: str | None) -> str:
+    return f"{_encode(repository)}//" if repository is not None else ""
 
 
 def _encode(text: str) -> str:

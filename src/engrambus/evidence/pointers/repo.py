@@ -1,4 +1,4 @@
-"""Repositories of a project, and the resolvers of `repo:` (lines of a file at a commit) and `diff:` pointers."""
+"""The resolvers of `repo:` pointers, lines of a file at a commit, and of `diff:` pointers."""
 
 from __future__ import annotations
 
@@ -8,61 +8,19 @@ from functools import partial
 
 import msgspec
 
-from engrambus.core import is_hex
 from engrambus.errors import (
     ContentTooLarge,
     EngramBusError,
     FileNotFound,
-    NoRepository,
-    RepositoryNotFound,
     SpanNotFound,
 )
-from engrambus.evidence.pointers.addresses import Address, ArtifactAddress, DiffAddress, RepoAddress
+from engrambus.evidence.pointers.addresses import DiffAddress, RepoAddress
 from engrambus.evidence.pointers.git import Blob, GitRepository
 from engrambus.evidence.pointers.read_spans import FileLines
+from engrambus.evidence.pointers.repositories import Repositories
 from engrambus.evidence.pointers.resolve import Content
 
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
-
-
-class Repositories:
-    """The project's own repository, and others that are configured by name."""
-
-    def __init__(self, primary: GitRepository | None, named: Mapping[str, GitRepository] | None = None) -> None:
-        self._primary = primary
-        self._named = dict(named or {})
-
-    def select(self, name: str | None = None) -> GitRepository:
-        """Return the repository of that name, or the project's own."""
-        if name is None:
-            if self._primary is None:
-                raise NoRepository
-            return self._primary
-        if name not in self._named:
-            hint = f"Configured names: {', '.join(sorted(self._named))}." if self._named else None
-            raise RepositoryNotFound(hint=hint)
-        return self._named[name]
-
-    def retain(self, address: Address) -> None:
-        """Keep the commits an address names from being pruned by git."""
-        match address:
-            case RepoAddress():
-                self.select(address.repository).retain(address.revision)
-            case ArtifactAddress():
-                repository = self.select()
-                is_commit = is_hex(address.version, 40, 64)
-                repository.retain(address.version if is_commit else repository.tag_commit(address.version))
-            case DiffAddress():
-                self.select().retain(address.base)
-                self.select().retain(address.head)
-            case _:
-                pass
-
-    def close(self) -> None:
-        """Stop every running git."""
-        for repository in (self._primary, *self._named.values()):
-            if repository is not None:
-                repository.close()
 
 
 class RepoResolver:
@@ -75,6 +33,10 @@ class RepoResolver:
         """Return the pointed lines with their line ends, or the whole file."""
         blob = self._repositories.select(address.repository).read(address.revision, address.path)
         return _cut(blob, address)
+
+    def check_folder(self, address: RepoAddress) -> None:
+        """Refuse an address whose path is no folder of its commit."""
+        self._repositories.select(address.repository).check_folder(address.revision, address.path)
 
     def resolve_many(self, addresses: Iterable[RepoAddress], take: Callable[[RepoAddress, Content], None]) -> None:
         """Pass the content of several addresses to `take`, reading each file once; unreadable ones are left out."""
@@ -155,7 +117,7 @@ class DiffResolver:
 
     def resolve(self, address: DiffAddress) -> Content:
         """Return the diff; it is empty if the file is the same in both commits."""
-        repository = self._repositories.select()
+        repository = self._repositories.select(address.repository)
         old_path, new_path = diff_paths(repository, address)
         old = _read_if_present(repository, address.base, old_path)
         new = _read_if_present(repository, address.head, new_path)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from engrambus.core import LruCache, digest, estimate_tokens, is_hex
-from engrambus.errors import DigestMismatch, EngramBusError, EpisodeNotFound, NoResolver, ReceiptNotFound
+from engrambus.errors import (
+    DigestMismatch,
+    EngramBusError,
+    NoResolver,
+    RepositoryAbsent,
+    RepositoryNotFound,
+    RevisionNotFetched,
+    RevisionNotFound,
+)
 from engrambus.evidence.pointers.addresses import (
     Address,
     ArtifactAddress,
-    BodyAddress,
     DiffAddress,
     Pointer,
     RepoAddress,
@@ -22,6 +30,18 @@ from engrambus.evidence.pointers.grammar import check_pointer
 from engrambus.evidence.pointers.read_spans import FileLines
 
 A = TypeVar("A", contravariant=True)
+
+Origin = Literal["stated", "retrieved", "imported", "adopted"]
+"""How a claim came here: stated by an agent of the project, or found, imported or adopted from elsewhere."""
+
+
+def may_stay_unresolved(problem: EngramBusError, origin: Origin) -> bool:
+    """True if an engram may keep a pointer that could not be resolved for this reason; it then has no digest."""
+    # decision 55: a repository or a part of its history that is known to exist elsewhere, and knowledge that was
+    # made elsewhere; everything else is a pointer that leads nowhere, and is refused
+    if isinstance(problem, RepositoryAbsent | RevisionNotFetched):
+        return True
+    return origin != "stated" and isinstance(problem, RepositoryNotFound | RevisionNotFound)
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +91,15 @@ class Locator(Protocol):
         ...
 
 
+@runtime_checkable
+class FolderResolver(Protocol):
+    """Finds folders as well as files."""
+
+    def check_folder(self, address: Any, /) -> None:
+        """Refuse an address whose path is no folder."""
+        ...
+
+
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about content that are cached; the content itself never is."""
 
@@ -99,21 +128,28 @@ class Evidence:
         return content
 
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
-        """Return a checked pointer with the digest of its content.
-
-        Left without a digest are: a URL, whose ref has one and which is not fetched; a type without a resolver; an
-        episode of another project; a test whose receipt is not here.
-        """
-        if isinstance(address, UrlAddress):
-            return pointer
-        if not isinstance(address, _LOCAL) and type(address) not in self._factories:
-            return pointer
-        try:
-            content_digest = self._facts_of(pointer, address, field).digest
-        except (EpisodeNotFound, ReceiptNotFound):
-            return pointer
+        """Return a checked pointer with the digest of its content; refuse one that leads nowhere."""
+        content_digest = self._facts_of(pointer, address, field).digest
         _check_digest(pointer, content_digest, field)
         return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=content_digest)
+
+    def stamp_if_here(self, pointer: Pointer, address: Address, origin: Origin, field: str = "pointer") -> Pointer:
+        """Return a checked pointer with the digest of its content, or as it is where it may stay unresolved."""
+        try:
+            return self.stamp(pointer, address, field)
+        except EngramBusError as problem:
+            # A digest claims that the content was read, which cannot be checked while it is not here.
+            if pointer.digest is not None or not may_stay_unresolved(problem, origin):
+                raise
+            return pointer
+
+    def check_folder(self, address: RepoAddress, field: str = "pointer") -> None:
+        """Refuse the address of a folder, written like a file's, that its commit does not have."""
+        with _naming_field(field):
+            resolver: object = self._resolver(RepoAddress)
+            if not isinstance(resolver, FolderResolver):
+                raise NoResolver
+            resolver.check_folder(address)
 
     def prefetch(self, pointers: Iterable[tuple[Pointer, Address]]) -> None:
         """Cache the digests of many pointers with few reads, for later calls of `stamp`."""
@@ -162,14 +198,11 @@ class Evidence:
         return facts
 
     def _resolve(self, address: Address, field: str) -> Content:
-        try:
+        with _naming_field(field):
             resolver = self._resolver(type(address))
             if resolver is None:
                 raise NoResolver
             return resolver.resolve(address)
-        except EngramBusError as problem:
-            problem.field = f"{field}.ref"  # a resolver does not know which field of a request it reads
-            raise
 
     def _resolver(self, kind: type[Any]) -> Resolver[Any] | None:
         resolver = self._resolvers.get(kind)
@@ -178,8 +211,13 @@ class Evidence:
         return resolver
 
 
-# Every project can read these, so a missing resolver is an error; of other types a pointer may be stored unread.
-_LOCAL = (RepoAddress, ArtifactAddress, BodyAddress, DiffAddress)
+@contextmanager
+def _naming_field(field: str) -> Iterator[None]:
+    try:
+        yield
+    except EngramBusError as problem:
+        problem.field = f"{field}.ref"  # a resolver does not know which field of a request it reads
+        raise
 
 
 def _is_immutable(address: Address) -> bool:

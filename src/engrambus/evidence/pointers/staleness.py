@@ -9,7 +9,8 @@ from engrambus.errors import EngramBusError, FileNotFound, NotAFile, SpanNotFoun
 from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
 from engrambus.evidence.pointers.git import GitRepository
 from engrambus.evidence.pointers.grammar import parse_ref
-from engrambus.evidence.pointers.repo import Repositories, cut_lines
+from engrambus.evidence.pointers.repo import cut_lines
+from engrambus.evidence.pointers.repositories import Repositories
 
 Staleness = Literal["same", "moved", "changed", "gone"]
 

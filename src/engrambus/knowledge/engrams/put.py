@@ -13,7 +13,7 @@ import msgspec
 
 from engrambus.core import Randomness, estimate_tokens, new_ulid, print_time
 from engrambus.errors import ClaimConfirmed, EngramBusError, IdTaken, PhantomRead, ScopeForbidden, ScopeLowered
-from engrambus.evidence.pointers import Evidence, Pointer, Repositories
+from engrambus.evidence.pointers import Evidence, Origin, Pointer, Repositories
 from engrambus.knowledge.engrams.approvals import PromotionView, needs_approval, pending_notice, request_promotion
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, EngramsUsed, PromotionRequested
@@ -51,7 +51,7 @@ class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
 
     checked: CheckedEngram
     pointers: tuple[Pointer, ...]
-    """Stamped with the digests of their content."""
+    """Stamped with the digests of their content; one without a digest is unresolved."""
     pointed_tokens: int
     """Size of the content behind the pointers."""
     keys: Keys
@@ -72,8 +72,9 @@ def prepare(
     evidence: Evidence,
     repositories: Repositories,
     used: Sequence[str] = (),
+    origin: Origin = "stated",
 ) -> PreparedEngram:
-    """Do everything a put needs no lock for: settle the scope, stamp the pointers, compute the keys."""
+    """Do everything a put needs no lock for: settle the scope, resolve the pointers, compute the keys."""
     checked = _settle_scope(checked, caller, policy, limits)
     promote_to = None
     if needs_approval(caller, checked.scope):
@@ -81,11 +82,12 @@ def prepare(
         check_may_write(policy, caller, "project")
         checked = msgspec.structs.replace(checked, scope="project")
     pointers = tuple(
-        evidence.stamp(pointer, address, f"pointers[{position}]")
+        evidence.stamp_if_here(pointer, address, origin, f"pointers[{position}]")
         for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
     )
-    for address in checked.addresses:  # so that `git gc` never removes the evidence of an engram
-        repositories.retain(address)
+    for pointer, address in zip(pointers, checked.addresses, strict=True):
+        if pointer.digest is not None:  # so that `git gc` never removes the evidence of an engram
+            repositories.retain(address)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
     pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
     # decision 45: the keys that are computed from the claim are not its author's

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.messages.limits import inline_budget, read_payers, turn_budget
     from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
     from engrambus.knowledge.messages.pastes import CodeCounter
+    from engrambus.knowledge.messages.pointed_evidence import check_evidence_to_read, evidence_problems
     from engrambus.knowledge.messages.ports import (
         Inbox,
         Mail,
@@ -83,6 +84,7 @@ if not TYPE_CHECKING:
         "limits": "inline_budget read_payers turn_budget",
         "parse": "ParsedMessage parse_message",
         "pastes": "CodeCounter",
+        "pointed_evidence": "check_evidence_to_read evidence_problems",
         "ports": "Inbox Mail MessageReads OpenRejection SentPack Unseen inbox_of",
         "prose": "ProseReport accept_prose report_prose",
         "resend": "resend_template",
@@ -95,9 +97,10 @@ __all__ = [
     "GrantedCode", "Inbox", "Mail", "MailHandedOver", "Message", "MessageAccepted", "MessageKind", "MessageReads",
     "MessageRejected", "MessageUsage", "OpenRejection", "ParentMessage", "ParsedMessage", "PointerPack",
     "PreparedReport", "ProseReport", "SentPack", "Unseen", "accept_prose", "accept_report", "add_pointers",
-    "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_prose_budget", "check_texts", "count_code",
-    "describe_found", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_mail", "find_resent",
-    "free_texts", "hand_over_mail", "inbox_of", "inline_budget", "looks_like_report", "mail_line", "measure",
-    "message_sections", "note_text", "parse_message", "pointed_tokens", "print_message", "read_payers",
-    "reject_message", "report_prose", "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
+    "artifact_body", "artifact_ref", "as_stored", "check_budget", "check_evidence_to_read", "check_prose_budget",
+    "check_texts", "count_code", "describe_found", "evidence_problems", "extract_code", "extract_statement",
+    "find_code", "find_code_blocks", "find_mail", "find_resent", "free_texts", "hand_over_mail", "inbox_of",
+    "inline_budget", "looks_like_report", "mail_line", "measure", "message_sections", "note_text", "parse_message",
+    "pointed_tokens", "print_message", "read_payers", "reject_message", "report_prose", "resend_template",
+    "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
 ]

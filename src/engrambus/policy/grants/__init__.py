@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         requests_to,
         revoke_grant,
     )
-    from engrambus.policy.grants.targets import PrefixTarget, Target, is_prefix
+    from engrambus.policy.grants.targets import PrefixTarget, Target, is_prefix, read_prefix
     from engrambus.policy.grants.tokens import (
         GrantUse,
         VerifiedGrant,
@@ -54,7 +54,7 @@ if not TYPE_CHECKING:
             "GrantTerms approve_request check_balance check_spend debits deny_request issue_grant request_deref "
             "requests_to revoke_grant "
         ),
-        "targets": "PrefixTarget Target is_prefix",
+        "targets": "PrefixTarget Target is_prefix read_prefix",
         "tokens": "GrantUse VerifiedGrant attenuate issue_token verify_token",
     })
 
@@ -64,5 +64,5 @@ __all__ = [
     "Target", "VerifiedGrant", "approve_request", "attenuate", "balance_of", "biscuit_of", "check_balance",
     "check_covers", "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_id_of", "hand_over",
     "handle_of", "is_prefix", "issue_grant", "issue_token", "journalled_grant", "narrow_grant", "open_budget_token",
-    "request_deref", "requests_to", "revoke_grant", "verify_token",
+    "read_prefix", "request_deref", "requests_to", "revoke_grant", "verify_token",
 ]

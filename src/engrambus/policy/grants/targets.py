@@ -55,7 +55,8 @@ class PointerTarget(msgspec.Struct, frozen=True, kw_only=True):
                     and _tree(granted) == _tree(address)
                 )
             case ArtifactAddress(section=None), ArtifactAddress():
-                return granted.name == address.name and granted.version == address.version
+                document = (granted.repository, granted.name, granted.version)
+                return document == (address.repository, address.name, address.version)
             case BodyAddress(), BodyAddress() if address.lines is not None:
                 return _is_inside(address.lines, granted.lines) and granted.digest == address.digest
         return False
@@ -88,6 +89,16 @@ class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(target, PointerTarget):
             return self.covers(target.address)
         return target.folder == self.folder or self.covers(target.folder)
+
+    def folders(self) -> list[RepoAddress]:
+        """Return the address of the folder in each commit that the target names."""
+        if isinstance(self.folder, RepoAddress):
+            return [self.folder]
+        path, repository = self.folder.path, self.folder.repository
+        return [
+            RepoAddress(path=path, revision=revision, repository=repository)
+            for revision in (self.folder.base, self.folder.head)
+        ]
 
     @property
     def text(self) -> str:
@@ -168,4 +179,4 @@ def _bounded(text: str, field: str) -> str:
 def _tree(address: RepoAddress | DiffAddress) -> tuple[str | None, ...]:
     if isinstance(address, RepoAddress):
         return "repo", address.repository, address.revision
-    return "diff", address.base, address.head
+    return "diff", address.repository, address.base, address.head
