@@ -285,6 +285,15 @@ def test_events_are_visible_to_their_audience() -> None:
     assert filter_for(caller(SECOND_RUN, number=9)).matches(of_all)
 
 
+def test_a_message_to_another_run_is_visible_to_both_runs() -> None:  # EB-34
+    fact = {"fact": "message.accepted", "message_id": ID, "run": RUN, "agent": "ada", "to": "ben", "to_run": SECOND_RUN}
+    (event,) = events_of(fact)
+    assert event.data == {"message": ID, "to": "ben", "to_run": SECOND_RUN}
+    assert "other_run" not in event.to_wire()
+    for run, sees in ((RUN, True), (SECOND_RUN, True), ("01K7Z3V5QX0000000000000009", False)):
+        assert filter_for(caller(run, number=9)).matches(event) is sees
+
+
 def test_an_admins_action_without_a_run_is_visible_to_admins_only() -> None:
     (event,) = events_of(BlockDebited(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
     assert event.audience == ADMINS_ONLY

@@ -48,6 +48,34 @@ def test_a_broadcast_is_accepted_in_every_encoding(bus: RunningServer, child: st
     assert kinds == ["broadcast"] * 5
 
 
+def test_fields_beside_a_text_body_are_parameters(bus: RunningServer, child: str) -> None:  # EB-16, EB-34
+    body = b'ROLE: manager\nINSTRUCTIONS: ["Go on."]\n'
+    answer = bus.call("POST", "/broadcast?as=mia&to=programmer", body, headers=YAML)
+    assert (answer.status, answer.json["to"]) == (200, ["paul"]), answer.body
+    note = bus.call("POST", "/message?to=mia", b"I begin with the tests.", token=child, headers=YAML)
+    assert (note.status, note.json["to"]) == (200, "mia"), note.body
+    as_fields = {"text": "I begin with the tests.", "to": "mia"}
+    assert bus.call("POST", "/message", as_fields, token=child).status == 200
+    with bus.nothing_stored():
+        twice = bus.call("POST", "/message?to=mia", as_fields, token=child)
+        assert (twice.code, twice.json["field"]) == ("FIELD_UNKNOWN", "to")
+        token = bus.call("POST", "/message?budget_token=g_1", b"Hello.", token=child, headers=YAML)
+        assert (token.code, token.json["field"]) == ("FIELD_UNKNOWN", "budget_token"), "addresses are logged"
+
+
+def test_an_inbox_lists_what_is_unseen_once(bus: RunningServer) -> None:  # EB-32
+    bus.add("nora", "manager")
+    token = bus.add("nils", "programmer", parent="nora")
+    bus.call("POST", "/message", REPORT.format("All is well.").encode(), token=token, headers=YAML)
+    lines = bus.call("GET", "/inbox?unseen=true&short=true&max_tokens=300&as=nora").json
+    assert [line.partition(" ")[2] for line in lines["lines"]] == ["message from nils, just now, done: All is well."]
+    assert "waiting" not in lines
+    assert bus.call("GET", "/inbox?unseen=true&as=nora").json["mail"] == []
+    (mail,) = bus.call("GET", "/inbox?as=nora").json["mail"]
+    assert bus.call("GET", f"/inbox/{mail['item']}?as=nora").json == mail
+    assert bus.call("GET", f"/inbox/{mail['item']}?as=nils").status == 404
+
+
 def test_a_message_that_contains_the_word_text_is_not_read_as_a_request(bus: RunningServer, child: str) -> None:
     engram = {
         "kind": "fact",

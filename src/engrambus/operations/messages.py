@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, structs
 
 from engrambus.core import estimate_tokens, new_ulid, parse_duration
-from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, MessageEmpty, SecretFound
+from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, GrantRefusal, MessageEmpty, SecretFound
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.limit_warnings import warning_problem
@@ -26,6 +26,8 @@ from engrambus.operations.artifacts import charge_bodies, store_bodies
 from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.policy import ADMIN, InlineBudget, end_turn, grants
 from engrambus.policy.secrets import check_no_secrets
+
+BUDGET_TOKEN = "BUDGET_TOKEN"  # noqa: S105  # a section of a message
 
 Text = Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="The message, as YAML or JSON")]
 
@@ -253,12 +255,13 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     try:
         parsed = _parse(context, request.text, request.kind)
         counter = messages.CodeCounter(context.project_files, parsed.message)
-        usage, problems = messages.check_budget(parsed, budget, limits, counter.count)
+        granted = _granted_code(context, _open_grant(context, context.view, parsed, None), counter)
+        usage, problems = messages.check_budget(parsed, budget, limits, counter.count, granted)
         if parsed.message is not None:
             problems += tuple(messages.evidence_problems(parsed.message, context.evidence))
         problems += _resend_problems(context, parsed)
         _name_code(problems[0] if problems else None, parsed.message, counter)
-    except SecretFound as problem:
+    except (SecretFound, GrantRefusal) as problem:
         usage, problems = messages.measure(request.text), (problem,)
     return ValidateAnswer(
         ok=not problems,
@@ -430,11 +433,11 @@ class _CheckedText(NamedTuple):
 def _check_text(context: Context, text: str, kind: MessageKind, budget_token: str | None = None) -> _CheckedText:
     """Parse a text and check it against the caller's budget; refuse it with the first problem."""
     parsed = _parse(context, text, kind)
-    budget, grant = _budget(context, budget_token)
+    with context.store.read() as view:
+        budget = inline_budget(view, context.policy, context.caller)
+        grant = _open_grant(context, view, parsed, budget_token)
     counter = messages.CodeCounter(context.project_files, parsed.message)
-    granted = None
-    if grant is not None and grant.inline_code_chars:
-        granted = messages.GrantedCode(grant, counter, context.evidence, context.project_files)
+    granted = _granted_code(context, grant, counter)
     usage, problems = messages.check_budget(parsed, budget, context.limits, counter.count, granted)
     if problems:
         raise _reject(context, parsed, budget, usage, problems[0], counter)
@@ -454,13 +457,29 @@ def _parse(context: Context, text: str, kind: MessageKind) -> messages.ParsedMes
     return parsed
 
 
-def _budget(context: Context, budget_token: str | None) -> tuple[InlineBudget, grants.VerifiedGrant | None]:
-    """Return the limits of the caller's message, and the grant that may allow code besides."""
-    with context.store.read() as view:
-        budget = inline_budget(view, context.policy, context.caller)
-        if budget_token is None:
-            return budget, None
-        return budget, grants.open_budget_token(view, context.caller, context.grant_key, budget_token)
+def _open_grant(
+    context: Context, view: View, parsed: messages.ParsedMessage, budget_token: str | None
+) -> grants.VerifiedGrant | None:
+    """Return the grant that may allow code in a message, by the token in the request or in the message."""
+    in_message = parsed.parts.get("budget_token")
+    token = budget_token or in_message
+    if token is None:
+        return None
+    if in_message is not None and token != in_message:
+        raise FieldValue("The message and the request name different grants.", field=BUDGET_TOKEN)
+    try:
+        return grants.open_budget_token(view, context.caller, context.grant_key, token)
+    except GrantRefusal as refusal:
+        refusal.field = BUDGET_TOKEN if budget_token is None else refusal.field
+        raise
+
+
+def _granted_code(
+    context: Context, grant: grants.VerifiedGrant | None, counter: messages.CodeCounter
+) -> messages.GrantedCode | None:
+    if grant is None or not grant.inline_code_chars:
+        return None
+    return messages.GrantedCode(grant, counter, context.evidence, context.project_files)
 
 
 def _resolve_used(context: Context, message: messages.Message, ids: list[str]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from engrambus.edges.http.requests import (
 )
 from engrambus.edges.http.responses import Headers, send_json, send_json_with_etag, send_text
 from engrambus.edges.telemetry import Metrics
-from engrambus.errors import EngramBusError, NumberRange, Unauthorized
+from engrambus.errors import EngramBusError, FieldUnknown, NumberRange, Unauthorized
 from engrambus.gateway import (
     LOCAL_ADMIN,
     WARNING_HEADER,
@@ -62,10 +62,10 @@ class OperationEndpoint:
         self._path_fields = path_fields(route)
         self._takes_body = route.method == "POST"
         self._body_limit = route.body_limit if self._takes_body else 0
-        parameters = frozenset() if self._takes_body else field_names(operation) - self._path_fields
+        parameters = query_fields(operation)
         self._parameters = parameters if public else parameters | {SPEAK_AS}
         self._has_etag = route.conditional
-        self._lists = frozenset() if self._takes_body else list_fields(operation)
+        self._lists = parameters & list_fields(operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the request, call the operation in a thread, send its answer."""
@@ -120,6 +120,9 @@ class OperationEndpoint:
         fields = read_fields(body, self._body_limit, self._path_fields) if self._takes_body and not is_text else {}
         if text_field is not None and body and text_field not in fields:  # the body itself is the text, YAML or JSON
             fields = {text_field: read_text(body)}
+        elif text_field is not None:
+            for name in values.keys() - self._path_fields:
+                raise FieldUnknown(f"'{name}' belongs into the body, beside '{text_field}'.", field=name)
         values |= fields
         request = to_request(values, self._operation.request, lax=not self._takes_body)
         if not self._takes_body:
@@ -139,6 +142,19 @@ def route_of(operation: Operation[Any, Any]) -> Route:
     if operation.route is None:
         raise ValueError(f"{operation.name} is not offered over HTTP")
     return operation.route
+
+
+def query_fields(operation: Operation[Any, Any]) -> frozenset[str]:
+    """Return the request fields that are parameters of the query string.
+
+    A body that is itself the text of an operation leaves no other place for the fields beside it.
+    """
+    route = route_of(operation)
+    fields = field_names(operation) - path_fields(route)
+    if route.method != "POST":
+        return fields
+    # A budget token is a secret, and addresses are logged; a message has a section for it.
+    return fields - {operation.text_field, "budget_token"} if operation.text_field is not None else frozenset()
 
 
 def path_fields(route: Route) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.edges.http.endpoints import SPEAK_AS, list_fields, path_fields, route_of
+from engrambus.edges.http.endpoints import SPEAK_AS, list_fields, path_fields, query_fields, route_of
 from engrambus.edges.http.events import MAX_PAGE_EVENTS, PAGE_EVENTS
 from engrambus.gateway import Operation
 from engrambus.gateway.events import EVENT_TYPES
@@ -210,11 +210,11 @@ def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -
 def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Schema:
     route = route_of(operation)
     names_in_path = path_fields(route)
-    has_body = route.method == "POST"
+    has_body, in_query = route.method == "POST", query_fields(operation)
     parameters = [
         _parameter(operation, name, schema, name in names_in_path, request)
         for name, schema in request["properties"].items()
-        if name in names_in_path or not has_body
+        if name in names_in_path or name in in_query
     ]
     if not public:
         parameters.append(_SPEAK_AS)

@@ -85,6 +85,7 @@ FACT_EVENTS: dict[str, FactMapping] = {
         data={
             "message": "message_id",
             "to": "to",
+            "to_run": "to_run",
             "tokens": "tokens",
             "engrams": "engrams",
             "resends": "resends",
@@ -194,6 +195,7 @@ def fact_events(line: int, time_us: int, facts: Sequence[Mapping[str, Any]], *, 
                 agent=agent or None,
                 data=_members((name, _value_at(fact, path)) for name, path in row.data.items()),
                 audience=_audience(row, fact, run, agent),
+                other_run=_id_or_empty(fact.get("to_run")) or None,
                 subject=_subject(fact),
             )
         )

@@ -47,6 +47,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Ids, words from fixed lists, and counts."""
     audience: str
     """Callers that may see it: all of the project, those of one run by its id or its space, or admins only."""
+    other_run: str | None = None
+    """A second run whose agents may see it: that of a message's receiver."""
     subject: EventSubject | None = None
     """The engram or episode it is about, for roles that do not see all of them."""
 
@@ -70,7 +72,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         """True if the reader gets this event."""
         return (
             (not self.types or event.type in self.types)
-            and (self.audiences is None or event.audience in self.audiences)
+            and (self.audiences is None or not self.audiences.isdisjoint((event.audience, event.other_run)))
             and (self.rule is None or event.subject is None or _sees_subject(self.rule, event.subject))
         )
 

@@ -376,7 +376,7 @@ def as_stored(message: Message) -> Message:
     """Return the message as it is stored: without budget tokens, which are for the children, and the id it resends."""
     if isinstance(message, ParentMessage):
         return msgspec.structs.replace(message, grants=(), resends=None, used=())
-    return msgspec.structs.replace(message, resends=None, used=())
+    return msgspec.structs.replace(message, resends=None, used=(), budget_token=None)
 
 
 def pointed_tokens(evidence: Evidence, pointers: Sequence[Pointer], exclude: Collection[str] = ()) -> int:

@@ -187,6 +187,9 @@ def _child_parts(
     parts["pointer_pack"] = _list_part(sections, "POINTER_PACK", problems, partial(pointer, completer=completer))
     read_request = partial(_deref_request, completer=completer)
     parts["deref_requests"] = _list_part(sections, "DEREF_REQUESTS", problems, read_request)
+    if sections.get("BUDGET_TOKEN") is not None:
+        with problems.collect():
+            parts["budget_token"] = text(sections["BUDGET_TOKEN"], "BUDGET_TOKEN", max_chars=MAX_BUDGET_TOKEN_CHARS)
     if sections.get("OUTPUT") is not None:
         with problems.collect():
             parts["output"] = _output(sections["OUTPUT"])

@@ -14,7 +14,17 @@ MessageKind = Literal["child", "parent"]
 TaskStatus = Literal["in_progress", "blocked", "done", "failed"]
 
 STATUSES: tuple[str, ...] = get_args(TaskStatus)
-CHILD_SECTIONS = ("ROLE", "TASK_STATUS", "ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT", "USED", "RESENDS")
+CHILD_SECTIONS = (
+    "ROLE",
+    "TASK_STATUS",
+    "ENGRAMS",
+    "POINTER_PACK",
+    "DEREF_REQUESTS",
+    "OUTPUT",
+    "USED",
+    "BUDGET_TOKEN",
+    "RESENDS",
+)
 PARENT_SECTIONS = (
     "ROLE",
     "SHARED_BRIEF_MICRO",
@@ -57,6 +67,8 @@ class ChildMessage(msgspec.Struct, frozen=True, kw_only=True):
     output: Output
     used: tuple[str, ...] = ()
     """Ids of the engrams it is based on."""
+    budget_token: str | None = None
+    """Budget token of the grant that allows its code; never printed."""
     resends: str | None = None
     """Id of the rejected message that this one replaces."""
 

@@ -10,7 +10,7 @@ import msgspec
 from engrambus.core import SECOND_US
 from engrambus.gateway import Credential
 from engrambus.policy.grants import MAX_BLOCKS, attenuate
-from engrambus.testing.client import expect_refusal, same_changes
+from engrambus.testing.client import expect_refusal, format_message, same_changes
 from engrambus.testing.conformance.messages import Team, rejection_of
 from engrambus.testing.fakes import CODE, CODE_PATH, SHA, repo_ref
 from engrambus.testing.harness import Harness
@@ -311,6 +311,30 @@ class GrantConformance:
         with expect_refusal("GRANT_REVOKED"):
             team.client.report(team.paul, CODE, token=late.budget_token)
 
+    # EB-16: a message in YAML carries its budget token
+    def test_a_message_may_name_its_grant_in_a_section_that_is_never_stored(self, harness: Harness) -> None:
+        team = Team(harness)
+        file = f"repo:{CODE_PATH}@{SHA}"
+        team.client.call("apply_policy", policy={"inline": {"max_inline_tokens": 3000}})  # a Biscuit is long
+        grant = granted(team, pointer=file, inline_code_chars=1000, uses=4, biscuit=True)
+        other = granted(team, pointer=file, inline_code_chars=1000)
+        for token in (grant.budget_token, grant.biscuit):
+            assert team.client.call("validate_message", team.paul, text=_with_token(token)).ok
+            team.client.report(team.paul, CODE, budget_token=token)
+            assert token not in team.client.mail(team.mia)[-1].text
+        for token, code in (("bogus", "GRANT_FORGED"), (granted(team, "pia").budget_token, "GRANT_WRONG_CHILD")):
+            journal = harness.journal_bytes()
+            with expect_refusal(code, "BUDGET_TOKEN"):
+                team.client.report(team.paul, CODE, budget_token=token)
+            assert not team.client.call("validate_message", team.paul, text=_with_token(token)).ok
+            assert same_changes(harness.journal_bytes(), journal)
+        with expect_refusal("FIELD_VALUE", "BUDGET_TOKEN"):
+            team.client.report(team.paul, CODE, budget_token=grant.budget_token, token=other.budget_token)
+        refusal = rejection_of(team.client, team.paul, "So it goes on. " * 900, budget_token=grant.budget_token)
+        assert refusal.resend is not None
+        assert grant.budget_token not in refusal.resend
+        assert grant.biscuit.encode() not in harness.journal_bytes()
+
     # EB-16: a parent hands over grants in the published form
     def test_grants_in_a_broadcast_are_checked_and_delivered_as_handles(self, harness: Harness) -> None:
         team = Team(harness)
@@ -325,6 +349,9 @@ class GrantConformance:
             send(token)
             mail = team.client.mail(team.paul)[-1]
             assert (mail.kind, grant.budget_token in mail.text, FILE in mail.text) == ("broadcast", True, True)
+            assert mail.grants == [grant.budget_token]
+            brief = "\n".join(team.client.call("brief", team.paul).lines)
+            assert brief.count("Granted: ") == 1, "the child's brief shows it"
         own = granted(team, "mia", by=team.lead, uses=9)
         for token, cap_tokens, ref, to, code, field in (
             ("bogus", 400, FILE, "paul", "GRANT_FORGED", "budget_token"),
@@ -351,6 +378,9 @@ class GrantConformance:
         told, message = team.client.mail(team.pia)
         assert (told.kind, message.kind) == ("grant", "broadcast")
         assert f"g_{told.item}" in message.text
+        assert message.grants == [f"g_{told.item}"]
+        granted_line = next(line for line in team.client.call("brief", team.pia).lines if line.startswith("Granted: "))
+        assert "900 tokens, 1 use" in granted_line
         assert for_pia.encode() not in harness.journal_bytes()
         team.client.deref(team.pia, FILE, budget_token=f"g_{told.item}")
         for token in (for_pia, f"g_{told.item}"):
@@ -390,3 +420,7 @@ class GrantConformance:
         assert set(outcomes) <= {"ok", "GRANT_SPENT", "DEREF_DENIED"}
         assert harness.clock.now() % SECOND_US == 0
         assert harness.gateway.store.verify() == []
+
+
+def _with_token(token: str) -> str:
+    return format_message(role="programmer", task_status="done", output=CODE, budget_token=token)
