@@ -32,6 +32,7 @@ ALLOWED = {
     "SessionStart": {"hookSpecificOutput"},
     "SubagentStart": {"hookSpecificOutput"},
     "PreToolUse": {"hookSpecificOutput"},
+    "PostToolUse": {"hookSpecificOutput"},
     "UserPromptSubmit": {"hookSpecificOutput"},
     "SubagentStop": {"decision", "reason", "systemMessage"},
     "Stop": set(),
@@ -260,15 +261,112 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(
     assert read_event(event) is None, "other tools are no business of ours"
 
 
+REPORT = 'ROLE: programmer\nTASK_STATUS: done\nOUTPUT: "One risk in the parser."\n'
+PARENT_BOUNDARIES = pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "SessionStart"])
+
+
 @BOTH
-def test_waiting_requests_are_shown_with_the_next_prompt(
-    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
-) -> None:
-    child = hook(client).handle("SubagentStart")
+@PARENT_BOUNDARIES
+def test_what_waits_for_the_parent_is_shown_at_its_next_boundary_once(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str, event: str
+) -> None:  # EB-16 EB-32
+    lead, child = hook(client).handle("SessionStart"), hook(client).handle("SubagentStart")
+    name = child.partition("/")[2]
+    sent = bus.speak_as(child).send_message(REPORT)
     ref = f"repo:src/parser.py#L1-L30@{repository.sha}"
     asked = bus.speak_as(child).request_deref(ref, reason="To see the whole.", max_tokens=500)
-    context = hook(client).context("UserPromptSubmit")
-    assert f"{asked.request_id}: {child.partition('/')[2]} asks for {ref} (500 tokens): To see the whole." in context
+    context = hook(client).context(event)
+    lines = [line for line in context.splitlines() if line.startswith("- 01")]
+    assert [line.split()[1:5] for line in lines] == [
+        [sent.message_id[:13], "message", "from", f"{name},"],
+        [asked.request_id[:13], "request", "from", f"{name},"],
+    ]
+    assert "done: One risk in the parser." in lines[0]
+    assert "To see the whole." in lines[1]
+    assert "Mail that waits for you on Engram Bus; less_inbox shows the whole of one by its id:" in context
+    beginning = lines[0].split()[1]
+    assert bus.speak_as(lead).read_mail(beginning).item == sent.message_id
+    assert sent.message_id[:13] not in json.dumps(hook(client)(event)), "shown once"
+
+
+@BOTH
+def test_what_waits_takes_at_most_300_tokens_and_the_rest_is_counted(
+    hook: Callable[[str], Hook], bus: Bus, client: str
+) -> None:  # EB-16
+    hook(client)("SessionStart")
+    child = hook(client).handle("SubagentStart")
+    count = 12
+    for number in range(count):
+        words = f"Finding {number}: {'the gateway asks the bank again and again ' * 6}"
+        bus.speak_as(child).send_message(REPORT.replace("One risk in the parser.", words))
+    shown = 0
+    while shown < count:
+        context = hook(client).context("UserPromptSubmit")
+        assert estimate_tokens(context) <= 300
+        lines = [line for line in context.splitlines() if line.startswith("- ")]
+        assert [f"Finding {number}:" in line for number, line in enumerate(lines, shown)] == [True] * len(lines)
+        shown += len(lines)
+        assert context.endswith(f"+{count - shown} more in less_inbox.") == (shown < count)
+    assert hook(client)("UserPromptSubmit") == {}
+
+
+def test_mail_whose_line_is_too_long_is_counted(hook: Callable[[str], Hook], bus: Bus) -> None:
+    claude = hook("claude-code")
+    lead, child = claude.handle("SessionStart"), claude.handle("SubagentStart")
+    bus.speak_as(child).send_message(REPORT.replace("One risk in the parser.", "\U0001f6a8\U00010900" * 75))
+    assert claude.context("UserPromptSubmit") == "1 pieces of mail wait for you on Engram Bus, in less_inbox."
+    assert bus.speak_as(lead).inbox(short=True).waiting == 1
+
+
+@BOTH
+def test_a_sub_agent_starts_with_what_waits_for_it(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
+) -> None:  # EB-16
+    lead, child = hook(client).handle("SessionStart"), hook(client).handle("SubagentStart")
+    pack = f'TARGET_POINTER_PACK: ["repo:src/parser.py#L1-L2@{repository.sha}"]'
+    text = f'ROLE: architect\n{pack}\nINSTRUCTIONS: ["Look at the head only."]\n'
+    bus.speak_as(lead).broadcast(text)
+    grant = bus.speak_as(lead).issue_grant(child.partition("/")[2], "src/parser.py:1-9", cap_tokens=300)
+    context = hook(client).context("SubagentStart")
+    assert " broadcast from " in context
+    assert "Look at the head only." in context
+    assert f"- {grant.grant_id[:13]} grant from " in context
+    assert "Mail that waits" not in hook(client).context("SubagentStart")
+
+
+@BOTH
+def test_a_stop_is_never_held_up_by_mail(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:
+    lead, child = hook(client).handle("SessionStart"), hook(client).handle("SubagentStart")
+    bus.speak_as(child).send_message(REPORT)
+    assert hook(client)("Stop") == {}
+    assert bus.speak_as(lead).inbox(short=True).waiting == 1, "it is shown with the next prompt"
+    assert hook(client)("SubagentStop") == {}
+    assert "One risk in the parser." in hook(client).context("UserPromptSubmit")
+
+
+@BOTH
+def test_an_answer_that_the_client_hands_over_is_not_announced(
+    hook: Callable[[str], Hook], bus: Bus, client: str
+) -> None:
+    hook(client)("SessionStart")
+    hook(client)("SubagentStop", last_assistant_message="Only the gateway retries.")
+    hook(client)("SubagentStop", last_assistant_message=REPORT)
+    assert hook(client)("PostToolUse") == {}
+    assert hook(client)("UserPromptSubmit") == {}
+
+
+def test_peers_find_each_others_notes_at_their_next_prompt(hook: Callable[[str], Hook], bus: Bus) -> None:
+    claude, codex = hook("claude-code"), hook("codex")
+    one, two = claude.handle("SessionStart"), codex.handle("SessionStart")
+    bus.speak_as(one).send_message("I change the parser now.", to=two)
+    assert f" note from {one.partition('/')[2]}, just now: I change the parser now." in codex.context(
+        "UserPromptSubmit"
+    )
+
+
+def test_other_tools_are_no_boundary(repository: Repository) -> None:
+    for client in ("claude-code", "codex"):
+        assert read_event(recorded_event(client, "PostToolUse", repository.path, tool_name="Bash")) is None
 
 
 def test_a_sub_agents_prompt_closes_only_its_own_turn(
@@ -344,7 +442,7 @@ def test_a_failure_allows_a_stop_and_denies_a_spawn(
     journal = repository.path / ".catalog" / "memory.jsonl"
     journal.write_bytes(b"not a journal\n" + journal.read_bytes())
     hook = Hook("claude-code", repository.path, settings)
-    for event in ("SessionStart", "SubagentStart", "SubagentStop", "Stop", "UserPromptSubmit"):
+    for event in ("SessionStart", "SubagentStart", "SubagentStop", "Stop", "UserPromptSubmit", "PostToolUse"):
         assert hook(event) == {}
     result = hook("PreToolUse")["hookSpecificOutput"]
     assert result["permissionDecision"] == "deny"

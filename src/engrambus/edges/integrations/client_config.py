@@ -19,10 +19,14 @@ PROGRAM = "engrambus"
 CLIENTS = ("claude-code", "codex", "cursor", "vscode", "gemini")
 SPAWN_TOOL = "Agent"
 """Matches the tool that starts a sub-agent; Codex accepts this name as well."""
+CHILD_TOOLS = "Agent|TaskOutput|.*wait_agent"
+"""Matches the tools in whose result a sub-agent answers: of Claude Code, and of Codex, which adds its own prefix."""
 
 SUBAGENT_STOP_TIMEOUT_SECONDS = 10
 HOOK_TIMEOUT_SECONDS = 5
-_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreToolUse")
+_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreToolUse", "PostToolUse")
+_MATCHERS = {"PreToolUse": (SPAWN_TOOL, OUR_TOOLS), "PostToolUse": (CHILD_TOOLS,)}
+"""Events of every tool; without a matcher each tool call would start a process of ours."""
 SESSION_TURNS = ("--session-turns", "4")
 """Where no hook tells agents apart, those of a session share the lead of its server: it has four turns' worth."""
 _GEMINI_FORMER_EVENTS = ("BeforeAgent", "AfterAgent")
@@ -168,8 +172,7 @@ def hook_groups(command: str) -> dict[str, list[dict[str, Any]]]:
     for event in _EVENTS:
         seconds = SUBAGENT_STOP_TIMEOUT_SECONDS if event == "SubagentStop" else HOOK_TIMEOUT_SECONDS
         group: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
-        # PreToolUse fires for every tool; without a matcher each tool call would start a process of ours.
-        matchers = [{"matcher": SPAWN_TOOL}, {"matcher": OUR_TOOLS}] if event == "PreToolUse" else [{}]
+        matchers = [{"matcher": matcher} for matcher in _MATCHERS[event]] if event in _MATCHERS else [{}]
         groups[event] = [{**matcher, **group} for matcher in matchers]
     return groups
 

@@ -19,7 +19,15 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
 from engrambus.edges.sdk.bus import Bus, Transport
-from engrambus.errors import EngramBusError, NotFound, ProjectNotFound, Refusal, RoleForbidden, TokenMissing
+from engrambus.errors import (
+    BudgetTooSmall,
+    EngramBusError,
+    NotFound,
+    ProjectNotFound,
+    Refusal,
+    RoleForbidden,
+    TokenMissing,
+)
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
 
@@ -30,7 +38,8 @@ MAX_CONTEXT_TOKENS = 2_500
 BRIEF_TOKENS = 2_000
 MAX_ANSWER_CHARS = 65_536
 """Only this much of an answer is checked; a longer one exceeds every budget."""
-MAX_REQUESTS = 10
+MAX_WAITING_TOKENS = 300
+"""Size of the lines about mail that waits."""
 MAX_POINTERS = 3
 TIME_LIMIT_SECONDS = 4.0
 """Includes waiting for a gateway and for the store's lock; clients kill a hook after five seconds (decision 31)."""
@@ -67,7 +76,7 @@ def _raise_time_limit(number: int, frame: object) -> None:
 
 def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> dict[str, Any]:
     """Return the client's answer. Never raises: failures are reported on stderr."""
-    if event.kind in ("prompt", "stop") and not event.sets_caller:
+    if event.kind in ("prompt", "stop", "child_returned") and not event.sets_caller:
         return {}  # the turns of the server's own lead end by themselves
     try:
         with closing(_open_transport(event.folder or current_folder, settings)) as transport:
@@ -113,7 +122,11 @@ class _Session:
     @property
     def lead_bus(self) -> Bus:
         """A bus that acts as the lead."""
-        return self.bus.speak_as(self.lead) if self.lead else self.bus
+        return self.bus_of(self.lead)
+
+    def bus_of(self, name: str | None) -> Bus:
+        """Return a bus that acts as an agent; as the token's agent if `name` is None."""
+        return self.bus.speak_as(name) if name else self.bus
 
     def add_child(self) -> str:
         """Add the event's sub-agent to the run if it is new, and return its name."""
@@ -126,7 +139,9 @@ class _Session:
 
 def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:
     # A name is told only where the hook sets `as`: elsewhere calls are those of the server's own lead.
-    return _brief_context(event, session.lead_bus, session.lead if event.sets_caller else None, [])
+    if not event.sets_caller:
+        return _brief_context(event, session.lead_bus, None, [])
+    return _brief_context(event, session.lead_bus, session.lead, _waiting_lines(session.lead_bus))
 
 
 def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -138,7 +153,7 @@ def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
         "it is stored and read through a pointer.",
         "What you learn is kept for the others with less_put_engram and a pointer to the lines that show it.",
     ]
-    return _brief_context(event, bus, name, rules)
+    return _brief_context(event, bus, name, [*rules, *_waiting_lines(bus)])
 
 
 def _brief_context(event: HookEvent, bus: Bus, name: str | None, rules: list[str]) -> dict[str, Any]:
@@ -160,19 +175,38 @@ def _context(event: HookEvent, lines: list[str]) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text[:end]}}
 
 
+def _waiting_lines(bus: Bus) -> list[str]:
+    """Return the mail that its receiver was not shown yet, one line for each, in at most 300 tokens; then it is shown.
+
+    decision 60: it is recorded as shown before the client gets the answer. If the client drops that, `less_inbox` still
+    lists the mail.
+    """
+    head = "Mail that waits for you on Engram Bus; less_inbox shows the whole of one by its id:"
+    rest = "+{} more in less_inbox."
+    try:
+        inbox = bus.inbox(unseen=True, short=True, max_tokens=MAX_WAITING_TOKENS - estimate_tokens(head + rest))
+    except BudgetTooSmall:  # a line of an expensive script; it stays unseen
+        return [f"{bus.inbox(k=1, short=True).waiting} pieces of mail wait for you on Engram Bus, in less_inbox."]
+    if not inbox.lines:
+        return []
+    return [head, *(f"- {line}" for line in inbox.lines), *([rest.format(inbox.waiting)] if inbox.waiting else [])]
+
+
+def _waiting_context(event: HookEvent, bus: Bus) -> dict[str, Any]:
+    lines = _waiting_lines(bus)
+    return _context(event, lines) if lines else {}
+
+
 def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:
-    if event.child:  # Codex also reports the prompts that sub-agents get
-        _close_turn(session, session.add_child(), "prompt")
-        return {}
-    _close_turn(session, session.lead, "prompt")
+    # Codex also reports the prompts that sub-agents get.
+    name = session.add_child() if event.child else session.lead
+    _close_turn(session, name, "prompt")
     # UserPromptSubmit (Claude Code, Codex) adds the answer's text to the prompt.
-    waiting = session.lead_bus.list_requests().requests[:MAX_REQUESTS] if event.name == "UserPromptSubmit" else []
-    if not waiting:
-        return {}
-    rows = [
-        f"- {row.request_id}: {row.agent} asks for {row.ref} ({row.max_tokens} tokens): {row.reason}" for row in waiting
-    ]
-    return _context(event, ["Sub-agents wait on Engram Bus for an answer to these requests to read more:", *rows])
+    return _waiting_context(event, session.bus_of(name)) if event.name == "UserPromptSubmit" else {}
+
+
+def _on_child_returned(session: _Session, event: HookEvent) -> dict[str, Any]:
+    return _waiting_context(event, session.bus_of(session.add_child() if event.child else session.lead))
 
 
 def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -268,4 +302,5 @@ _ANSWERS = {
     "subagent_start": _on_subagent_start,
     "subagent_stop": _on_subagent_stop,
     "spawn": _on_spawn,
+    "child_returned": _on_child_returned,
 }

@@ -11,7 +11,7 @@ import msgspec
 from engrambus.edges.integrations.client_ids import agent_key, session_key
 from engrambus.errors import BadJson, EngramBusError, FieldType, FieldValue
 
-EventKind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn"]
+EventKind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn", "child_returned"]
 
 _KINDS: dict[str, EventKind] = {
     "SessionStart": "session_start",  # Claude Code, Codex, Gemini
@@ -20,12 +20,15 @@ _KINDS: dict[str, EventKind] = {
     "SubagentStart": "subagent_start",
     "SubagentStop": "subagent_stop",
     "PreToolUse": "spawn",
+    "PostToolUse": "child_returned",
     "BeforeAgent": "prompt",  # Gemini
     "AfterAgent": "stop",
     "stop": "stop",  # Cursor
 }
 _SPAWN_TOOLS = frozenset({"Agent", "Task", "spawn_agent"})
 """Names of the tool that starts a sub-agent: Claude Code now and formerly, Codex."""
+_CHILD_TOOLS = ("Agent", "Task", "TaskOutput", "wait_agent")
+"""Ends of the names of tools in whose result a sub-agent answers; Codex writes `multi_agent_v1wait_agent`."""
 
 _CHILD_ROLES = ("director", "manager", "programmer")
 
@@ -40,7 +43,11 @@ class _EventHead(msgspec.Struct, frozen=True, kw_only=True):
     def kind(self) -> EventKind | None:
         """The kind of event, or None for one that needs no answer."""
         kind = _KINDS.get(self.hook_event_name)
-        return None if kind == "spawn" and self.tool_name not in _SPAWN_TOOLS else kind
+        if kind == "spawn" and self.tool_name not in _SPAWN_TOOLS:
+            return None
+        if kind == "child_returned" and not (self.tool_name or "").endswith(_CHILD_TOOLS):
+            return None
+        return kind
 
 
 class _ClientEvent(_EventHead, frozen=True, kw_only=True):
