@@ -55,21 +55,22 @@ class FeedConformance:
         with expect_refusal("FIELD_VALUE", "cursor"):
             client.call("feed", cursor="soon")
 
-    def test_a_pinned_engram_comes_first_in_its_section_until_it_is_unpinned(self, harness: Harness) -> None:  # EB-27
+    def test_a_pinned_engram_comes_first_until_it_is_unpinned(self, harness: Harness) -> None:  # EB-27
         client = GatewayClient(harness)
         rule = client.put("The schema is frozen", kind="constraint")
-        for number in range(12):
+        for number in range(30):
+            harness.clock.advance(seconds=1)
             client.put(f"Constraint number {number}", kind="constraint")
         assert not any("frozen" in line for line in client.call("brief").lines)
         row = client.call("feed", id=rule.id).rows[0]
         assert client.call("pin_engram", id=rule.id).pinned
         assert client.call("pin_engram", id=rule.id).pinned
-        assert client.call("brief").lines[2].startswith("- [constraint] The schema is frozen")
+        assert client.call("brief").lines[1].startswith("[pinned constraint] The schema is frozen")
         assert client.call("feed", id=rule.id).rows[0].pinned
         assert not row.pinned
         harness.reopen()
         harness.delete_index()
-        assert client.call("brief").lines[2].startswith("- [constraint] The schema is frozen")
+        assert client.call("brief").lines[1].startswith("[pinned constraint] The schema is frozen")
         client.call("unpin_engram", id=rule.id)
         assert not any("frozen" in line for line in client.call("brief").lines)
         assert not client.call("feed", id=rule.id).rows[0].pinned
@@ -81,7 +82,7 @@ class FeedConformance:
         client.call("pin_engram", id=second.id)
         client.call("pin_engram", id=first.id)
         client.call("promote_engram", id=first.id)
-        constraints = [line for line in client.call("brief").lines if line.startswith("- [constraint]")]
+        constraints = [line for line in client.call("brief").lines if line.startswith("[pinned constraint]")]
         assert ["first" in line for line in constraints] == [True, False]
         client.call("forget_engram", id=first.id)
         assert not any("first rule" in line for line in client.call("brief").lines)
