@@ -151,3 +151,36 @@ def test_redaction_removes_the_complete_secret(sample: Sample) -> None:
     assert secret not in clean
     if sample.kind in FREE and "header" not in sample.kind and "://" not in secret:
         assert secret[-12:] not in clean
+
+
+NAMES = ("src/auth.py", "auth.py", "token", "src/api_key", "secrets/keys.md", "passwords.txt", "config.secret", "key")
+hexes = st.text("0123456789abcdef", min_size=40, max_size=40)
+
+
+@given(st.sampled_from(NAMES), hexes, st.text("0123456789abcdef", min_size=64, max_size=64), st.integers(7, 40))
+def test_pointers_and_public_ids_are_no_secrets(name: str, sha: str, digest: str, length: int) -> None:  # EB-34
+    short = sha[:length]
+    for text in (
+        f"See {name}:1-2@{sha}.",
+        f"See {name}:10@{short}, and Token in {name}:5-9@{short}.",
+        f"repo:{name}:1-2@{sha} repo:{name}#L1-L2@{sha}",
+        f"at: [{name}:1-2@{sha}, `{name}:7@{short}`]",
+        f"artifact:{name}#sec=Auth/Token[2]@{sha} diff:{name}@{sha}..{sha[::-1]}",
+        f"test:tests/{name}::test_token@sha256:{digest} artifact:sha256:{digest}#L1-L2",
+        f"https://github.com/o/r/blob/{sha}/{name}?plain=1#L1-L2",
+        f"https://github.com/o/r/compare/{sha}...{sha[::-1]}#diff-{digest}",
+        f"swh:1:cnt:{sha};anchor=swh:1:rev:{sha};path=/{name};lines=1-2",
+        f"budget_token: g_01K7Z3V5QXABCDEFGHJKMNPQRS, engram 01K7Z3V5QXABCDEFGHJKMNPQRS, digest sha256:{digest}",
+    ):
+        assert find_secrets(text) == [], text
+
+
+@given(st.sampled_from(NAMES), hexes)
+def test_a_secret_beside_a_pointer_is_found(name: str, sha: str) -> None:
+    for text in (f"{name}:1-2@{sha} {GITHUB}", f"{name}:1-2@{GITHUB}", f"{name}:1-2@{sha} api_key={GITHUB}"):
+        assert find_secrets(text), text
+
+
+def test_a_password_of_that_shape_is_a_password() -> None:
+    assert find_secrets("password:1-2@9f31c27780ab")
+    assert find_secrets("auth_token: 1-2@9f31c27780ab55d1e0ffb5a1f4a3")

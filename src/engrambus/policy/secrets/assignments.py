@@ -52,7 +52,7 @@ class NamePatterns:
             rb"(?P<suffix>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?\]?"
             rb"(?:(?P<typed>[ ]?:[ ]?[a-z_][a-z0-9_\[\]|. ]{0,30}?[ ]?=)"
             rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|)"
-            rb"|(?P<words>(?:[ ][a-z]{1,12}){0,4}[ ](?:is|was|are|=|:|to))"
+            rb"|(?P<words>(?:[ ][a-z]{1,12}){0,4}[ ](?:(?:is|was|are|to)\b|=|:))"
             rb"|(?P<attribute>[ ]{1,3}value=)"
             rb"|(?P<comma>,)"
             rb"|(?P<blank>[ \t]{1,3}(?!is |was |[:=])))"
@@ -64,6 +64,8 @@ class NamePatterns:
         self.bare = re.compile(rb"(?:[^\s\"'`<>;,(){}\[\]\\|&]|&(?![A-Za-z_]{1,30}=)){6,400}+")
         self.opener = re.compile(rb"(?:" + _OPENERS + rb")[ _-]?\Z")
         self.flag = re.compile(rb"--?[a-z0-9-]{0,30}\Z")
+        self.place = re.compile(rb"[0-9]{1,8}(?:-[0-9]{1,8})?@[0-9a-f]{7,64}+(?![A-Za-z0-9])")
+        self.path = re.compile(rb"[./]")
         self.login = re.compile(rb"\blogin\s{1,4}\S{1,80}\s{1,4}\Z")
         self.hex = re.compile(rb"[0-9a-f]{7,}")
         self.harmless = frozenset(_HARMLESS.split())
@@ -93,7 +95,7 @@ def find_assignments(data: bytes, low: bytes) -> Iterator[SecretSpan]:
             between = patterns.between.match(low, match.end())
             if between is None or not _is_secret_name(low, match, between):
                 continue
-            span = _assigned_value(data, match, between)
+            span = None if _is_place(data, match, between) else _assigned_value(data, match, between)
             if span:
                 yield span
                 index = span[2]
@@ -141,6 +143,17 @@ def _is_secret_name(low: bytes, match: re.Match[bytes], between: re.Match[bytes]
     if between["comma"] is not None:
         return between["quote"] is not None and next_character in (b'"', b"'") and b"\n" not in between[0]
     return True
+
+
+def _is_place(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> bool:
+    """True if the name is the end of a path, and its value lines at a commit: `src/auth.py:1-2@3a4c4fe`."""
+    patterns = name_patterns()
+    if between["sign"] != b":" or data[between.end() - 1 : between.end()] != b":":
+        return False
+    if not patterns.place.match(data, between.end()):
+        return False
+    # No generator makes this shape; a person might choose it as a password, but not for something called like a file.
+    return match.lastgroup != "password" or bool(patterns.path.search(data, max(0, match.start() - 1), between.end()))
 
 
 def _assigned_value(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> SecretSpan | None:
