@@ -10,13 +10,22 @@ from msgspec import Meta, Struct
 from engrambus.core import is_hex
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import (
+    Address,
+    ArtifactAddress,
+    BodyAddress,
     DerefAnswer,
+    DiffAddress,
     Pointer,
     RepoAddress,
+    SamAddress,
     Staleness,
+    TestAddress,
+    UrlAddress,
     check_pointer,
     editor_link,
+    github_compare_link,
     github_link,
+    github_section_link,
     pointed_text,
     print_address,
     swhid,
@@ -157,6 +166,10 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The permalink, if the repository has an origin on GitHub."""
     swhid: str | None = None
     """The archival identifier, which only SHA-1 repositories have."""
+    web: str | None = None
+    """The page of a `url:` pointer."""
+    why_none: str | None = None
+    """Why a pointer of this type has no link."""
     standing: Staleness | None = None
     """How the lines compare with the commit that is checked out: same, moved, changed or gone."""
     head: str | None = None
@@ -180,23 +193,48 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive."""
     pointer, address = check_pointer(request.ref, "ref")
-    if not isinstance(address, RepoAddress):  # no other type has a place in an editor or on a forge
-        return LinkAnswer(ref=pointer.ref)
+    if type(address) in _WITHOUT_LINK:
+        return LinkAnswer(ref=pointer.ref, why_none=_WITHOUT_LINK[type(address)])
+    if isinstance(address, UrlAddress):
+        return LinkAnswer(ref=pointer.ref, web=address.url)
     content = context.evidence.read(pointer, "ref")
+    source = address if isinstance(address, RepoAddress) else content.source
+    if source is None:
+        return LinkAnswer(ref=pointer.ref)
     files = context.project_files
-    origin = files.repositories.select(address.repository).origin_url()
-    (standing,) = files.staleness_of([pointer])
-    head = None
-    if standing in ("moved", "changed"):
-        head = print_address(msgspec.structs.replace(address, revision=files.head()))
+    origin = files.repositories.select(source.repository).origin_url() or ""
+    if isinstance(address, DiffAddress):
+        github = github_compare_link(address, source.path, origin)
+        return LinkAnswer(ref=pointer.ref, editor=editor_link(source, files.root), github=github)
+    (standing,) = files.staleness_of([Pointer(type="repo", ref=print_address(source))])
+    is_section = isinstance(address, ArtifactAddress)
     return LinkAnswer(
         ref=pointer.ref,
-        editor=editor_link(address, files.root),
-        github=github_link(address, origin) if origin else None,
-        swhid=swhid(address, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
+        editor=editor_link(source, files.root),
+        github=github_section_link(source, origin) if is_section else github_link(source, origin),
+        swhid=swhid(source, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,
-        head=head,
+        head=_at_commit(address, files.head()) if standing in ("moved", "changed") else None,
     )
+
+
+_WITHOUT_LINK: dict[type[Any], str] = {
+    BodyAddress: "A stored body is a file of no worktree; `less.deref_pointer` reads it.",
+    SamAddress: "A memory is an entry of the team's store; `less.deref_pointer` reads it.",
+    TestAddress: "A test's result is an entry of a receipt; `less.deref_pointer` reads it.",
+}
+"""Why pointers of some types have no link."""
+
+
+def _at_commit(address: Address, commit: str) -> str | None:
+    """Return the ref of the same lines or the same section at another commit."""
+    match address:
+        case RepoAddress():
+            return print_address(msgspec.structs.replace(address, revision=commit))
+        case ArtifactAddress():
+            return print_address(msgspec.structs.replace(address, version=commit))
+        case _:
+            return None
 
 
 class AnchorText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     )
     from engrambus.evidence.pointers.links import (
         editor_link,
+        github_compare_link,
         github_link,
+        github_section_link,
         parse_github_link,
         parse_swhid,
         short_ref,
@@ -59,7 +61,10 @@ if not TYPE_CHECKING:
         "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF check_name check_path check_pointer parse_ref print_address",
-        "links": "editor_link github_link parse_github_link parse_swhid short_ref shorten_refs swhid",
+        "links": (
+            "editor_link github_compare_link github_link github_section_link parse_github_link parse_swhid "
+            "short_ref shorten_refs swhid "
+        ),
         "read_spans": "Coverage FileLines ReadSpan all_of cover print_spans",
         "repo": "DiffResolver RepoResolver cut_lines diff_paths",
         "repositories": "Repositories",
@@ -79,6 +84,7 @@ __all__ = [
     "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress",
     "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
     "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link", "find_repository", "find_worktree",
-    "github_link", "is_ref", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
-    "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "github_compare_link", "github_link", "github_section_link", "is_ref", "parse_file_span", "parse_github_link",
+    "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans", "short_ref",
+    "shorten_refs", "swhid", "worktree_head",
 ]

@@ -18,7 +18,7 @@ from engrambus.errors import (
     SectionAmbiguous,
     SectionNotFound,
 )
-from engrambus.evidence.pointers.addresses import ArtifactAddress
+from engrambus.evidence.pointers.addresses import ArtifactAddress, RepoAddress
 from engrambus.evidence.pointers.git import Blob, GitRepository
 from engrambus.evidence.pointers.grammar import print_section
 from engrambus.evidence.pointers.read_spans import FileLines
@@ -46,11 +46,13 @@ class ArtifactResolver:
         repository = self._repositories.select(address.repository)
         is_commit = is_hex(address.version, 40, 64)
         revision = address.version if is_commit else repository.tag_commit(address.version)
-        blob = _find_document(repository, revision, address.name)
+        path, blob = _find_document(repository, revision, address.name)
+        source = RepoAddress(path=path, revision=revision)
         if address.section is None:
-            return Content.of(blob.data, blob.id, file_lines(blob.id, None))
+            return Content.of(blob.data, blob.id, file_lines(blob.id, None), source)
         section = pick_section(self._sections_of(blob), address.section, address.numbers)
-        return Content.of(blob.data[section.start : section.end], blob.id, _place(blob, section))
+        source = RepoAddress(path=path, revision=revision, lines=_filled_lines(blob, section))
+        return Content.of(blob.data[section.start : section.end], blob.id, _place(blob, section), source)
 
     def _sections_of(self, blob: Blob) -> tuple[Section, ...]:
         sections = self._sections.get(blob.id)
@@ -80,10 +82,15 @@ def _place(blob: Blob, section: Section) -> FileLines | None:
     )
 
 
-def _find_document(repository: GitRepository, revision: str, name: str) -> Blob:
-    """Return the document at exactly this path, else the only file of this name."""
+def _filled_lines(blob: Blob, section: Section) -> tuple[int, int]:
+    """Return the first and the last line of a section that is not blank."""
+    return blob.data[: section.start].count(b"\n") + 1, blob.data[: section.end].rstrip().count(b"\n") + 1
+
+
+def _find_document(repository: GitRepository, revision: str, name: str) -> tuple[str, Blob]:
+    """Return the path and the document at exactly this path, else those of the only file of this name."""
     try:
-        return repository.read(revision, name)
+        return name, repository.read(revision, name)
     except FileNotFound:
         candidates = repository.find_file(revision, name) if "/" not in name else ()
     if not candidates:
@@ -91,7 +98,7 @@ def _find_document(repository: GitRepository, revision: str, name: str) -> Blob:
     if len(candidates) > 1:
         listed = ", ".join(candidates[:_MAX_CANDIDATES]) + (", …" if len(candidates) > _MAX_CANDIDATES else "")
         raise ArtifactAmbiguous(f"{len(candidates)} files have this name.", hint=f"Write the path: {listed}")
-    return repository.read(revision, candidates[0])
+    return candidates[0], repository.read(revision, candidates[0])
 
 
 class Section(NamedTuple):

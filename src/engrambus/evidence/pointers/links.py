@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from engrambus.core import is_digest, is_hex
 from engrambus.errors import PointerRevision, PointerSpan, PointerSyntax
-from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
+from engrambus.evidence.pointers.addresses import DiffAddress, Pointer, RepoAddress
 from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revision, parse_lines, parse_ref
 from engrambus.evidence.pointers.short_refs import SHORT_REVISION_CHARS, short_address
 
@@ -43,6 +44,23 @@ def github_link(address: RepoAddress, origin: str) -> str | None:
         return None
     lines = f"#L{address.lines[0]}-L{address.lines[1]}" if address.lines else ""
     return f"{_GITHUB}{name}/blob/{address.revision}/{quote(address.path, safe='/')}{lines}"
+
+
+def github_section_link(address: RepoAddress, origin: str) -> str | None:
+    """Return the permalink to lines of a document, which GitHub shows with `?plain=1` only."""
+    link = github_link(address, origin)
+    path, mark, lines = (link or "").partition("#")
+    return f"{path}?plain=1#{lines}" if mark else link
+
+
+def github_compare_link(address: DiffAddress, path: str, origin: str) -> str | None:
+    """Return the link to the change of a file between two commits; `path` is the file's after the change."""
+    name = _github_name(origin)
+    if name is None:
+        return None
+    # Two dots compare the commits themselves, as the pointer does; three would compare with where they parted.
+    anchor = hashlib.sha256(path.encode()).hexdigest()
+    return f"{_GITHUB}{name}/compare/{address.base}..{address.head}#diff-{anchor}"
 
 
 def parse_github_link(url: str, field: str = "url") -> RepoAddress:

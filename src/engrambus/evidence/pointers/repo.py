@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,6 +21,8 @@ from engrambus.evidence.pointers.read_spans import FileLines
 from engrambus.evidence.pointers.repositories import Repositories
 from engrambus.evidence.pointers.resolve import Content
 
+_FIRST_CHANGE = re.compile(rb"@@ -\S+ \+(\d+)(?:,\d+)? @@\n((?: .*\n)*)")
+"""The first line of a hunk in the new file, and the lines before the change."""
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 
 
@@ -124,8 +127,9 @@ class DiffResolver:
         if old is None and new is None:
             raise FileNotFound("The file is in neither of the two commits.")
         renamed = f"rename from {old_path}\nrename to {new_path}\n".encode() if old_path != new_path else b""
+        source = RepoAddress(path=new_path, revision=address.head)
         if old and new and old.id == new.id:
-            return Content.of(renamed)
+            return Content.of(renamed, source=source)
         if old is None or new is None:
             hunks = _one_sided_hunk(b"+", new.data) if new else _one_sided_hunk(b"-", old.data if old else b"")
         else:
@@ -135,7 +139,10 @@ class DiffResolver:
         data = b"%s%s\n%s\n%s" % (renamed, old_header, new_header, hunks)
         if len(data) > repository.max_bytes:
             raise ContentTooLarge(limit=repository.max_bytes, used=len(data))
-        return Content.of(data)
+        if old and (first := _FIRST_CHANGE.search(hunks)):
+            line = max(1, int(first[1]) + first[2].count(b"\n"))
+            source = RepoAddress(path=new_path, revision=address.head, lines=(line, line))
+        return Content.of(data, source=source)
 
 
 def _read_if_present(repository: GitRepository, revision: str, path: str) -> Blob | None:

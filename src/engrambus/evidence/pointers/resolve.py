@@ -58,11 +58,19 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """Where the content is in a file, if it is a part of one."""
     line_count: int = 0
     """Lines of all the content, if `data` is only the beginning."""
+    source: RepoAddress | None = None
+    """The lines of a file that a document's section or the end of a change stands for."""
 
     @classmethod
-    def of(cls, data: bytes, blob: str | None = None, place: FileLines | None = None) -> Content:
+    def of(
+        cls,
+        data: bytes,
+        blob: str | None = None,
+        place: FileLines | None = None,
+        source: RepoAddress | None = None,
+    ) -> Content:
         """Return the content with its digest computed."""
-        return cls(data=data, digest=digest(data), blob=blob, place=place)
+        return cls(data=data, digest=digest(data), blob=blob, place=place, source=source)
 
 
 class Resolver(Protocol[A]):

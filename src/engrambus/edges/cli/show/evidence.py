@@ -67,8 +67,10 @@ def anchor_on_disk(answer: AnchorAnswer) -> Iterator[str]:
 
 def links(answer: LinkAnswer) -> Iterator[str]:
     rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
-    rows += [("now", answer.standing), ("at HEAD", answer.head)]
+    rows += [("web", answer.web), ("now", answer.standing), ("at HEAD", answer.head)]
     yield from pairs((name, value) for name, value in rows if value is not None)
+    if answer.why_none:
+        yield dim(safe(command_words(answer.why_none)))
 
 
 def deref_check(answer: ValidateDerefAnswer) -> Iterator[str]:
