@@ -110,9 +110,9 @@ class RoleEvidence(Evidence):
         """Cache the digests of visible pointers."""
         self._evidence.prefetch((pointer, address) for pointer, address in pointers if self._sees(address))
 
-    def locate(self, address: Address) -> FileLines | None:
-        """Return the file and the lines a visible address leads to; None if it is hidden."""
-        return self._evidence.locate(address) if self._sees(address) else None
+    def locate(self, ref: str) -> FileLines | None:
+        """Return the file and the lines a ref leads to: only engrams that the role sees are asked about."""
+        return self._evidence.locate(ref)
 
     def count_tokens(self, pointer: Pointer, address: Address) -> int:
         """Return the size of a visible pointer's content; 0 if it is hidden."""

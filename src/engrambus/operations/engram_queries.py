@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -161,20 +162,18 @@ def about_engrams(
 ) -> dict[str, EngramAbout]:
     """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed."""
     readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
-    return {engram.id: _about(context, stores, engram, readers[engram.id], shown_uses=shown_uses) for engram in engrams}
-
-
-def _about(
-    context: Context, stores: Sequence[VisibleStore], engram: Engram, readers: list[Reader], *, shown_uses: int
-) -> EngramAbout:
-    standings = context.project_files.staleness_of(engram.pointers)
-    states = [state for state in standings if state is not None]
-    return EngramAbout(
-        read_by=readers,
-        evidence=EvidenceAbout(state=max(states, key=STATES.index)) if states else None,
-        used=used_about(context, stores, engram.id),
-        used_by=uses_about(context, stores, engram.id, shown=shown_uses),
-    )
+    # All pointers at once: which commit is checked out is read from the disk.
+    standings = iter(context.project_files.staleness_of([pointer for engram in engrams for pointer in engram.pointers]))
+    about = {}
+    for engram in engrams:
+        states = [state for state in islice(standings, len(engram.pointers)) if state is not None]
+        about[engram.id] = EngramAbout(
+            read_by=readers[engram.id],
+            evidence=EvidenceAbout(state=max(states, key=STATES.index)) if states else None,
+            used=used_about(context, stores, engram.id),
+            used_by=uses_about(context, stores, engram.id, shown=shown_uses),
+        )
+    return about
 
 
 def _requested_keys(request: QueryEngrams) -> list[str]:

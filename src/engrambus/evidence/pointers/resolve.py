@@ -26,7 +26,7 @@ from engrambus.evidence.pointers.addresses import (
     RepoAddress,
     UrlAddress,
 )
-from engrambus.evidence.pointers.grammar import check_pointer
+from engrambus.evidence.pointers.grammar import check_pointer, parse_ref
 from engrambus.evidence.pointers.read_spans import FileLines
 
 A = TypeVar("A", contravariant=True)
@@ -127,6 +127,8 @@ class Evidence:
         self._factories = dict(resolvers)
         self._resolvers: dict[type[Any], Resolver[Any]] = {}
         self._facts: LruCache[str, _Facts] = LruCache(cache_size)
+        # decision 14: a file at a commit and a stored body never change, so what a ref leads to does not either
+        self._places: LruCache[str, FileLines] = LruCache(cache_size)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
         """Return the content of a pointer; refuse it if the pointer carries another digest."""
@@ -177,15 +179,19 @@ class Evidence:
                     lambda address, content: self._facts.put(refs[address], _Facts.of(content)),
                 )
 
-    def locate(self, address: Address) -> FileLines | None:
-        """Return the file and the lines an address leads to; None if it leads to no file that is here."""
-        resolver: object = self._resolver(type(address))
-        if not isinstance(resolver, Locator):
-            return None
-        try:
-            return resolver.locate(address)
-        except EngramBusError:
-            return None
+    def locate(self, ref: str) -> FileLines | None:
+        """Return the file and the lines a ref leads to; None if it leads to no file that is here."""
+        place = self._places.get(ref)
+        if place is None:
+            try:
+                address = parse_ref(ref)
+                resolver: object = self._resolver(type(address))
+                place = resolver.locate(address) if isinstance(resolver, Locator) else None
+            except EngramBusError:
+                return None
+            if place is not None:
+                self._places.put(ref, place)
+        return place
 
     def count_tokens(self, pointer: Pointer, address: Address) -> int:
         """Return the size of a checked pointer's content; 0 if it is absent or not readable here."""

@@ -7,30 +7,19 @@ stamps one on every pointer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from engrambus.errors import PointerRefusal
-from engrambus.evidence.pointers import (
-    Address,
-    Coverage,
-    FileLines,
-    Pointer,
-    ReadSpan,
-    UrlAddress,
-    cover,
-    parse_ref,
-    print_spans,
-)
+from engrambus.evidence.pointers import Coverage, FileLines, Pointer, ReadSpan, cover, print_spans
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import RecordedRead, TurnReads
 
 MAX_READERS = 3
 """Agents that are named."""
 
-Locate = Callable[[Address], FileLines | None]
-"""Returns the file and the lines that an address leads to, if it is here."""
+Locate = Callable[[str], FileLines | None]
+"""Returns the file and the lines that a ref leads to, if it is here."""
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,7 +57,10 @@ def read_by(reads: TurnReads, engrams: Sequence[Engram], own_run: str, locate: L
     for engram, pointers in zip(engrams, targets, strict=True):
         contents = by_author_run.setdefault(_author_run(engram), set())
         contents.update(content for target in pointers for content in target.contents)
-    records = {run: reads.reads_of(sorted(contents), sorted({run, own_run})) for run, contents in by_author_run.items()}
+    records = {
+        run: _by_content(reads.reads_of(sorted(contents), sorted({run, own_run})))
+        for run, contents in by_author_run.items()
+    }
     return {
         engram.id: _readers(engram, pointers, records[_author_run(engram)])
         for engram, pointers in zip(engrams, targets, strict=True)
@@ -76,24 +68,30 @@ def read_by(reads: TurnReads, engrams: Sequence[Engram], own_run: str, locate: L
 
 
 def _target(pointer: Pointer, locate: Locate) -> _Target:
-    try:
-        address = parse_ref(pointer.ref)
-    except PointerRefusal:  # it came from another project, whose grammar may be newer
-        return _Target(pointer.digest, None)
-    digest = address.digest if isinstance(address, UrlAddress) else pointer.digest
-    return _Target(digest, locate(address))
+    digest = pointer.digest
+    if digest is None and pointer.type == "url":  # older ones have it in their ref alone
+        digest = pointer.ref.rpartition("@")[2]
+    return _Target(digest, locate(pointer.ref))
 
 
 def _author_run(engram: Engram) -> str:
     return engram.provenance.created_by.rpartition("/")[0]
 
 
-def _readers(engram: Engram, targets: Sequence[_Target], records: Sequence[RecordedRead]) -> list[Reader]:
-    contents = {content for target in targets for content in target.contents}
+def _by_content(records: Iterable[RecordedRead]) -> dict[str, list[RecordedRead]]:
+    grouped: dict[str, list[RecordedRead]] = {}
+    for record in records:
+        grouped.setdefault(record.span.of, []).append(record)
+    return grouped
+
+
+def _readers(engram: Engram, targets: Sequence[_Target], records: Mapping[str, Sequence[RecordedRead]]) -> list[Reader]:
     spans: dict[str, list[ReadSpan]] = {}
-    for run, agent, span in records:
-        if span.of in contents:
+    for content in {content for target in targets for content in target.contents}:
+        for run, agent, span in records.get(content, ()):
             spans.setdefault(f"{run}/{agent}", []).append(span)
+    if not spans:
+        return []
     author = engram.provenance.created_by
     found = {}
     for agent, agent_spans in spans.items():
