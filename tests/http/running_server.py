@@ -20,6 +20,7 @@ from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.policy import ADMIN, TokenClaims
 from engrambus.testing.client import same_changes
+from tests.http.documented_errors import check_documented
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 
@@ -86,8 +87,11 @@ class RunningServer:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, target, body, sent)
-            answer = connection.getresponse()
-            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            response = connection.getresponse()
+            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            if answer.headers.get("content-type") == "application/problem+json" and answer.body:
+                check_documented(method, target, answer.status, answer.code)
+            return answer
         finally:
             connection.close()
 

@@ -6,8 +6,12 @@ from http.client import HTTPConnection
 from typing import Any
 
 import pytest
+import schemathesis
+from jsonschema_rs import ValidationError
 
+from engrambus.errors import BY_CODE
 from engrambus.knowledge.engrams import schema_bytes, schema_names
+from engrambus.knowledge.messages import CHILD_SECTIONS, PARENT_SECTIONS
 from engrambus.operations import OPERATIONS
 from tests.http.running_server import RunningServer
 
@@ -32,6 +36,7 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:  # EB-1
         assert "as" in names
         assert ("Idempotency-Key" in names) == operation.writes
         assert entry["responses"]["default"] == {"$ref": "#/components/responses/Refused"}
+        assert {"401", "403", "404", "422", "500"} <= set(entry["responses"])
         assert ("requestBody" in entry) == (operation.route.method == "POST")
 
 
@@ -46,7 +51,51 @@ def test_operations_with_an_etag_are_described_with_it(document: dict[str, Any])
             if matching:
                 assert (matching[0]["in"], matching[0].get("required", False)) == ("header", False)
                 conditional.append(entry["operationId"])
-    assert sorted(conditional) == ["events", "receipt_get", "tuple_observe"]
+    documents = ["openapi", *(f"schema_{name}" for name in ("engram", "less_engram", "less_pointer", "pointer"))]
+    assert sorted(conditional) == ["events", documents[0], "receipt_get", *documents[1:], "tuple_observe"]
+
+
+def test_messages_are_taken_as_yaml_and_as_json(document: dict[str, Any]) -> None:  # EB-15
+    sections = {"/message": "MessageToParent", "/broadcast": "MessageToChildren"}
+    for path in ("/message", "/broadcast", "/message/validate", "/answer"):
+        body = document["paths"][path]["post"]["requestBody"]
+        assert (body["required"], set(body["content"])) == (True, {"application/json", "application/yaml"})
+        for content in body["content"].values():
+            taken = [choice.get("$ref", "").rpartition("/")[2] for choice in content["schema"]["anyOf"]]
+            assert sections.get(path, "MessageToParent") in taken
+    schemas = document["components"]["schemas"]
+    assert set(schemas["MessageToParent"]["properties"]) == set(CHILD_SECTIONS)
+    assert set(schemas["MessageToChildren"]["properties"]) == set(PARENT_SECTIONS)
+
+
+def test_errors_are_listed_by_status_with_their_codes(document: dict[str, Any]) -> None:  # EB-15
+    shared = document["components"]["responses"]
+
+    def codes(path: str, method: str, status: int) -> set[str]:
+        response = document["paths"][path][method]["responses"][str(status)]
+        content = shared[response["$ref"].rpartition("/")[2]]["content"]
+        return set(content["application/problem+json"]["schema"]["properties"]["code"]["enum"])
+
+    assert {"NO_POINTER", "CLAIM_TOO_LONG", "POINTER_NOT_PINNED", "SECRET_FOUND"} <= codes("/engram", "post", 422)
+    assert codes("/engram", "post", 429) == {"RATE_LIMITED"}
+    assert codes("/message", "post", 413) == {"BODY_TOO_LARGE", "BUDGET_EXCEEDED"}
+    assert "DEREF_DENIED" in codes("/pointer/deref", "post", 403)
+    assert "DEREF_DENIED" not in codes("/engram/query", "get", 403)
+    assert codes("/engram/query", "get", 401) == {"TOKEN_MISSING", "TOKEN_INVALID", "TOKEN_EXPIRED"}
+    assert "FILE_NOT_FOUND" in codes("/pointer/deref", "post", 404)
+    assert codes("/session", "post", 401) == {"CODE_INVALID"}
+    for path, methods in document["paths"].items():
+        for method, entry in methods.items():
+            for status, response in entry["responses"].items():
+                if "$ref" in response and status != "default":
+                    assert all(BY_CODE[code].status == int(status) for code in codes(path, method, int(status)))
+
+
+def test_the_document_is_valid(document: dict[str, Any]) -> None:  # EB-15
+    schemathesis.openapi.from_dict(document).validate()
+    wrong = {**document, "paths": {"/healthz": {"get": {"responses": {"200": {"content": []}}}}}}
+    with pytest.raises(ValidationError):
+        schemathesis.openapi.from_dict(wrong).validate()
 
 
 def test_every_reference_has_a_target(document: dict[str, Any]) -> None:
@@ -76,9 +125,11 @@ def test_the_limits_of_an_engram_are_those_of_the_published_schema(document: dic
     assert "repo" in schemas["Pointer"]["properties"]["type"]["enum"]
 
 
-def test_only_opening_a_session_needs_no_token(document: dict[str, Any]) -> None:
+def test_only_opening_a_session_and_documents_need_no_token(document: dict[str, Any]) -> None:
     entries = [entry for methods in document["paths"].values() for entry in methods.values()]
-    assert [entry["operationId"] for entry in entries if entry.get("security") == []] == ["open_session"]
+    public = [entry["operationId"] for entry in entries if entry.get("security") == []]
+    schemas = [f"schema_{name}" for name in ("engram", "less_engram", "less_pointer", "pointer")]
+    assert sorted(public) == ["health", "open_session", "openapi", *schemas]
     assert document["security"] == [{"bearer": []}]
 
 

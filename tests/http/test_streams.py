@@ -26,12 +26,13 @@ def with_heartbeat(gateway: Gateway, seconds: float) -> TupleEventsEndpoint:
 
 
 def stream_paths(bus: RunningServer) -> list[str]:
-    """Return every path that answers with a stream according to the OpenAPI document."""
+    """Return every path but /mcp that answers with a stream according to the OpenAPI document."""
     paths = bus.call("GET", "/openapi.json", token=None).json["paths"]
     paths_with_streams = [
         path
         for path, methods in paths.items()
-        if "text/event-stream" in methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        if path != "/mcp"
+        and "text/event-stream" in methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
     ]
     assert {"/events", "/tuple/{id}/events"} <= set(paths_with_streams)
     tuple_id = bus.call("POST", "/tuple", {"lane": "idle"}).json["id"]

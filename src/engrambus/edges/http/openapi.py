@@ -7,11 +7,19 @@ from typing import Any
 
 import msgspec
 
-from engrambus.edges.http.endpoints import SPEAK_AS, list_fields, path_fields, query_fields, route_of
-from engrambus.edges.http.events import MAX_PAGE_EVENTS, PAGE_EVENTS
+from engrambus.edges.http.endpoints import list_fields, path_fields, query_fields, route_of
+from engrambus.edges.http.openapi_errors import error_responses
+from engrambus.edges.http.openapi_paths import (
+    ERROR,
+    ETAG,
+    IF_NONE_MATCH,
+    OTHER_PATHS,
+    SPEAK_AS_PARAMETER,
+    text_parameter,
+)
 from engrambus.gateway import Operation
-from engrambus.gateway.events import EVENT_TYPES
 from engrambus.knowledge.engrams import schema_bytes
+from engrambus.knowledge.messages import CHILD_SECTIONS, PARENT_SECTIONS
 from engrambus.version import __version__
 
 Schema = dict[str, Any]
@@ -42,127 +50,38 @@ _PROBLEM: Schema = {
     },
 }
 
-_IF_NONE_MATCH: Schema = {
-    "name": "If-None-Match",
-    "in": "header",
-    "description": "ETags of answers that the client already has",
-    "schema": {"type": "string"},
-}
-_ETAG: Schema = {"ETag": {"description": "Identifies this answer", "schema": {"type": "string"}}}
-_ERROR: Schema = {"$ref": "#/components/responses/Refused"}
-_EVENT_ID: Schema = {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,9})?$"}
-
-
-def _text_parameter(name: str, location: str, description: str, max_length: int) -> Schema:
-    schema = {"type": "string", "minLength": 1, "maxLength": max_length}
-    return {"name": name, "in": location, "description": description, "schema": schema}
-
-
-_SPEAK_AS = _text_parameter(SPEAK_AS, "query", "The descendant in whose name to act", 64)
-
-_EVENT_PAGE: Schema = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "description": "End of this page; send it as `after` to get the next one"},
-        "more": {"type": "boolean", "description": "True if there are more events already"},
-        "events": {"type": "array", "items": {"type": "object"}, "description": "Oldest first"},
-    },
-    "required": ["id", "more", "events"],
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+_OBJECTS: Schema = {"type": "array", "items": {"type": ["object", "string"]}}
+_SECTION_SCHEMAS: dict[str, Schema] = {
+    "ROLE": {"type": "string"},
+    "TASK_STATUS": {"type": "string"},
+    "OUTPUT": {"type": ["object", "string"]},
+    "BUDGETS": {"type": "object"},
+    "SHARED_BRIEF_MICRO": _TEXTS,
+    "INSTRUCTIONS": _TEXTS,
+    "USED": _TEXTS,
+    "RESENDS": {"type": "string"},
 }
 
-_EVENTS: Schema = {
-    "operationId": "events",
-    "summary": "Follow the project's events: ids and counts, never content.",
-    "parameters": [
-        {
-            "name": "after",
-            "in": "query",
-            "description": "Id of the last event you have; 0 for all events. Without it, the stream starts now",
-            "schema": _EVENT_ID,
-        },
-        {
-            "name": "Last-Event-ID",
-            "in": "header",
-            "description": "The same as `after`, as browsers send it; it takes precedence",
-            "schema": _EVENT_ID,
-        },
-        {
-            "name": "type",
-            "in": "query",
-            "description": "Only events of these types",
-            "style": "form",
-            "explode": False,
-            "schema": {"type": "array", "items": {"type": "string", "enum": sorted(EVENT_TYPES)}},
-        },
-        {
-            "name": "limit",
-            "in": "query",
-            "description": "Maximum number of events; only for a page",
-            "schema": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_EVENTS, "default": PAGE_EVENTS},
-        },
-        _SPEAK_AS,
-        _IF_NONE_MATCH,
-    ],
-    "responses": {
-        "200": {
-            "description": "A stream that goes on until either side ends it, or a page with an ETag.",
-            "headers": _ETAG,
-            "content": {
-                "text/event-stream": {"schema": {"type": "string"}},
-                "application/json": {"schema": _EVENT_PAGE},
-            },
-        },
-        "304": {"description": "There are no new events since the page with that ETag.", "headers": _ETAG},
-        "default": _ERROR,
-    },
-}
 
-_TUPLE_EVENTS: Schema = {
-    "operationId": "tuple_events",
-    "summary": "Follow one tuple to its end: each event is the answer of GET /tuple/{id}, with its ETag as id.",
-    "parameters": [
-        {
-            "name": "id",
-            "in": "path",
-            "required": True,
-            "description": "The tuple's id",
-            "schema": {"type": "string", "maxLength": 80},
-        },
-        {
-            "name": "Last-Event-ID",
-            "in": "header",
-            "description": "Id of the last event you have",
-            "schema": {"type": "string"},
-        },
-        _SPEAK_AS,
-    ],
-    "responses": {
-        "200": {
-            "description": "A stream that ends with the tuple.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        "default": _ERROR,
-    },
-}
+def _message(description: str, sections: Iterable[str], required: list[str]) -> Schema:
+    return {
+        "description": description,
+        "type": "object",
+        "properties": {name: _SECTION_SCHEMAS.get(name, _OBJECTS) for name in sections},
+        "required": required,
+        "additionalProperties": False,
+    }
 
-_METRICS: Schema = {
-    "operationId": "metrics",
-    "summary": "Metrics for Prometheus; for admins, and for agents with the role tool that an admin added.",
-    "responses": {
-        "200": {
-            "description": "The metrics, in Prometheus's text format or OpenMetrics.",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        },
-        "default": _ERROR,
-    },
-}
 
-_OTHER_PATHS: dict[str, Schema] = {
-    "/events": {"get": _EVENTS},
-    "/metrics": {"get": _METRICS},
-    "/tuple/{id}/events": {"get": _TUPLE_EVENTS},
+_MESSAGES: dict[str, Schema] = {
+    "MessageToParent": _message(
+        "A report, in the sections of docs/messages.md.", CHILD_SECTIONS, ["ROLE", "TASK_STATUS", "OUTPUT"]
+    ),
+    "MessageToChildren": _message("A broadcast, in the sections of docs/messages.md.", PARENT_SECTIONS, ["ROLE"]),
 }
-"""Paths that are not operations: streams have no final answer, and metrics are not JSON."""
+_BODIES = {"send_message": ("MessageToParent",), "broadcast": ("MessageToChildren",)}
+"""The messages that an operation takes as its body; the others take both."""
 
 
 def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -> bytes:
@@ -174,7 +93,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -
     for name, published in _PUBLISHED.items():
         if name in components:
             _add_limits(components[name], msgspec.json.decode(schema_bytes(published)))
-    paths: dict[str, Schema] = dict(_OTHER_PATHS)
+    paths: dict[str, Schema] = dict(OTHER_PATHS)
     for operation in operations:
         route = route_of(operation)
         entry = _entry(operation, components[operation.request.__name__], operation.name in public)
@@ -183,6 +102,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -
     for operation in operations:
         if operation.request.__name__ not in bodies:
             components.pop(operation.request.__name__, None)  # its fields appear as parameters instead
+    shared = _share_responses(paths)
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -193,18 +113,41 @@ def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -
         },
         "paths": paths,
         "components": {
-            "schemas": {**components, "Problem": _PROBLEM},
+            "schemas": {**components, **_MESSAGES, "Problem": _PROBLEM},
             "responses": {
                 "Refused": {
                     "description": "Refused; nothing was changed.",
                     "content": {"application/problem+json": {"schema": {"$ref": f"{_REF}Problem"}}},
-                }
+                },
+                **shared,
             },
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"bearer": []}],
     }
     return msgspec.json.encode(document)
+
+
+def _share_responses(paths: dict[str, Schema]) -> dict[str, Schema]:
+    """Replace equal error responses by references, and return them by name; written out, they are most of the text."""
+    names: dict[bytes, str] = {}
+    shared: dict[str, Schema] = {}
+    numbers: dict[str, int] = {}
+    for path, methods in paths.items():
+        paths[path] = methods = {
+            method: {**entry, "responses": dict(entry["responses"])} for method, entry in methods.items()
+        }
+        for entry in methods.values():
+            for status, response in entry["responses"].items():
+                if "application/problem+json" not in response.get("content", {}):
+                    continue
+                key = msgspec.json.encode(response)
+                if key not in names:
+                    numbers[status] = numbers.get(status, 0) + 1
+                    names[key] = f"Refused{status}_{numbers[status]}"
+                    shared[names[key]] = response
+                entry["responses"][status] = {"$ref": f"#/components/responses/{names[key]}"}
+    return shared
 
 
 def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Schema:
@@ -217,10 +160,10 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
         if name in names_in_path or name in in_query
     ]
     if not public:
-        parameters.append(_SPEAK_AS)
+        parameters.append(SPEAK_AS_PARAMETER)
     if operation.writes:
         description = "Requests with the same key are carried out once"
-        parameters.append(_text_parameter("Idempotency-Key", "header", description, 128))
+        parameters.append(text_parameter("Idempotency-Key", "header", description, 128))
     entry: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -230,13 +173,14 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
                 "description": "Done.",
                 "content": {"application/json": {"schema": {"$ref": _REF + operation.response.__name__}}},
             },
-            "default": _ERROR,
+            **error_responses(operation, public=public),
+            "default": ERROR,
         },
     }
     if route.conditional:
-        parameters.append(_IF_NONE_MATCH)
-        entry["responses"]["200"]["headers"] = _ETAG
-        entry["responses"]["304"] = {"description": "The answer has not changed.", "headers": _ETAG}
+        parameters.append(IF_NONE_MATCH)
+        entry["responses"]["200"]["headers"] = ETAG
+        entry["responses"]["304"] = {"description": "The answer has not changed.", "headers": ETAG}
     if has_body:
         entry["requestBody"] = _body(operation, request, names_in_path)
     if public:
@@ -273,8 +217,22 @@ def _body(operation: Operation[Any, Any], request: Schema, names_in_path: frozen
             "required": [name for name in request["required"] if name not in names_in_path],
             "additionalProperties": False,
         }
+    if operation.text_field is not None:
+        return _text_body(operation, schema)
     required = schema.get("required", request["required"])
     return {"required": bool(required), "content": {"application/json": {"schema": schema}}}
+
+
+def _text_body(operation: Operation[Any, Any], schema: Schema) -> Schema:
+    """Return the body of an operation that takes a text: the text itself, as YAML or JSON, or an object with it."""
+    messages = [{"$ref": _REF + name} for name in _BODIES.get(operation.name, _MESSAGES)]
+    return {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"anyOf": [schema, *messages]}},
+            "application/yaml": {"schema": {"anyOf": [*messages, {"type": "string"}]}},
+        },
+    }
 
 
 def _without_null(schema: Schema) -> Schema:
