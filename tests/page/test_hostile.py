@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,14 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         ref = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["pointers"][0]["ref"]
         request = {"pointer": ref, "reason": SCRIPT, "intended_use": BREAKOUT}
         assert bus.call("POST", "/pointer/request", request, token=token).status == 200
+        report = {"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": SCRIPT, "next": BREAKOUT}}
+        used = [row["engram"]["id"] for row in bus.call("GET", "/feed").json["rows"]]
+        for message in (
+            {"text": json.dumps(report), "used": used},
+            {"text": f"\u202e{SCRIPT} {BREAKOUT}", "to": "admin"},
+        ):
+            answer = bus.call("POST", "/message", message, token=token)
+            assert answer.status == 200, answer.body
         bus.call("GET", "/brief?role=architect")
         yield bus
     gateway.close()
@@ -69,6 +78,7 @@ PATHS = (
     "/page/budgets",
     "/page/requests",
     "/page/figures",
+    "/page/messages",
     "/?pointer=javascript:alert(1)",
     "/?pointer=%22%3E%3Cscript%3Edocument.title='owned'%3C/script%3E",
     "/?q=%3Cscript%3E%22%27onfocus=alert(1)%20autofocus",
@@ -96,6 +106,26 @@ def test_the_lines_of_a_hostile_file_are_shown_as_text(visit: Visit) -> None:
     assert page.locator(".line").first.inner_text().strip() == f'x = "{SCRIPT}"'
     assert page.title() != "owned"
     assert (page.get_attribute("text=Open in editor", "href") or "").startswith("vscode://file/")
+
+
+def test_a_hostile_message_is_shown_as_text_and_can_be_answered(visit: Visit, bus: RunningServer) -> None:
+    page = visit.open("/page/messages")
+    texts = page.locator(".mail .content")
+    expect(texts).to_have_count(3)
+    expect(texts.nth(0)).to_have_text(f"\\u202e{SCRIPT} {BREAKOUT}")
+    expect(texts.nth(1)).to_have_text(SCRIPT)
+    expect(texts.nth(2)).to_contain_text(SCRIPT)
+    page.locator(".mail .reply summary").first.click()
+    page.get_by_label("Reply to coder").first.fill(BREAKOUT)
+    page.locator(".mail .reply button").first.click()
+    expect(page.get_by_role("status").last).to_contain_text("Sent to coder")
+    page.get_by_label("Message", exact=True).fill(BREAKOUT * 60)
+    page.locator(".write button").first.click()
+    expect(page.locator("#panel-messages").get_by_role("alert")).to_contain_text("BUDGET_EXCEEDED")
+    expect(page.get_by_label("Message", exact=True)).to_have_value(BREAKOUT * 60)
+    assert page.locator("body script, svg, [onerror], [onload]").count() == 0
+    assert page.title() != "owned"
+    visit.console_errors.clear()  # the browser logs the status of the refusal
 
 
 def test_direction_marks_are_shown_as_escapes(visit: Visit) -> None:

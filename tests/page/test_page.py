@@ -57,7 +57,7 @@ def test_a_page_without_a_run_moves_to_a_new_run_and_stays_when_it_ends(visit: V
     expect(page.locator(".runs summary")).to_contain_text(GOAL)
     run = str(bus.call("POST", "/run", {"goal": "A side task"}).json["run_id"])
     expect(page.locator(".runs summary")).to_have_text("A side task")
-    expect(page).to_have_title("A side task · Engram Bus")
+    expect(page).to_have_title("(2) A side task · Engram Bus")
     expect(page.locator("#panel-budgets .empty")).to_contain_text("No agents in this run yet")
     bus.put("The side task is soon over.", at=["README.md:1"], scope="run", token=bus.sign(run=run))
     expect(page.locator(".row .claim").first).to_have_text("The side task is soon over.")

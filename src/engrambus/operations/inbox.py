@@ -42,6 +42,9 @@ class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         Meta(ge=0, le=MAX_MAIL, description="With unseen and short: add lines of up to so many that you have seen"),
     ] = 0
+    newest_first: Annotated[bool, Meta(description="The newest first; the cursor then continues with older ones")] = (
+        False
+    )
 
 
 class MailRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +66,10 @@ class MailRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Handles of the grants that it hands over."""
     used: list[str] = []
     """Ids of the engrams that it is based on."""
+    run: str = ""
+    """For a person, who has one inbox for all runs: the run it came from."""
+    unseen: bool = False
+    """With `newest_first`, true if the caller was not shown it before."""
 
 
 class InboxAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,7 +102,7 @@ class InboxAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool=Tool(
         action="list",
         about="Read and answer your mail.",
-        hidden=("cursor", "k", "max_tokens", "unseen", "short", "recent"),
+        hidden=("cursor", "k", "max_tokens", "unseen", "short", "recent", "newest_first"),
         defaults={"unseen": True, "short": True, "recent": 5, "max_tokens": 400},
     ),
 )
@@ -109,6 +116,8 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     box = inbox_of(caller.run.run_id, caller.name)
     if not request.unseen:
         with context.store.read() as view:
+            if request.newest_first:
+                return _newest_first(view, box, request)
             mail = view.mail(box, after=request.cursor, limit=request.k)
             return _page(view, box, mail, request, request.cursor)[1]
 
@@ -125,11 +134,26 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     return context.commit(decide, InboxAnswer, in_run=False, remember=False)
 
 
+def _newest_first(view: View, box: Inbox, request: ReadInbox) -> InboxAnswer:
+    """Return a page of an inbox from its end, or from the cursor of the page before."""
+    unseen = view.unseen(box)
+    position = request.cursor or MAX_CURSOR
+    # `mail_before` adds answers that came later, which earlier pages have shown already.
+    earlier = view.mail_before(box, position=position, limit=MAX_MAIL)
+    mail = [item for item in earlier if item.position <= position][: request.k]
+    shown, answer = _page(view, box, mail, request, 0)
+    rows = [
+        msgspec.structs.replace(row, unseen=item.position > unseen.position and item.kind != "answer")
+        for row, item in zip(answer.mail, shown, strict=False)  # with `short`, there are no rows
+    ]
+    return msgspec.structs.replace(answer, mail=rows, cursor=shown[-1].position - 1 if shown else 0)
+
+
 def _page(view: View, box: Inbox, mail: list[Mail], request: ReadInbox, after: int) -> tuple[list[Mail], InboxAnswer]:
     """Return the answer that shows as much of some mail as fits, and the mail that it shows."""
     unseen = view.unseen(box)
     empty = InboxAnswer(mail=[], cursor=MAX_CURSOR, waiting=unseen.count, newest=MAX_CURSOR)
-    rows: list[MailRow] = [] if request.short else [mail_row(view, item) for item in mail]
+    rows: list[MailRow] = [] if request.short else [mail_row(view, box, item) for item in mail]
     lines = [mail_line(item, view.as_of) for item in mail] if request.short else []
     if request.max_tokens is not None:
         # At least one item, even over the limit: an empty page would look like the end of the inbox.
@@ -184,9 +208,9 @@ class MailAnswer(MailRow, frozen=True, kw_only=True, omit_defaults=True):
 )
 def read_mail(context: Context, request: MailId) -> MailAnswer:
     """Show one message, broadcast, request or grant from your inbox."""
-    caller = context.caller
-    mail = find_mail(context.view, inbox_of(caller.run.run_id, caller.name), request.id)
-    answer = MailAnswer(**msgspec.structs.asdict(mail_row(context.view, mail)))
+    box = inbox_of(context.caller.run.run_id, context.caller.name)
+    mail = find_mail(context.view, box, request.id)
+    answer = MailAnswer(**msgspec.structs.asdict(mail_row(context.view, box, mail)))
     if request.max_tokens is None or fits(answer, request.max_tokens):
         return answer
     empty = msgspec.structs.replace(answer, text="", truncated=True)
@@ -194,7 +218,7 @@ def read_mail(context: Context, request: MailId) -> MailAnswer:
     return msgspec.structs.replace(empty, text="".join(lines))
 
 
-def mail_row(view: View, mail: Mail) -> MailRow:
+def mail_row(view: View, box: Inbox, mail: Mail) -> MailRow:
     """Return a piece of mail as it is shown."""
     return MailRow(
         kind=mail.kind,
@@ -206,4 +230,5 @@ def mail_row(view: View, mail: Mail) -> MailRow:
         requests=list(mail.requests),
         grants=list(mail.grants),
         used=list(used_in_mail(view, mail)),
+        run=mail.run if box.run is None else "",
     )

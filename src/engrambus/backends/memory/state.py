@@ -142,6 +142,7 @@ class KnowledgeState:
             position = len(self.mail) + 1  # one numbering for all inboxes, as in the index
             mail = Mail(
                 position=position,
+                run=run,
                 kind=kind,
                 item=item,
                 sender=sender,

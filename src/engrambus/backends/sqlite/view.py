@@ -508,9 +508,10 @@ def _promotion_from_row(row: Any) -> StoredPromotion:
 
 
 def _mail_from_row(row: Any) -> Mail:
-    position, kind, item, sender, sent_us, text, engrams, requests, grants = row
+    position, run, kind, item, sender, sent_us, text, engrams, requests, grants = row
     return Mail(
         position=position,
+        run=run,
         kind=kind,
         item=item,
         sender=sender,

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from engrambus.core import parse_time
+from engrambus.edges.page.messages import load_messages, mark_seen
 from engrambus.edges.page.session import PageSession
 from engrambus.knowledge.engrams import KINDS
 from engrambus.operations.brief import BriefedEngram
@@ -239,6 +240,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of the address that belong to this panel."""
     start: Literal["head", "main", "rail", ""] = ""
     """Its area on the start page, if it is shown there."""
+    on_shown: Callable[[PageSession], None] | None = None
+    """Called when a script has loaded the panel alone: what it shows was seen then."""
     live: tuple[str, ...] = ()
     """The events that reload it: event types, or prefixes of types that end with a dot."""
 
@@ -283,6 +286,15 @@ PANELS: dict[str, Panel] = {
             load=load_review,
             start="rail",
             live=("cortex.contribute", "cortex.review"),
+        ),
+        Panel(
+            name="messages",
+            title="Messages",
+            load=load_messages,
+            params=("older",),
+            start="rail",
+            on_shown=mark_seen,
+            live=("less.message.", "less.deref.request"),
         ),
         Panel(
             name="brief",

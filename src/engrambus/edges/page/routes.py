@@ -182,7 +182,9 @@ class PageEndpoints:
         target_id = _target_id(scope)
         if refusal is None and target_id is None:
             return 200, ""  # a browser without scripts is redirected and loads the page itself
-        view = PageView(session, back, theme=_theme(scope), notice=notice, refusal=refusal)
+        view = PageView(
+            session, back, theme=_theme(scope), notice=notice, refusal=refusal, sent=form if refusal else None
+        )
         return refusal.status if refusal else 200, _render_target(view, target_id)
 
     def _session(self, scope: Scope, address: Address) -> PageSession:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
@@ -9,6 +10,7 @@ import jinja2
 from engrambus.core import age, print_dollars
 from engrambus.edges.page.drawer import PARAMS as DRAWER_PARAMS
 from engrambus.edges.page.drawer import load_drawer
+from engrambus.edges.page.messages import count_unseen
 from engrambus.edges.page.panels import PANELS
 from engrambus.edges.page.session import Address, PageSession
 from engrambus.edges.page.template_filters import (
@@ -71,10 +73,12 @@ class PageView:
         theme: str = "",
         notice: str = "",
         refusal: EngramBusError | None = None,
+        sent: Mapping[str, str] | None = None,
     ) -> None:
+        """`sent` is the form that was refused, so that what was typed is not lost."""
         self._session = session
         self._address = address
-        self._status = {"theme": theme, "notice": notice, "refusal": refusal}
+        self._status = {"theme": theme, "notice": notice, "refusal": refusal, "sent": sent or {}}
         self._main = address.path.removeprefix(PREFIX) if address.path.startswith(PREFIX) else ""
         if self._main and self._main not in PANELS:
             raise RouteNotFound
@@ -93,15 +97,25 @@ class PageView:
             return self._render("bar.html", **self._bar())
         if element_id in _FEED_PARTS:
             return self._render(_FEED_PARTS[element_id], **PANELS["feed"].load(self._session, self._address.params))
-        panel = element_id.removeprefix("panel-")
-        return self._render_panel(panel) if element_id.startswith("panel-") and panel in PANELS else None
+        name = element_id.removeprefix("panel-")
+        if not element_id.startswith("panel-") or name not in PANELS:
+            return None
+        text = self._render_panel(name)
+        # Not with the whole page: its scripts load the panels again at once, and what is new would look old.
+        if name == self._main and (on_shown := PANELS[name].on_shown) is not None:
+            on_shown(self._session)
+        return text
 
     def _bar(self) -> dict[str, Any]:
         """Return the variables of the bar: the page's title, and the number of items that wait for an answer."""
         panel = f"{PANELS[self._main].title} · " if self._main else ""
         panels = {name: PANELS[name].load(self._session, {}) for name in ("requests", "review")}
         waiting = {name: len(data["rows"]) + len(data.get("promotions", ())) for name, data in panels.items()}
-        return {"title": f"{panel}{self._session.run.goal} · Engram Bus", "waiting": waiting}
+        # On its own panel mail counts as seen, though the bar may be loaded a moment before the panel.
+        waiting["messages"] = count_unseen(self._session) if self._main != "messages" else 0
+        total = sum(waiting.values())
+        title = f"{panel}{self._session.run.goal} · Engram Bus"
+        return {"title": f"({total}) {title}" if total else title, "waiting": waiting}
 
     def _render_drawer(self) -> str:
         return self._render("drawer.html", **load_drawer(self._session, self._address.params))

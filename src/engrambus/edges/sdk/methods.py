@@ -664,6 +664,7 @@ class Methods(ABC):
         unseen: bool = False,
         short: bool = False,
         recent: int = 0,
+        newest_first: bool = False,
         idempotency_key: str | None = None,
     ) -> InboxAnswer:
         """List what others sent you: reports, notes, broadcasts, requests and grants.
@@ -675,9 +676,10 @@ class Methods(ABC):
             unseen: Only what you were not shown yet; what the answer shows then counts as seen
             short: One line for each instead of its text
             recent: With unseen and short: add lines of up to so many that you have seen
+            newest_first: The newest first; the cursor then continues with older ones
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens, "unseen": unseen, "short": short, "recent": recent}, idempotency_key))
+        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens, "unseen": unseen, "short": short, "recent": recent, "newest_first": newest_first}, idempotency_key))
 
     def read_mail(
         self,

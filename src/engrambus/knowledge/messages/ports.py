@@ -21,6 +21,8 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int
     """Position among all mail of the project; the cursor of an inbox."""
+    run: str
+    """The receiver's run."""
     kind: str
     """`message`, `note`, `broadcast`, `request`, `grant` or `denial`."""
     item: str

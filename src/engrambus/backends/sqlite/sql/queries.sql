@@ -228,27 +228,27 @@ INSERT INTO mail (run, recipient, kind, item, sender, at, text, engrams, request
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: mail
-SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE run = ? AND recipient = ? AND position > ? AND (kind <> 'answer' OR ?) ORDER BY position LIMIT ?;
 
 -- name: mail_of_people
-SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE recipient = 'admin' AND position > ? AND (kind <> 'answer' OR ?) ORDER BY position LIMIT ?;
 
 -- name: mail_before
-SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE run = ? AND recipient = ? AND (position <= ? OR kind = 'answer') ORDER BY position DESC LIMIT ?;
 
 -- name: mail_before_of_people
-SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE recipient = 'admin' AND (position <= ? OR kind = 'answer') ORDER BY position DESC LIMIT ?;
 
 -- name: mail_items
-SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE run = ? AND recipient = ? AND substr(item, 1, length(?)) = ? ORDER BY position LIMIT ?;
 
 -- name: mail_items_of_people
-SELECT position, kind, item, sender, at, text, engrams, requests, grants FROM mail
+SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
 WHERE recipient = 'admin' AND substr(item, 1, length(?)) = ? ORDER BY position LIMIT ?;
 
 -- name: count_mail

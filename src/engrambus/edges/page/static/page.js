@@ -122,7 +122,12 @@ document.addEventListener("htmx:before:swap", (event) => {
 /* A panel in which the visitor types, or whose menu is open, is not replaced. */
 function isInUse(panel) {
   const field = document.activeElement;
-  return (panel.contains(field) && field.matches("input:not([type=search]), textarea")) || panel.querySelector(".runs[open]");
+  const isTyped = (text) => text.value !== text.defaultValue;
+  return (
+    (panel.contains(field) && field.matches("input:not([type=search]), textarea")) ||
+    panel.querySelector(".runs[open], .reply[open]") ||
+    [...panel.querySelectorAll("textarea")].some(isTyped)
+  );
 }
 
 function isScrolled() {
