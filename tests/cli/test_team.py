@@ -232,6 +232,9 @@ def test_an_agent_sees_what_its_turn_has_left(shell: Shell) -> None:  # EB-08, E
     assert lines[4].endswith(" of 24,000 tokens read")
     assert "ed (x4)" in shell.ok("stats").out
     assert len(shell.ok("agent", "budget").out.splitlines()) == 1  # a person has no turn
+    allowed = shell.ok("grant", "check", "--type", "repo", "--agent", "ed").out
+    assert allowed.startswith("It would be allowed by turn 1: 11 reads and ")
+    assert "a person reads" in shell.ok("grant", "check", "src/parser.py:1").out
 
 
 def test_a_put_below_the_promotion_floor_says_where_it_was_stored(shell: Shell) -> None:  # EB-20

@@ -12,7 +12,7 @@ import pytest
 
 from engrambus.app import init_project, open_project
 from engrambus.core import estimate_tokens
-from engrambus.errors import BudgetTooSmall, DerefDenied
+from engrambus.errors import BudgetTooSmall, DerefDenied, EngramBusError
 from engrambus.evidence.pointers import compact_ref
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
@@ -207,6 +207,41 @@ def test_a_dereference_can_be_validated_without_doing_it(workspace: Workspace) -
     )
     workspace.deref()
     assert not any(line.startswith("Granted:") for line in workspace.call("brief", workspace.agent).lines)
+
+
+def test_what_is_left_is_told_by_type_of_pointer(workspace: Workspace) -> None:  # EB-06
+    def left(caller: Credential, **fields: str) -> tuple[bool, int | None, list[str]]:
+        answer = workspace.call("validate_deref", caller, **fields)
+        return answer.ok, answer.reads_left, [problem["code"] for problem in answer.problems]
+
+    assert left(workspace.agent, pointer_type="repo") == left(workspace.agent, pointer_type="diff") == (True, 3, [])
+    assert left(workspace.agent, pointer_type="artifact") == (True, 2, [])
+    workspace.deref()
+    assert left(workspace.agent, pointer_type="repo") == (True, 2, [])
+    for _ in range(2):
+        workspace.deref()
+    assert left(workspace.agent, pointer_type="repo") == (False, 0, ["DEREF_DENIED"])
+    assert left(workspace.agent, pointer_type="sam") == (True, 2, [])
+    assert left(LOCAL_ADMIN, pointer_type="repo") == (True, None, [])
+    assert left(LOCAL_ADMIN, pointer_type="repo", agent_id="ada") == (False, 0, ["DEREF_DENIED"])
+    assert left(LOCAL_ADMIN, pointer="src/parser.py:1", agent_id="ada") == (False, 0, ["DEREF_DENIED"])
+
+
+def test_only_ancestors_ask_what_an_agent_has_left(workspace: Workspace) -> None:
+    lead = Credential(token=workspace.call("add_agent", LOCAL_ADMIN, name="lead", role="manager").token)
+    workspace.call("add_agent", lead, name="kid", role="programmer")
+    assert workspace.call("validate_deref", lead, pointer_type="repo", agent_id="kid").reads_left == 3
+    for caller, agent_id in ((workspace.agent, "kid"), (lead, "ada")):
+        with pytest.raises(EngramBusError) as caught:
+            workspace.call("validate_deref", caller, pointer_type="repo", agent_id=agent_id)
+        assert (caught.value.code, caught.value.field) == ("NOT_YOUR_DESCENDANT", "agent_id")
+
+
+@pytest.mark.parametrize("fields", [{}, {"pointer": "src/parser.py:1", "pointer_type": "repo"}])
+def test_either_a_pointer_or_a_type_is_checked(workspace: Workspace, fields: dict[str, str]) -> None:
+    with pytest.raises(EngramBusError) as caught:
+        workspace.call("validate_deref", workspace.agent, **fields)
+    assert (caught.value.code, caught.value.field) == ("FIELD_MISSING", "pointer")
 
 
 def test_dereferenced_content_is_not_written_to_the_journal(workspace: Workspace) -> None:

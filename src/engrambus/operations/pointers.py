@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import is_hex
-from engrambus.errors import FieldValue
+from engrambus.errors import FieldMissing, FieldValue
 from engrambus.evidence.pointers import (
     Address,
     ArtifactAddress,
@@ -34,12 +34,14 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.knowledge.messages import read_payers
-from engrambus.policy.grants import check_deref, deref
+from engrambus.policy import Caller, check_descends
+from engrambus.policy.grants import check_deref, check_deref_type, deref
 
 DEFAULT_MAX_TOKENS = 400
 MAX_MAX_TOKENS = 100_000
 MAX_ANCHOR_TEXT = 16 * 1024
 
+PointerType = Literal["repo", "artifact", "sam", "diff", "test", "url"]
 BudgetToken = Annotated[
     str, Meta(max_length=8192, description="Budget token of the grant: its handle, g_ and its id, or a Biscuit of it")
 ]
@@ -102,9 +104,13 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
 
 
 class ValidateDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A dereference to check without doing it."""
+    """A dereference to check without doing it, or a type of pointers."""
 
-    pointer: PointerOrRef
+    pointer: Annotated[PointerOrRef, Meta(description="What to read: path:10-20, a pointer, or its ref")] | None = None
+    pointer_type: (
+        Annotated[PointerType, Meta(description="Instead of a pointer: what is left for this type")] | None
+    ) = None
+    agent_id: Annotated[str, Meta(max_length=96, description="A descendant of yours; by default you")] | None = None
     budget_token: BudgetToken | None = None
 
 
@@ -113,6 +119,8 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
     turn: int
     tokens_left: int
     """Tokens the turn, or the grant, still pays for."""
+    reads_left: int | None
+    """Dereferences of this type that the turn still has; null for a person, who has no turn."""
     granted: bool
     """True if a grant would pay for it instead of the turn."""
     problems: list[dict[str, Any]]
@@ -125,29 +133,49 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
     command=Command(
         "grant check",
         section="team",
-        example="engrambus grant check src/refunds.py:10-20",
+        example="engrambus grant check --type repo",
         renderer="evidence:deref_check",
         rank=44,
         arguments=("pointer",),
+        option_names={"pointer_type": "--type", "agent_id": "--agent"},
         override="team:grant_check",
     ),
     absent_from={"mcp": "dereferencing tells the same"},
+    agent_fields=("agent_id",),
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
-    """Check whether you may read a pointer now, without reading it."""
-    pointer, _ = check_pointer(request.pointer)
-    outcome = check_deref(
-        context.view,
-        pointer,
-        caller=context.caller,
-        payers=read_payers(context.view, context.policy, context.caller, context.limits),
-        grant_key=context.grant_key,
-        budget_token=request.budget_token,
-    )
+    """Check whether you may read a pointer now, without reading it; or what is left for a type of pointers.
+
+    The exit status is 1 if it would be refused. Grants count for a pointer, not for a type.
+    """
+    caller, limits = context.caller, context.limits
+    if request.agent_id is not None and request.agent_id != caller.name:
+        agent = check_descends(context.view, caller, request.agent_id, "agent_id")
+        caller = Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role)
+        limits = context.policy.checks(agent.role)
+    payers = read_payers(context.view, context.policy, caller, limits)
+    if (request.pointer is None) == (request.pointer_type is None):
+        raise FieldMissing(
+            "Name a pointer, or a type of pointers.", field="pointer", hint="`pointer` or `pointer_type`"
+        )
+    if request.pointer_type is not None:
+        if request.budget_token is not None:
+            raise FieldValue("A grant is for a pointer.", field="budget_token", hint="Name it in `pointer`.")
+        outcome = check_deref_type(context.view, request.pointer_type, payers=payers)
+    else:
+        outcome = check_deref(
+            context.view,
+            check_pointer(request.pointer or "")[0],
+            caller=caller,
+            payers=payers,
+            grant_key=context.grant_key,
+            budget_token=request.budget_token,
+        )
     return ValidateDerefAnswer(
         ok=outcome.refusal is None,
         turn=outcome.turn,
         tokens_left=outcome.tokens_left,
+        reads_left=outcome.reads_left,
         granted=outcome.granted,
         problems=[outcome.refusal.problem()] if outcome.refusal is not None else [],
     )

@@ -84,6 +84,12 @@ class Payers(msgspec.Struct, frozen=True, kw_only=True):
         """Return how many tokens may still be read; for a person, as many as wanted."""
         return min((account.tokens_left(enforced_only=True) for account in self.accounts), default=UNLIMITED_TOKENS)
 
+    def reads_left(self, pointer_type: str) -> int | None:
+        """Return how many dereferences of a type are left in the turn; None for a person."""
+        count = COUNTED_AS[pointer_type]
+        left = (getattr(account.budget, count) - getattr(account.turn, count) for account in self.accounts)
+        return max(0, min(left)) if self.accounts else None
+
     def charges(
         self, *, type: str | None = None, tokens: int = 0, put_tokens: int = 0, granted: bool = False
     ) -> list[TurnCharged]:

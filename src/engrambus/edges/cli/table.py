@@ -474,8 +474,8 @@ COMMANDS: dict[str, Entry] = {
     ),
     "grant check": Entry(
         "team",
-        "Check whether you may read a pointer now, without reading it.",
-        "engrambus grant check src/refunds.py:10-20",
+        "Check whether you may read a pointer now, without reading it; or what is left for a type of pointers.",
+        "engrambus grant check --type repo",
         "validate_deref",
         "less.validate_deref",
     ),

@@ -815,17 +815,21 @@ class Methods(ABC):
 
     def validate_deref(
         self,
-        pointer: Pointer | str,
+        pointer: Pointer | str | None = None,
         *,
+        pointer_type: Literal["repo", "artifact", "sam", "diff", "test", "url"] | None = None,
+        agent_id: str | None = None,
         budget_token: str | None = None,
     ) -> ValidateDerefAnswer:
-        """Check whether you may read a pointer now, without reading it.
+        """Check whether you may read a pointer now, without reading it; or what is left for a type of pointers.
 
         Args:
             pointer: path:10-20, a pointer, or its ref
+            pointer_type: Instead of a pointer: what is left for this type
+            agent_id: A descendant of yours; by default you
             budget_token: Budget token of the grant: its handle, g_ and its id, or a Biscuit of it
         """
-        return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
+        return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "pointer_type": pointer_type, "agent_id": agent_id, "budget_token": budget_token}))
 
     def link_pointer(
         self,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.policy.grants.derefs import check_deref, deref
+    from engrambus.policy.grants.derefs import check_deref, check_deref_type, deref
     from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
     from engrambus.policy.grants.keys import MAX_BLOCKS, MAX_BUDGET_TOKEN_CHARS, GrantKey
     from engrambus.policy.grants.narrowing import NarrowedTerms, check_covers, hand_over, narrow_grant
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "derefs": "check_deref deref",
+        "derefs": "check_deref check_deref_type deref",
         "facts": "BlockDebited BlockRevoked GrantIssued",
         "keys": "MAX_BLOCKS MAX_BUDGET_TOKEN_CHARS GrantKey",
         "narrowing": "NarrowedTerms check_covers hand_over narrow_grant",
@@ -62,7 +62,7 @@ __all__ = [
     "MAX_BLOCKS", "MAX_BUDGET_TOKEN_CHARS", "BlockDebited", "BlockRevoked", "BlockSpending", "GrantIssued", "GrantKey",
     "GrantReads", "GrantState", "GrantTerms", "GrantUse", "GrantView", "NarrowedTerms", "PrefixTarget", "StoredRequest",
     "Target", "VerifiedGrant", "approve_request", "attenuate", "balance_of", "biscuit_of", "check_balance",
-    "check_covers", "check_deref", "check_spend", "debits", "deny_request", "deref", "grant_id_of", "hand_over",
-    "handle_of", "is_prefix", "issue_grant", "issue_token", "journalled_grant", "narrow_grant", "open_budget_token",
-    "read_prefix", "request_deref", "requests_to", "revoke_grant", "verify_token",
+    "check_covers", "check_deref", "check_deref_type", "check_spend", "debits", "deny_request", "deref", "grant_id_of",
+    "hand_over", "handle_of", "is_prefix", "issue_grant", "issue_token", "journalled_grant", "narrow_grant",
+    "open_budget_token", "read_prefix", "request_deref", "requests_to", "revoke_grant", "verify_token",
 ]

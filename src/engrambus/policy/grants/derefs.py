@@ -38,6 +38,8 @@ class DerefCheck(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     tokens_left: int
     """Tokens the turn, or the grant, still pays for."""
+    reads_left: int | None
+    """Dereferences of this type that the turn still has; None for a person, who has no turn."""
     granted: bool
     """True if a grant would pay for it instead of the turn."""
     refusal: EngramBusError | None
@@ -111,7 +113,25 @@ def check_deref(
     return DerefCheck(
         turn=payers.turn.number,
         tokens_left=payment.tokens_left(grant, enforced_only=False),
+        reads_left=payers.reads_left(pointer.type),
         granted=grant is not None,
+        refusal=refusal,
+    )
+
+
+def check_deref_type(view: DerefView, pointer_type: str, *, payers: Payers) -> DerefCheck:
+    """Tell what the turn still has for pointers of a type; grants do not count, because each is for a pointer."""
+    payment = _Payment(view, payers)
+    refusal: EngramBusError | None = None
+    try:
+        payment.check_may_pay(pointer_type, None)
+    except DerefDenied as denied:
+        refusal = denied
+    return DerefCheck(
+        turn=payers.turn.number,
+        tokens_left=payment.tokens_left(None, enforced_only=False),
+        reads_left=payers.reads_left(pointer_type),
+        granted=False,
         refusal=refusal,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.edges.cli.screen import command_words, dim, pairs, safe, safe_line
+from engrambus.edges.cli.screen import command_words, counted, dim, pairs, safe, safe_line
 from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 
 if TYPE_CHECKING:
@@ -74,8 +74,15 @@ def links(answer: LinkAnswer) -> Iterator[str]:
 
 
 def deref_check(answer: ValidateDerefAnswer) -> Iterator[str]:
-    by = "a grant" if answer.granted else f"turn {answer.turn}"
-    yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
+    if not answer.ok:
+        yield "It would be refused."
+    elif answer.granted:
+        yield f"It would be allowed by a grant: {counted(answer.tokens_left, 'token')} left."
+    elif answer.reads_left is None:
+        yield "It would be allowed: a person reads without a turn."
+    else:
+        left = f"{counted(answer.reads_left, 'read')} and {counted(answer.tokens_left, 'token')} left"
+        yield f"It would be allowed by turn {answer.turn}: {left}."
     yield from show_problems(answer.problems)
 
 
