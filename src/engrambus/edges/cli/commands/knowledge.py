@@ -42,7 +42,7 @@ def put(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     """Put one engram, or those of a file."""
     file, from_line = values.pop("file", None), values.pop("from_line", 1)
     if file is not None:
-        if values:
+        if any(value is not False for value in values.values()):  # a flag that is not given is False
             raise click.UsageError("--file brings whole engrams; the only other option it takes is --from-line.")
         from engrambus.edges.cli.commands.put_file import put_file
 
