@@ -26,7 +26,7 @@ from engrambus.policy import ROLE_PREFIX, Caller, IdentityReads, parent_of, visi
 from engrambus.policy.grants import GrantReads
 
 MAX_CLAIM_CHARS = 160
-PER_KIND = 64
+PER_KIND = 40
 """Newest engrams of each kind that are read; if there are more, the brief says so without their number."""
 MAX_PINS = 200
 """Pinned engrams, and pinned memories, that are read."""

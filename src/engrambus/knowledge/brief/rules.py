@@ -104,16 +104,16 @@ def read_brief(
 def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView) -> ComposedBrief:
     """Return a brief as of now, from the engrams the reader may see."""
     candidates = read_candidates(view, reader)
-    as_role = msgspec.structs.replace(reader, name="")
-    of_role = _text(
-        reader, engram_sections(candidates, reader.role, UsedPaths()), pointer_bundles(view, as_role, restrict)
-    )
+    bundles = pointer_bundles(view, msgspec.structs.replace(reader, name=""), restrict)
+    of_role = _text(reader, engram_sections(candidates, reader.role, UsedPaths()), bundles)
     if not reader.name:
         return ComposedBrief(text=of_role, made_for="")
-    paths = used_paths(view, reader)
+    paths, own_bundles = used_paths(view, reader), pointer_bundles(view, reader, restrict)
+    if not paths.files and own_bundles == bundles:
+        return ComposedBrief(text=of_role, made_for="")
     if paths.files:
         candidates = add_engrams_about(view, reader, candidates, paths)
-    of_agent = _text(reader, engram_sections(candidates, reader.role, paths), pointer_bundles(view, reader, restrict))
+    of_agent = _text(reader, engram_sections(candidates, reader.role, paths), own_bundles)
     is_same = same_lines(of_agent.lines(), of_role.lines())
     return ComposedBrief(text=of_agent, made_for="" if is_same else reader.name)
 
