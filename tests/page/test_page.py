@@ -290,6 +290,25 @@ def test_versions_of_a_brief_are_compared(visit: Visit, scene: Scene) -> None:
     assert all(line.partition("] ")[2].rpartition(" (")[0] in text for line in first if line.startswith("["))
 
 
+def test_a_brief_shows_pins_authors_and_ages_and_is_shown_for_an_agent(visit: Visit, scene: Scene) -> None:  # EB-17
+    kept = scene.call(
+        "keep_episode", text="Amounts are cents, never floats.", kind="decision", slug="cents", pinned=True
+    )
+    page = visit.open("/page/brief?for=programmer")
+    memory = page.locator(".brief-line", has_text="Amounts are cents, never floats.")
+    expect(memory.locator(".mark")).to_have_text("pinned")
+    expect(page.locator("#panel-brief h3").first).to_have_text("Pinned")
+    expect(page.locator(".brief-line .about bdi").last).to_have_text(re.compile(r"^[a-z-]+$"))
+    expect(page.locator(".brief-line .about time").first).to_be_visible()
+    page.select_option("[name=for]", "emil")
+    page.wait_for_url("**for=emil*")
+    shown = scene.call("list_briefs", for_agent="emil").lines
+    expect(page.locator(".brief-line")).to_have_count(sum(line.startswith("[") for line in shown))
+    page.click(".brief-line a.claim >> nth=0")
+    expect(page.locator("#drawer")).to_be_visible()
+    scene.call("pin_episode", id=kept.memory_id, unpin=True)
+
+
 def test_budgets_show_each_agent_and_the_team(visit: Visit, scene: Scene) -> None:
     page = visit.open("/page/budgets")
     team = scene.call("stats").team

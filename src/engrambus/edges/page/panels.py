@@ -96,9 +96,12 @@ class BriefLine(NamedTuple):
 
 
 def load_brief(session: PageSession, params: Params) -> PanelData:
-    """Return a role's brief in one version, and the changes since another version if the address names one."""
-    since = params.get("since")
-    answer = session.call("list_briefs", role=params.get("for"), version=params.get("version"), since=since)
+    """Return the brief of a role or an agent in one version, and the changes since another if the address names one."""
+    since, reader = params.get("since"), params.get("for")
+    agents = [agent.agent_id for agent in session.call("list_agents").agents]
+    # An address may name an agent of another run; then the brief that was made last is shown.
+    named = {"role": reader} if reader in ROLES else {"for_agent": reader} if reader in agents else {}
+    answer = session.call("list_briefs", **named, version=params.get("version"), since=since)
     versions = [row.version for row in answer.versions]
     # A brief that has changed since it was last read has no number yet: it counts as the next version.
     version = answer.version or (versions[0] + 1 if versions else 1)
@@ -109,6 +112,8 @@ def load_brief(session: PageSession, params: Params) -> PanelData:
         "since": since,
         "earlier": [number for number in versions if number < version],
         "roles": ROLES,
+        "agents": agents,
+        "reader": named.get("for_agent", answer.role),
     }
 
 

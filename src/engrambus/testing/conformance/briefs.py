@@ -257,3 +257,20 @@ class BriefConformance:
         client.call("keep_episode", text="We pay in cents", kind="decision", slug="cents", pinned=True)
         lines = client.call("brief").lines
         assert [line for line in lines if "cents" in line] == ["[pinned memory] We pay in cents (sam:decision:cents@1)"]
+
+    def test_a_brief_neither_shows_nor_counts_what_its_role_may_not_see(self, harness: Harness) -> None:  # EB-17
+        client = GatewayClient(harness)
+        mia = client.add_agent("mia", "manager")
+        paul = client.add_agent("paul", "programmer", mia)
+        for number in range(40):
+            client.put(f"Secret {number} is kept", refs=[ref_to_test(f"secret/{number}.py")], kind="constraint")
+        client.put("The rest is open", refs=[ref_to_test("open.py")], kind="constraint")
+        pack = [{"type": "test", "ref": ref_to_test(f"{folder}/a.py")} for folder in ("secret", "open")]
+        client.broadcast(mia, "Look.", target_pointer_pack=pack)
+        client.call("apply_policy", policy={"visibility": {"programmer": {"paths": ["!tests/secret/*"]}}})
+        assert client.call("brief", paul).lines[1:3] == [
+            f"[constraint] The rest is open ({ref_to_test('open.py')})",
+            f"For you: {ref_to_test('open/a.py')}",
+        ]
+        assert any("secret" in line for line in client.call("brief", mia).lines)
+        assert f"For programmers: {ref_to_test('open/a.py')}" in client.call("brief", mia).lines

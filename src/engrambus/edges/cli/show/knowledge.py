@@ -98,8 +98,10 @@ def engram_put(engram: Engram) -> Iterator[str]:
 
 def brief(answer: BriefAnswer) -> Iterator[str]:
     yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
-    for line in answer.lines:
-        yield safe_line(line)
+    shared = len(answer.lines) - answer.own_lines
+    for number, line in enumerate(answer.lines):
+        # Lines about the reader are ours, and name a tool where a person has a command.
+        yield safe_line(line if number < shared else line.replace(": less_inbox.", ": engrambus inbox."))
 
 
 def brief_versions(answer: BriefsAnswer) -> Iterator[str]:
