@@ -21,6 +21,7 @@ def skill_files_made() -> dict[str, bytes]:
         {
             "name": operation.title,
             "tool": operation.tool_name,
+            **({"action": operation.tool.action} if operation.tool.action else {}),
             "operation": operation.name,
             "summary": operation.summary,
             "http": f"{operation.route.method} {operation.route.path}" if operation.route else None,

@@ -63,10 +63,10 @@ class TestPublished:
 
     def test_the_examples_of_the_documentation_are_in_printed_form(self) -> None:
         page = (ROOT / "docs" / "messages.md").read_text("utf-8")
-        first, second, third = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-        assert print_message(parse_child(first)) == first
-        assert print_message(parse_parent(second)) == second
-        assert print_message(parse_child(third)) == third
+        examples = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        kinds: list[MessageKind] = ["child", "parent", "parent", "child"]
+        for example, kind in zip(examples, kinds, strict=True):
+            assert print_message(parse(example, kind)) == example
 
     @pytest.mark.parametrize(("text", "kind"), [(PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent")])
     def test_json_gives_the_same_message(self, text: str, kind: MessageKind) -> None:
