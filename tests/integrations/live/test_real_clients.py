@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -221,6 +222,42 @@ def test_no_limit_is_exceeded_by_models_that_never_say_who_they_are(place: Place
         "The scout was here.": scout_name,
         "The lead was here.": scout_name,
     }
+
+
+@pytest.mark.parametrize("place", WITH_TEAMS, indirect=True)
+def test_a_parent_reads_its_childs_message(place: Place) -> None:  # EB-16 EB-32
+    """The child reports over MCP, the parent's next boundary shows a line, and the parent reads the whole by its id."""
+    program = place.program
+    assert isinstance(program, Leader)
+    place.install()
+    pointer = f"repo:src/parser.py#L1-L2@{place.repository.sha}"
+    report = f'''ROLE: programmer
+TASK_STATUS: done
+ENGRAMS:
+  - {{ kind: fact, claim: "{CLAIM}", pointers: ["{pointer}"] }}
+OUTPUT:
+  summary: "The head takes two lines."
+  next: "Look at the tail."
+'''
+
+    def script(request: ModelRequest) -> Answer:
+        if GOAL not in request.prompt:
+            return REPORT if request.results else Call(request.tool("less_message"), {"text": report})
+        mail = re.search(r"- (\w{13}) message from (\S+), .*: The head takes two lines\. \(1 engram\)", request.prompt)
+        if mail is None:
+            return program.delegate(request, TASK) or END
+        if any("Look at the tail." in result for result in request.results):
+            return END
+        return Call(request.tool("less_inbox"), {"action": "read", "id": mail[1]})
+
+    asked = place.session(GOAL, script).asked
+    lead, scout = ([r for r in asked if (GOAL in r.prompt) is is_lead][-1] for is_lead in (True, False))
+    assert f"message from {scout.agent_name}, " in lead.prompt
+    (read,) = [result for result in lead.results if "Look at the tail." in result]
+    assert CLAIM in read
+    assert lead.prompt.count("Mail that waits for you on Engram Bus") == 1, "it is announced once"
+    with place.bus() as bus:
+        assert bus.speak_as(lead.agent_name).inbox(unseen=True).mail == []
 
 
 @pytest.mark.parametrize("place", EVERY, indirect=True)
