@@ -169,6 +169,54 @@ def test_a_broadcast_without_a_brief_carries_the_teams(team: Team) -> None:
     assert "Left this turn" not in text
 
 
+def test_a_broadcast_carries_pointers_and_the_limits_in_force(team: Team) -> None:
+    team.hooks.on_child_response("ada", report("The parser trusts its input.", at=team.ref()))
+    assert isinstance(team.hooks.on_parent_broadcast("lead", 'ROLE: architect\nINSTRUCTIONS: ["Go on."]\n'), Sent)
+    text = team.bus.speak_as("ben").inbox().mail[-1].text
+    assert f'TARGET_POINTER_PACK:\n  - {{ type: "repo", ref: "{team.ref()}"' in text
+    limits = "max_engrams: 12 max_repo_spans: 3 max_artifact_sections: 2 max_sam_items: 2"
+    assert text.partition("BUDGETS:\n")[2].split()[:8] == limits.split()
+    assert "max_inline_tokens: 800" in text
+    team.admin.apply_policy({"inline": {"max_engrams": 20}})
+    assert team.bus.speak_as("ben").team_budget().inline.max_engrams == 20, "a limit that is shown is not set"
+
+
+def test_each_child_gets_the_pointers_of_its_own_brief(team: Team) -> None:
+    """A file that only ada has read leads her to what is known about it."""
+    sha = commit_files(team.repository.path, {"src/ledger.py": "one\ntwo\nthree\n"})
+    team.bus.speak_as("ada").deref_pointer(f"repo:src/ledger.py#L1-L1@{sha}")
+    for number in range(1, 30):
+        team.bus.put_engram(f"Parser line {number} is as quiet as it can be.", at=[f"src/parser.py:{number}"])
+        if number == 1:
+            team.bus.put_engram("The ledger posts once.", at=["src/ledger.py:2-3"])
+    team.hooks.on_parent_broadcast("lead", 'ROLE: architect\nINSTRUCTIONS: ["Go on."]\n')
+    packs = {
+        name: team.bus.speak_as(name).inbox().mail[-1].text.partition("TARGET_POINTER_PACK:")[2]
+        for name in ("ada", "ben")
+    }
+    assert "src/ledger.py" in packs["ada"]
+    assert "src/ledger.py" not in packs["ben"]
+
+
+def test_limits_that_the_parent_writes_are_set_and_the_others_shown(team: Team) -> None:
+    text = "ROLE: architect\nBUDGETS: { max_repo_spans: 1 }\nINSTRUCTIONS: [ Go on. ]\n"
+    team.hooks.on_parent_broadcast("lead", text, to=["role:programmer"])
+    mail = team.bus.speak_as("ben").inbox().mail[-1].text
+    assert "max_repo_spans: 1" in mail
+    assert "max_deref_tokens: 1200" in mail
+    assert "1 repo" in team.bus.speak_as("ben").brief().lines[-1]
+
+
+def test_pointers_that_the_parent_writes_are_left_alone(team: Team) -> None:
+    team.hooks.on_child_response("ada", report("The parser trusts its input.", at=team.ref()))
+    own = team.ref(lines="L1-L2")
+    text = f'ROLE: architect\nTARGET_POINTER_PACK: ["{own}"]\nINSTRUCTIONS: ["Go on."]\n'
+    team.hooks.on_parent_broadcast("lead", text)
+    pack = team.bus.speak_as("ben").inbox().mail[-1].text.partition("TARGET_POINTER_PACK:")[2]
+    assert own in pack
+    assert team.ref() not in pack
+
+
 def test_a_brief_that_would_not_fit_is_left_out(team: Team) -> None:
     team.hooks.on_child_response("ada", report("The parser trusts its input.", at=team.ref()))
     lines = "".join(f'  - "{"word " * 60}{number}"\n' for number in range(10))

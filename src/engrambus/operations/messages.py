@@ -154,6 +154,9 @@ class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         list[str], Meta(max_length=64, description="Send it to this child or role only, such as role:programmer")
     ] = []
     used: UsedIds = []
+    with_limits: Annotated[
+        bool, Meta(description="Show the children the limits in force that BUDGETS does not name")
+    ] = False
 
 
 class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -177,7 +180,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="team:message_file",
     ),
-    tool=Tool(part_of="less_inbox", action="broadcast", hidden=("used",)),
+    tool=Tool(part_of="less_inbox", action="broadcast", hidden=("used", "with_limits")),
     text_field="text",
     agent_fields=("to",),
     role_fields=("to",),
@@ -206,6 +209,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             grant_key=context.grant_key,
             randomness=context.randomness,
             used=used,
+            policy=context.policy if request.with_limits else None,
         )
         return facts, BroadcastAnswer(broadcast_id=sent.broadcast_id, to=list(sent.to), resends=sent.resends)
 

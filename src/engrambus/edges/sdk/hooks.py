@@ -11,19 +11,23 @@ import msgspec
 
 from engrambus.core import estimate_tokens
 from engrambus.edges.sdk.bus import Bus
-from engrambus.errors import BudgetExceeded, EngramBusError, Trouble, Unauthorized
+from engrambus.errors import BudgetExceeded, BudgetTooSmall, EngramBusError, Trouble, Unauthorized
 from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.knowledge.engrams import Engram
 from engrambus.knowledge.messages import (
     ParentMessage,
+    TargetedPointer,
     describe_found,
     extract_statement,
     parse_message,
     print_message,
 )
 
-BRIEF_TOKENS = 600
-"""Limit of a brief that is attached to a broadcast."""
+BRIEF_TOKENS = (600, 300)
+"""Sizes of a brief that is attached to a broadcast; the smaller one leaves room for pointers."""
+MAX_PACKED_CHILDREN = 16
+MAX_PACKED_POINTERS = 4
+"""Pointers that a child's pack has."""
 MIN_CONFIDENCE = 0.05
 MAX_CONFIDENCE = 0.95
 """A score says how well something fits a question, which is never quite certain and never quite worthless."""
@@ -191,13 +195,14 @@ class Hooks:
         )
 
     def on_parent_broadcast(self, parent: str, text: str, *, to: Sequence[str] = ()) -> SentOutcome:
-        """Send a parent's message to all of its children, or to the named ones.
+        """Send a parent's message to all of its children, or to those with the given names or roles.
 
-        A message without SHARED_BRIEF_MICRO gets the current brief, if that fits into the budget.
+        What the message leaves out is added as far as it fits: SHARED_BRIEF_MICRO is the team's brief,
+        TARGET_POINTER_PACK what each child's own brief points at, BUDGETS the limits in force.
         """
         bus = self._bus.speak_as(parent)
         try:
-            answer = bus.broadcast(_with_brief(bus, text), to=tuple(to))
+            answer = bus.broadcast(_with_attachments(bus, parent, text, to), to=tuple(to), with_limits=True)
         except BudgetExceeded as problem:
             return _rejected(problem)
         except EngramBusError as problem:
@@ -273,16 +278,55 @@ def _rank(score: float | None) -> float:
     return score if score is not None and not math.isnan(score) else -math.inf
 
 
-def _with_brief(bus: Bus, text: str) -> str:
-    """Return a parent's message with the brief added, or unchanged if it has one, is invalid or would be too large."""
+def _with_attachments(bus: Bus, parent: str, text: str, to: Sequence[str]) -> str:
+    """Return a parent's message with the brief and pointer packs added that it lacks, as far as they fit.
+
+    A message that is invalid is returned unchanged: sending it says what is wrong.
+    """
     message = parse_message(text, "parent", max_ttl_us=0).message
-    if not isinstance(message, ParentMessage) or message.shared_brief_micro:
+    if not isinstance(message, ParentMessage):
         return text
-    brief = bus.brief(max_tokens=BRIEF_TOKENS)
+    pack = () if message.target_pointer_pack else _pointer_packs(bus, parent.rpartition("/")[2], to)
+    briefs = [()] if message.shared_brief_micro else [_brief_lines(bus, tokens) for tokens in BRIEF_TOKENS]
+    choices = [*((lines, pack) for lines in briefs), (briefs[0], ()), ((), pack)]
+    for lines, pointers in choices:
+        longer = print_message(
+            msgspec.structs.replace(
+                message,
+                shared_brief_micro=message.shared_brief_micro or lines,
+                target_pointer_pack=message.target_pointer_pack or pointers,
+            )
+        )
+        if (lines or pointers) and bus.validate_message(longer, kind="parent").ok:
+            return longer
+    return text
+
+
+def _brief_lines(bus: Bus, max_tokens: int) -> tuple[str, ...]:
+    try:
+        brief = bus.brief(max_tokens=max_tokens)
+    except BudgetTooSmall:
+        return ()
     # The last lines report the parent's own budget and grants, which children cannot use.
-    lines = brief.lines[: len(brief.lines) - brief.own_lines]
-    longer = print_message(msgspec.structs.replace(message, shared_brief_micro=tuple(lines)))
-    return longer if bus.validate_message(longer, kind="parent").ok else text
+    return tuple(brief.lines[: len(brief.lines) - brief.own_lines])
+
+
+def _pointer_packs(bus: Bus, parent: str, to: Sequence[str]) -> tuple[Pointer, ...]:
+    """Return what the briefs of the children point at; a pointer of only some of them is for those."""
+    children = [agent for agent in bus.list_agents().agents if agent.parent == parent]
+    wanted = {target.removeprefix("role:") for target in to}
+    receivers = [agent for agent in children if not to or wanted & {agent.agent_id, agent.role}][:MAX_PACKED_CHILDREN]
+    readers: dict[str, list[str]] = {}
+    for agent in receivers:
+        briefed = bus.list_briefs(for_agent=agent.agent_id).engrams
+        for ref in list(dict.fromkeys(engram.ref for engram in briefed))[:MAX_PACKED_POINTERS]:
+            readers.setdefault(ref, []).append(agent.agent_id)
+    return tuple(
+        TargetedPointer(type=ref.partition(":")[0], ref=ref, targets=tuple(names))
+        if len(names) < len(receivers)
+        else Pointer(type=ref.partition(":")[0], ref=ref)
+        for ref, names in readers.items()
+    )
 
 
 def _with_excerpt(bus: Bus, engram: Engram, max_tokens: int) -> Found:

@@ -747,6 +747,7 @@ class Methods(ABC):
         *,
         to: list[str] | tuple[str, ...] = (),
         used: list[str] | tuple[str, ...] = (),
+        with_limits: bool = False,
         idempotency_key: str | None = None,
     ) -> BroadcastAnswer:
         """Send your child agents what matters, what they may spend and what to do.
@@ -755,9 +756,10 @@ class Methods(ABC):
             text: The message, as YAML or JSON
             to: Send it to this child or role only, such as role:programmer
             used: Id of an engram that it is based on; at most 12
+            with_limits: Show the children the limits in force that BUDGETS does not name
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to, "used": used}, idempotency_key))
+        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to, "used": used, "with_limits": with_limits}, idempotency_key))
 
     def validate_message(
         self,

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         Message,
         MessageKind,
         ParentMessage,
+        TargetedPointer,
         free_texts,
     )
 
@@ -93,7 +94,7 @@ if not TYPE_CHECKING:
         "source": "MAX_MESSAGE_CHARS looks_like_report",
         "values": (
             "CHILD_SECTIONS PARENT_SECTIONS ChildBudgets ChildMessage Message MessageKind ParentMessage "
-            "free_texts "
+            "TargetedPointer free_texts "
         ),
     })
 
@@ -101,11 +102,11 @@ __all__ = [
     "CHILD_SECTIONS", "MAX_MESSAGE_CHARS", "PARENT_SECTIONS", "BroadcastSent", "ChildBudgets", "ChildMessage",
     "CodeBlock", "CodeCounter", "Extraction", "GrantedCode", "Inbox", "Mail", "MailHandedOver", "Message",
     "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "OpenRejection",
-    "ParentMessage", "ParsedMessage", "PointerPack", "PreparedReport", "ProseReport", "SentPack", "Unseen",
-    "accept_prose", "accept_report", "add_pointers", "artifact_body", "artifact_ref", "as_stored", "check_budget",
-    "check_evidence_to_read", "check_prose_budget", "check_texts", "count_code", "describe_found", "evidence_problems",
-    "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_mail", "find_resent", "free_texts",
-    "hand_over_mail", "inbox_of", "inline_budget", "looks_like_report", "mail_line", "measure", "message_sections",
-    "note_text", "parse_message", "pointed_tokens", "print_message", "read_payers", "reject_message", "report_prose",
-    "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
+    "ParentMessage", "ParsedMessage", "PointerPack", "PreparedReport", "ProseReport", "SentPack", "TargetedPointer",
+    "Unseen", "accept_prose", "accept_report", "add_pointers", "artifact_body", "artifact_ref", "as_stored",
+    "check_budget", "check_evidence_to_read", "check_prose_budget", "check_texts", "count_code", "describe_found",
+    "evidence_problems", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_mail",
+    "find_resent", "free_texts", "hand_over_mail", "inbox_of", "inline_budget", "looks_like_report", "mail_line",
+    "measure", "message_sections", "note_text", "parse_message", "pointed_tokens", "print_message", "read_payers",
+    "reject_message", "report_prose", "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
 ]

@@ -11,16 +11,17 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import Randomness, digest, new_ulid
+from engrambus.core import Randomness, digest, estimate_tokens, new_ulid
 from engrambus.errors import BudgetExceeded, FieldValue, ScopeForbidden
 from engrambus.evidence.pointers import Evidence, Pointer, check_pointer
 from engrambus.knowledge.engrams import CheckedEngram, EngramsUsed, PreparedEngram, prefix_field, put_all, used_facts
 from engrambus.knowledge.messages.budget import MessageUsage
 from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected, PointerPack
 from engrambus.knowledge.messages.layout import print_message
-from engrambus.knowledge.messages.limits import turn_budget
+from engrambus.knowledge.messages.limits import limits_in_force, turn_budget
 from engrambus.knowledge.messages.ports import MessageReads, MessageView, OpenRejection
 from engrambus.knowledge.messages.values import (
+    ChildBudgets,
     ChildMessage,
     GrantNote,
     Message,
@@ -201,15 +202,24 @@ def send_broadcast(
     grant_key: GrantKey,
     randomness: Randomness,
     used: Sequence[str] = (),
+    policy: Policy | None = None,
 ) -> tuple[list[GrantIssued | BroadcastSent | EngramsUsed], BroadcastSent]:
     """Send a message to the caller's children: to the names and roles in `to`, or to all of them if it is empty.
 
-    `count_tokens` returns the tokens of content behind pointers.
+    `count_tokens` returns the tokens of content behind pointers. With a policy, the children are also shown the limits
+    in force that the message does not name; they are not set by it, so that a raised limit is not held down.
     """
     run_id = caller.run.run_id
     children = [agent for agent in view.agents(run_id) if (agent.parent or ADMIN) == caller.name]
     receivers = _named_children(children, caller, to, "to") if to else tuple(agent.name for agent in children)
-    packs = _pointer_packs(message, [agent for agent in children if agent.name in receivers], caller)
+    receiving = [agent for agent in children if agent.name in receivers]
+    packs = _pointer_packs(message, receiving, caller)
+    shown, shown_tokens = message.budgets, 0
+    if policy is not None:
+        named = {name: limit for name, limit in msgspec.structs.asdict(shown).items() if limit is not None}
+        in_force = limits_in_force(view, policy, receiving)
+        shown = ChildBudgets(**{**in_force, **named})
+        shown_tokens = estimate_tokens(str({name: in_force[name] for name in in_force.keys() - named.keys()}))
     issued, notes = _hand_over_grants(view, message, caller, receivers, grant_key, randomness)
     sent = BroadcastSent(
         broadcast_id=new_ulid(view.as_of, randomness),
@@ -217,9 +227,9 @@ def send_broadcast(
         agent=caller.name,
         to=receivers,
         text=print_message(
-            msgspec.structs.replace(message, grants=notes, resends=None, used=(), target_pointer_pack=())
+            msgspec.structs.replace(message, budgets=shown, grants=notes, resends=None, used=(), target_pointer_pack=())
         ),
-        tokens=usage.inline_tokens,
+        tokens=usage.inline_tokens + shown_tokens,
         budgets=message.budgets,
         resends=find_resent(view, caller, "parent", message.resends, work_of(message)),
         pointed_tokens=sum(count_tokens(pack.pointers) * len(pack.to) for pack in packs),

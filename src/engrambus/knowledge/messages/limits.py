@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from engrambus.policy import (
@@ -46,10 +46,33 @@ class ReadView(BudgetView, TurnReads, Protocol):
 
 def inline_budget(view: BudgetView, policy: Policy, caller: Caller) -> InlineBudget:
     """Return the limits of the caller's messages."""
+    return _inline_budget(view, policy, caller.run.run_id, caller.name)
+
+
+def _inline_budget(view: BudgetView, policy: Policy, run_id: str, name: str) -> InlineBudget:
     budget = policy.inline
-    for limits in _limits_of_ancestors(view, caller.run.run_id, caller.name):
+    for limits in _limits_of_ancestors(view, run_id, name):
         budget = budget.lowered_by(limits)
     return budget
+
+
+def limits_in_force(view: BudgetView, policy: Policy, agents: Sequence[Agent]) -> dict[str, int]:
+    """Return the limits that hold for all of some agents, named as in a message; those that differ are left out."""
+    of_each = [
+        {
+            "max_engrams": inline.max_engrams,
+            "max_repo_spans": turn.repo,
+            "max_artifact_sections": turn.artifact,
+            "max_sam_items": turn.sam,
+            "max_inline_tokens": inline.max_inline_tokens,
+            "max_deref_tokens": turn.tokens,
+        }
+        for agent in agents
+        for inline, turn in [(_inline_budget(view, policy, agent.run, agent.name), turn_budget(view, policy, agent))]
+    ]
+    if not of_each:
+        return {}
+    return {name: limit for name, limit in of_each[0].items() if all(limits[name] == limit for limits in of_each)}
 
 
 def turn_budget(view: BudgetView, policy: Policy, agent: Agent) -> TurnBudget:
