@@ -241,3 +241,16 @@ def test_a_put_below_the_promotion_floor_says_where_it_was_stored(shell: Shell) 
     result = shell.ok("put", "The parser may trust its input.", "--at", "src/parser.py:10-12", "--confidence", "0.3")
     assert "stored at 'run'" in result.err
     assert "only warns" not in result.err
+
+
+def test_stats_print_the_trend_and_the_refused_tokens(shell: Shell) -> None:  # EB-34
+    shell.ok("agent", "add", "kim", "--role", "programmer")
+    for number, text in enumerate(
+        ("It went on and said very little of use to its readers. " * 80, "Short.", "Short again.", "Short once more.")
+    ):
+        path = shell.path / f"{number}.yaml"
+        path.write_text(f"ROLE: programmer\nTASK_STATUS: done\nOUTPUT: {text}\n")
+        shell.run("message", path.name, "--as", "kim")
+    lines = shell.ok("stats").out.splitlines()
+    assert any(line.startswith("rejected") and line.endswith("tokens of refused texts") for line in lines)
+    assert ["kim", "4", "50%", "0%", "0%", "0%", "falling"] in [line.split() for line in lines]

@@ -7,7 +7,7 @@ minutes, hours and days. So reading figures never scans the journal, and costs t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -57,6 +57,13 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of refused texts."""
 
 
+Outcome = Literal["a", "r", "s"]
+"""What became of a report or a broadcast: accepted, rejected over its budget, or sent again and accepted."""
+MAX_OUTCOMES = 400
+"""Outcomes of one agent that are remembered, the newest."""
+LEAST_FOR_TREND = 4
+"""Messages an agent must have sent before there is a trend."""
+
 FIELDS: tuple[str, ...] = Tally.__struct_fields__
 
 
@@ -77,6 +84,44 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of the put engram."""
     code: str | None = None
     """Error code of the denials in `tally`."""
+    outcome: Outcome | None = None
+    """What became of the message that was sent."""
+
+
+class MessageTrend(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an agent's messages are rejected less often than before: the first half of them beside the second."""
+
+    sent: int
+    """Messages that are compared, rejected ones included."""
+    earlier_rejection_rate: float
+    later_rejection_rate: float
+    earlier_resend_rate: float
+    """Resends per accepted message."""
+    later_resend_rate: float
+    direction: Literal["falling", "level", "rising"]
+    """How the share of rejected messages has changed; LESS asks that it falls."""
+
+
+def message_trend(outcomes: str) -> MessageTrend | None:
+    """Return the trend of an agent's messages, given their outcomes in order; None for too few messages."""
+    if len(outcomes) < LEAST_FOR_TREND:
+        return None
+    halves = (outcomes[: len(outcomes) // 2], outcomes[len(outcomes) // 2 :])
+    earlier, later = (ratio(half.count("r"), len(half)) for half in halves)
+    earlier_resends, later_resends = (ratio(half.count("s"), len(half) - half.count("r")) for half in halves)
+    return MessageTrend(
+        sent=len(outcomes),
+        earlier_rejection_rate=earlier,
+        later_rejection_rate=later,
+        earlier_resend_rate=earlier_resends,
+        later_resend_rate=later_resends,
+        direction="falling" if later < earlier else "rising" if later > earlier else "level",
+    )
+
+
+def ratio(part: int, base: int) -> float:
+    """Return a share with four digits; 0 if there is nothing to divide by."""
+    return round(part / base, 4) if base else 0.0
 
 
 class GrantsLeft(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +144,10 @@ class TallyReads(Protocol):
 
     def denials_by_code(self, run_id: str | None) -> dict[str, dict[str, int]]:
         """Return denials by error code, for each agent of a run; without a run, for each role of the project."""
+        ...
+
+    def outcomes(self, run_id: str) -> dict[str, str]:
+        """Return what became of the newest messages of each agent of a run, one letter each, in order."""
         ...
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
@@ -133,6 +182,7 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
                 resends=int(fact.resends is not None),
                 pointed_tokens=fact.pointed_tokens,
             )
+            return Count(run=fact.run, agent=fact.agent, tally=tally, outcome="a" if fact.resends is None else "s")
         case BroadcastSent():
             tally = Tally(
                 broadcasts=1,
@@ -141,10 +191,11 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
                 pointed_tokens=fact.pointed_tokens,
             )
             turn = turn_of(fact.run, fact.agent).number
-            return Count(run=fact.run, agent=fact.agent, tally=tally, turn=turn)
+            outcome: Outcome = "a" if fact.resends is None else "s"
+            return Count(run=fact.run, agent=fact.agent, tally=tally, turn=turn, outcome=outcome)
         case MessageRejected():
             tally = Tally(rejections=1, denials=1, rejected_tokens=fact.tokens)
-            return Count(run=fact.run, agent=fact.agent, tally=tally, code=BudgetExceeded.code)
+            return Count(run=fact.run, agent=fact.agent, tally=tally, code=BudgetExceeded.code, outcome="r")
         case CallDenied(mode="warn"):
             tally = Tally(warnings=fact.count)
         case CallDenied():

@@ -13,7 +13,7 @@ from engrambus.errors import RoleForbidden
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
 from engrambus.gateway.ports import Counts
-from engrambus.gateway.tallies import BUCKET_US, GrantsLeft, Tally, total
+from engrambus.gateway.tallies import BUCKET_US, GrantsLeft, MessageTrend, Tally, message_trend, ratio, total
 from engrambus.operations.turns import AgentLimits, TurnUsed, agent_limits, turn_used
 from engrambus.policy import ADMIN, Agent, visible_spaces
 
@@ -44,7 +44,7 @@ class Figures(Tally, frozen=True, kw_only=True):
     contradiction_rate: float
     """Contradictions per put engram."""
     tokens_not_copied: int
-    """Tokens of pointed content, once for each reader, minus the tokens that readers dereferenced."""
+    """Tokens of pointed content, once for each reader, minus the tokens that agents, not people, dereferenced."""
     grants_left: int
     grant_tokens_left: int
     kinds: dict[str, int]
@@ -61,6 +61,8 @@ class AgentFigures(Struct, frozen=True, kw_only=True):
     turn: TurnUsed
     limits: AgentLimits | None
     """None for the admin, who is not limited."""
+    trend: MessageTrend | None
+    """None until it has sent a few messages."""
 
 
 class RoleFigures(Struct, frozen=True, kw_only=True):
@@ -158,7 +160,7 @@ def _may_see_project(context: Context) -> bool:
 def _agent_figures(context: Context) -> list[AgentFigures]:
     view, run_id = context.view, context.caller.run.run_id
     tallies, kinds, grants_left = view.tallies(run_id), view.kinds_put(run_id), view.grants_left(run_id)
-    codes = view.denials_by_code(run_id)
+    codes, outcomes = view.denials_by_code(run_id), view.outcomes(run_id)
     agents = view.agents(run_id)
     if ADMIN in tallies:
         agents = [Agent(run=run_id, name=ADMIN, role=ADMIN), *agents]
@@ -171,6 +173,7 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
                 role=agent.role,
                 parent=agent.parent,
                 figures=_figures(
+                    agent.role,
                     tallies.get(name, Tally()),
                     kinds.get(name, {}),
                     codes.get(name, {}),
@@ -178,6 +181,7 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
                 ),
                 turn=turn_used(context, name),
                 limits=agent_limits(context, agent) if agent.role != ADMIN else None,
+                trend=message_trend(outcomes.get(name, "")),
             )
         )
     return rows
@@ -195,7 +199,7 @@ def _project_figures(context: Context) -> list[RoleFigures]:
     tallies, kinds = context.view.tallies(None), context.view.kinds_put(None)
     codes = context.view.denials_by_code(None)
     return [
-        RoleFigures(role=role, figures=_figures(tally, kinds.get(role, {}), codes.get(role, {}), GrantsLeft()))
+        RoleFigures(role=role, figures=_figures(role, tally, kinds.get(role, {}), codes.get(role, {}), GrantsLeft()))
         for role, tally in sorted(tallies.items())
     ]
 
@@ -206,7 +210,8 @@ def _sum_figures(rows: Sequence[Figures]) -> Figures:
     grants_left = GrantsLeft(
         grants=sum(row.grants_left for row in rows), tokens=sum(row.grant_tokens_left for row in rows)
     )
-    return _figures(total(rows), kinds, codes, grants_left)
+    figures = _figures("", total(rows), kinds, codes, grants_left)
+    return msgspec.structs.replace(figures, tokens_not_copied=sum(row.tokens_not_copied for row in rows))
 
 
 def _sum_counts(rows: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -217,14 +222,16 @@ def _sum_counts(rows: Iterable[dict[str, int]]) -> dict[str, int]:
     return counts
 
 
-def _figures(tally: Tally, kinds: dict[str, int], codes: dict[str, int], grants_left: GrantsLeft) -> Figures:
+def _figures(role: str, tally: Tally, kinds: dict[str, int], codes: dict[str, int], grants_left: GrantsLeft) -> Figures:
+    # What a person reads, on the page or at the command line, fills no agent's context.
+    read_tokens = tally.deref_tokens if role != ADMIN else 0
     return Figures(
         **msgspec.structs.asdict(tally),
-        inline_tokens_per_turn=_ratio(tally.inline_tokens, tally.turns),
-        derefs_per_turn=_ratio(tally.derefs, tally.turns),
-        resend_rate=_ratio(tally.resends, tally.messages + tally.broadcasts),
-        contradiction_rate=_ratio(tally.contradictions, tally.engrams),
-        tokens_not_copied=tally.pointed_tokens - tally.deref_tokens,
+        inline_tokens_per_turn=ratio(tally.inline_tokens, tally.turns),
+        derefs_per_turn=ratio(tally.derefs, tally.turns),
+        resend_rate=ratio(tally.resends, tally.messages + tally.broadcasts),
+        contradiction_rate=ratio(tally.contradictions, tally.engrams),
+        tokens_not_copied=tally.pointed_tokens - read_tokens,
         grants_left=grants_left.grants,
         grant_tokens_left=grants_left.tokens,
         kinds=_most_frequent_first(kinds),
@@ -249,7 +256,3 @@ def _history(context: Context, request: Stats) -> History:
 def _most_frequent_first(kinds: dict[str, int]) -> dict[str, int]:
     ranked: Iterable[tuple[str, int]] = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     return dict(ranked)
-
-
-def _ratio(part: int, base: int) -> float:
-    return round(part / base, 4) if base else 0.0

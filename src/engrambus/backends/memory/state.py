@@ -20,7 +20,7 @@ from engrambus.backends.facts import (
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import SECOND_US, parse_time
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
-from engrambus.gateway.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
+from engrambus.gateway.tallies import MAX_OUTCOMES, Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from engrambus.knowledge.engrams import (
@@ -132,6 +132,7 @@ class KnowledgeState:
         self.counted_turns: dict[tuple[str, str], int] = {}
         self.kinds_put: dict[tuple[str, str, str], int] = {}
         self.denials: dict[tuple[str, str, str], int] = {}
+        self.outcomes: dict[tuple[str, str], str] = {}
         self.history: dict[tuple[str, str, int, str], Tally] = {}
         self.ordinal = 0
 
@@ -310,6 +311,8 @@ class KnowledgeState:
             self.counted_turns[agent] = count.turn
             tally = msgspec.structs.replace(tally, turns=1)
         self.tallies[agent] = total([self.tallies.get(agent, Tally()), tally])
+        if count.outcome is not None:
+            self.outcomes[agent] = (self.outcomes.get(agent, "") + count.outcome)[-MAX_OUTCOMES:]
         if count.kind is not None:
             self.kinds_put[*agent, count.kind] = self.kinds_put.get((*agent, count.kind), 0) + 1
         if count.code is not None:
@@ -588,6 +591,9 @@ class MemoryView(MemoryCortex):
                 names = counts.setdefault(agent_or_role, {})
                 names[name] = names.get(name, 0) + count
         return counts
+
+    def outcomes(self, run_id: str) -> dict[str, str]:
+        return {agent: outcomes for (run, agent), outcomes in self._state.outcomes.items() if run == run_id}
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
         totals: dict[tuple[int, str], Tally] = {}

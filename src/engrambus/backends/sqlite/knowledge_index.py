@@ -47,6 +47,7 @@ COMPARED = {
     "agent_paths": "SELECT * FROM agent_paths ORDER BY run, agent, path",
     "tallies": "SELECT * FROM tallies ORDER BY run, agent",
     "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
+    "outcomes": "SELECT * FROM outcomes ORDER BY run, agent",
     "denials": "SELECT * FROM denials ORDER BY run, agent, code",
     "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
     "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",

@@ -26,6 +26,7 @@ class TallyWriter:
         self._added: defaultdict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0] * len(FIELDS))
         self._kinds: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._denials: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        self._outcomes: defaultdict[tuple[str, str], str] = defaultdict(str)
         self._turns: dict[tuple[str, str], int] = {}
         self._roles: dict[tuple[str, str], str] = {}
 
@@ -39,6 +40,8 @@ class TallyWriter:
             self._kinds[count.run, count.agent, count.kind] += 1
         if count.code is not None:
             self._denials[count.run, count.agent, count.code] += count.tally.denials
+        if count.outcome is not None:
+            self._outcomes[count.run, count.agent] += count.outcome
         if count.turn is not None and count.turn > self._counted_turn(count.run, count.agent):
             self._turns[count.run, count.agent] = count.turn
             added[_TURNS] += 1
@@ -52,6 +55,9 @@ class TallyWriter:
         executemany(self._sql["add_history"], self._history_rows())
         executemany(self._sql["add_kind_count"], self._rows_by_name(self._kinds))
         executemany(self._sql["add_denial_count"], self._rows_by_name(self._denials))
+        outcomes = ((run, agent, letters) for (run, agent), letters in self._outcomes.items())
+        executemany(self._sql["add_outcomes"], outcomes)
+        self._outcomes.clear()
         self._added.clear()
         self._kinds.clear()
         self._denials.clear()

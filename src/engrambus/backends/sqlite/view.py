@@ -345,6 +345,10 @@ class SqliteView(SqliteCortex):
             counts.setdefault(agent_or_role, {})[name] = count
         return counts
 
+    def outcomes(self, run_id: str) -> dict[str, str]:
+        rows: Any = self._connection.execute(self._sql["outcomes"], (run_id,))
+        return dict(rows)
+
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
         rows = self._of_run_or_project("history", run_id, bucket, since)
         return [(start, role, _tally(counts)) for start, role, *counts in rows]

@@ -198,7 +198,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 PLOTS = (
     Plot(name="tokens", title="Tokens sent and read",
-         series={"in messages": "inline_tokens", "read from pointers": "deref_tokens"}),
+         series={"in messages": "inline_tokens", "read from pointers": "deref_tokens", "refused": "rejected_tokens"}),
     Plot(name="reads", title="Reads and requests to read more",
          series={"reads": "derefs", "requests": "requests", "grants": "grants"}),
     Plot(name="messages", title="Messages",

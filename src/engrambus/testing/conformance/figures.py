@@ -62,6 +62,38 @@ class FigureConformance:
         assert answer.team.messages == 2
         assert [row.role for row in answer.roles] == ["architect", "manager", "programmer"]
 
+    def test_the_trend_compares_the_first_half_of_an_agents_messages_with_the_second(
+        self, harness: Harness
+    ) -> None:  # EB-34
+        team = Team(harness)
+        for number in range(3):
+            claims = [draft(f"Lease {number} can be lost.", A)]
+            rejection_of(team.client, team.paul, engrams=claims)
+            team.client.report(team.paul, engrams=claims)
+        for number in range(6):
+            team.client.report(team.paul, f"Part {number} is done.")
+        team.client.report(team.pia)
+        answer = stats(team.client)
+        trend = row(answer, "paul").trend
+        assert trend is not None
+        assert (trend.sent, trend.direction) == (12, "falling")
+        assert (trend.earlier_rejection_rate, trend.later_rejection_rate) == (0.5, 0.0)
+        assert (trend.earlier_resend_rate, trend.later_resend_rate) == (1.0, 0.0)
+        assert row(answer, "pia").trend is None
+        assert row(answer, "paul").figures.rejected_tokens > 3 * 800
+
+    def test_what_a_person_reads_is_not_subtracted_from_what_was_not_copied(self, harness: Harness) -> None:  # EB-26
+        team = Team(harness)
+        team.client.report(team.paul, engrams=[draft("The lease can be lost.", A)])
+        saved = stats(team.client).team.tokens_not_copied
+        assert saved == WEIGHT_A
+        for _ in range(3):
+            team.client.deref(LOCAL_ADMIN, READ)
+        answer = stats(team.client)
+        assert answer.team.tokens_not_copied == saved
+        assert answer.team.deref_tokens > 0
+        assert stats(team.client, over="project").team.tokens_not_copied == saved
+
     def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}]

@@ -431,6 +431,13 @@ SELECT agent, kind, engrams FROM kinds_put WHERE run = ?;
 -- name: kind_counts_of_project
 SELECT role, kind, sum(engrams) FROM kinds_put GROUP BY role, kind;
 
+-- name: add_outcomes
+INSERT INTO outcomes (run, agent, letters) VALUES (?, ?, substr(?, -400))
+ON CONFLICT (run, agent) DO UPDATE SET letters = substr(letters || excluded.letters, -400);
+
+-- name: outcomes
+SELECT agent, letters FROM outcomes WHERE run = ? ORDER BY agent;
+
 -- name: add_denial_count
 INSERT INTO denials (run, agent, code, role, denials) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run, agent, code) DO UPDATE SET denials = denials + excluded.denials;

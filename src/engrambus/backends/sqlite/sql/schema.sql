@@ -325,6 +325,13 @@ CREATE TABLE kinds_put (            -- engrams put by each agent of a run, by ki
     PRIMARY KEY (run, agent, kind)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE outcomes (             -- what became of the newest messages of each agent of a run
+    run            TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    letters        TEXT    NOT NULL,    -- in order: a accepted, r rejected, s sent again and accepted
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE denials (              -- denied calls of each agent of a run, by error code
     run            TEXT    NOT NULL,
     agent          TEXT    NOT NULL,

@@ -39,8 +39,9 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
             ("put", f"{team.engrams:,}" + _by_kind(team.kinds)),
             ("contradictions", f"{team.contradictions:,}, {team.contradiction_rate:.0%} of what was put"),
             ("resent", f"{team.resends:,}, {team.resend_rate:.0%} of what was accepted"),
+            ("rejected", f"{counted(team.rejections, 'message')}; {team.rejected_tokens:,} tokens of refused texts"),
             ("denied", f"{team.denials:,}{_by_kind(team.denial_codes)}"),
-            ("not copied", f"{team.tokens_not_copied:,} tokens"),
+            ("not copied", _not_copied(team)),
             *(_store_size(answer.counts) if answer.counts else ()),
         ]
     )
@@ -50,6 +51,7 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
         yield ""
         yield from _columns([*rows, ("the team", team)])
     yield from _turns(answer.agents)
+    yield from _trends(answer.agents)
     busy = [point for point in answer.history.points if point.team != Tally()]
     if busy:
         yield ""
@@ -59,6 +61,36 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
             ["FROM", "INLINE", "READS", "PULLED", "SENT", "BACK", "ENGRAMS"],
             [[point.start[:16] + "Z", *_numbers(point.team)] for point in busy],
         )
+
+
+def _not_copied(team: Figures) -> str:
+    if team.tokens_not_copied >= 0:
+        return f"{team.tokens_not_copied:,} tokens"
+    return f"nothing: agents read {-team.tokens_not_copied:,} tokens more than lie behind the pointers they passed on"
+
+
+def _trends(agents: Sequence[AgentFigures]) -> Iterator[str]:
+    """Print how often messages were rejected in the first and in the second half of what each agent sent."""
+    rows = [(row.agent_id, row.trend) for row in agents if row.trend is not None]
+    if not rows:
+        return
+    yield ""
+    yield dim("messages sent back, and accepted ones that were sent again: first half, second half")
+    yield from table(
+        ["AGENT", "SENT", "BACK", "", "AGAIN", "", "TREND"],
+        [
+            [
+                name,
+                f"{trend.sent:,}",
+                f"{trend.earlier_rejection_rate:.0%}",
+                f"{trend.later_rejection_rate:.0%}",
+                f"{trend.earlier_resend_rate:.0%}",
+                f"{trend.later_resend_rate:.0%}",
+                trend.direction,
+            ]
+            for name, trend in rows
+        ],
+    )
 
 
 def _turns(agents: Sequence[AgentFigures]) -> Iterator[str]:
