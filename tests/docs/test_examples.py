@@ -15,6 +15,7 @@ PAGES = (
     "README.md",
     "docs/quickstart.md",
     "docs/commands.md",
+    "docs/evidence.md",
     "docs/grants.md",
     "docs/orchestrators.md",
     "docs/mcp.md",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import (
+    MAX_REF,
     Address,
     ArtifactAddress,
     BodyAddress,
@@ -19,6 +20,7 @@ from engrambus.evidence.pointers import (
     TestAddress,
     UrlAddress,
     check_pointer,
+    name_repository,
     parse_ref,
     print_address,
 )
@@ -46,6 +48,10 @@ CANONICAL: list[tuple[str, Address]] = [
     ),
     ("artifact:a.md#sec=Note%5B2%5D@1.0", ArtifactAddress(name="a.md", section=("Note[2]",), version="1.0")),
     ("artifact:sha256%3Aa.md@2026-01-08", ArtifactAddress(name="sha256:a.md", version="2026-01-08")),
+    (
+        f"artifact:a%3Ab//docs/SPEC.md#sec=Rules@{SHA}",
+        ArtifactAddress(repository="a:b", name="docs/SPEC.md", section=("Rules",), version=SHA),
+    ),
     (f"artifact:{DIGEST}", BodyAddress(digest=DIGEST)),
     (f"artifact:{DIGEST}#L3-L9", BodyAddress(digest=DIGEST, lines=(3, 9))),
     (
@@ -53,6 +59,7 @@ CANONICAL: list[tuple[str, Address]] = [
         SamAddress(kind="decision", slug="publish-domain", version="2026-01-08"),
     ),
     (f"diff:src/x.py@{SHA}..{SHA[::-1]}", DiffAddress(path="src/x.py", base=SHA, head=SHA[::-1])),
+    (f"diff:lib//x.py@{SHA}..{SHA}", DiffAddress(repository="lib", path="x.py", base=SHA, head=SHA)),
     (
         f"test:tests/t.py::T::test_a[b\\n-%40]@{DIGEST}",
         TestAddress(node="tests/t.py::T::test_a[b\\n-@]", receipt=DIGEST),
@@ -81,6 +88,8 @@ def test_a_canonical_text_and_its_address_convert_to_each_other(text: str, addre
         (f"repo:%c3%bc.py@{SHA}", f"repo:ü.py@{SHA}"),
         (f"repo:100%2541@{SHA}", f"repo:100%2541@{SHA}"),
         ("artifact:a:b.md@v1", "artifact:a%3Ab.md@v1"),
+        (f"diff:%6Cib//a b.py@{SHA}..{SHA}", f"diff:lib//a%20b.py@{SHA}..{SHA}"),
+        ("artifact:l%69b//x.md@v1", "artifact:lib//x.md@v1"),
         ("artifact:a.md#sec=C%23 notes@v1", "artifact:a.md#sec=C%23%20notes@v1"),
         (f"test:t.py%3A%3Aa@{DIGEST}", f"test:t.py::a@{DIGEST}"),
         (f"url:https://EXAMPLE.org:443@{DIGEST}", f"url:https://example.org/@{DIGEST}"),
@@ -107,6 +116,11 @@ def test_every_spelling_becomes_the_canonical_text(text: str, canonical: str) ->
         (f"repo:x\ud800@{SHA}", "POINTER_SYNTAX"),
         # paths
         (f"repo:@{SHA}", "POINTER_PATH"),
+        (f"diff:a//b//c@{SHA}..{SHA}", "POINTER_PATH"),
+        (f"diff://a@{SHA}..{SHA}", "POINTER_PATH"),
+        ("artifact:a/b//c.md@v1", "POINTER_PATH"),
+        ("artifact:..//c.md@v1", "POINTER_PATH"),
+        ("artifact:a//@v1", "POINTER_PATH"),
         (f"repo:../x@{SHA}", "POINTER_PATH"),
         (f"repo:a/../x@{SHA}", "POINTER_PATH"),
         (f"repo:a/..@{SHA}", "POINTER_PATH"),
@@ -312,7 +326,13 @@ numbered = st.lists(st.tuples(heading_texts, st.integers(1, 9_999_999)), min_siz
 )
 addresses: st.SearchStrategy[Address] = st.one_of(
     st.builds(RepoAddress, path=paths, revision=shas, lines=st.none() | lines, repository=st.none() | names),
-    st.builds(ArtifactAddress, name=paths, version=versions, section=st.none() | headings),
+    st.builds(
+        ArtifactAddress,
+        name=paths,
+        version=versions,
+        section=st.none() | headings,
+        repository=st.none() | names,
+    ),
     st.builds(
         lambda name, version, pair: ArtifactAddress(name=name, version=version, section=pair[0], numbers=pair[1]),
         paths,
@@ -321,7 +341,12 @@ addresses: st.SearchStrategy[Address] = st.one_of(
     ),
     st.builds(BodyAddress, digest=digests, lines=st.none() | lines),
     st.builds(SamAddress, kind=names, slug=names, version=versions),
-    st.builds(lambda path, sha: DiffAddress(path=path, base=sha, head=sha[::-1]), paths, shas),
+    st.builds(
+        lambda path, sha, name: DiffAddress(path=path, base=sha, head=sha[::-1], repository=name),
+        paths,
+        shas,
+        st.none() | names,
+    ),
     st.builds(TestAddress, node=texts, receipt=digests),
 )
 
@@ -358,3 +383,14 @@ def test_any_text_is_refused_or_parses_to_a_stable_pointer(ref: str, span: str |
     assert parse_ref(pointer.ref) == address
     assert print_address(address) == pointer.ref
     assert check_pointer(pointer) == (pointer, address)
+
+
+@given(address=addresses, name=names)
+def test_naming_the_repository_changes_nothing_else(address: Address, name: str) -> None:
+    text, expected = print_address(address), address
+    if isinstance(address, RepoAddress | ArtifactAddress | DiffAddress) and address.repository is None:
+        expected = msgspec.structs.replace(address, repository=name)
+    assume(len(print_address(expected)) <= MAX_REF)
+    named = name_repository(Pointer(type=text.partition(":")[0], ref=text, digest=DIGEST), name)
+    assert (parse_ref(named.ref), named.digest) == (expected, DIGEST)
+    assert name_repository(named, "another") == named

@@ -101,6 +101,12 @@ class RoleEvidence(Evidence):
             self._evidence.stamp(*_as_absent(pointer, address), field)
         raise FileNotFound(field=f"{field}.ref")
 
+    def problem(self, pointer: Pointer) -> EngramBusError | None:
+        """Return why the content of a pointer is not here; what the role may not see looks absent."""
+        if pointer.type == "url":
+            return self._evidence.problem(pointer)
+        return super().problem(pointer)
+
     def check_folder(self, address: RepoAddress, field: str = "pointer") -> None:
         """Refuse a folder that does not exist, or of which the role sees nothing."""
         inside = msgspec.structs.replace(address, path=f"{address.path}/{_ABSENT}" if address.path else _ABSENT)

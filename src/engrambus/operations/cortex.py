@@ -388,8 +388,9 @@ def _stamp_pointers(context: Context, pointers: Sequence[Pointer | str]) -> tupl
     """Add digests to the pointers, and pin their commits."""
     fields = [f"pointers[{index}]" for index in range(len(pointers))]
     checked = [check_pointer(pointer, field) for pointer, field in zip(pointers, fields, strict=True)]
+    stamped = tuple(context.evidence.stamp(*pair, field) for pair, field in zip(checked, fields, strict=True))
     context.project_files.retain(tuple(address for _, address in checked))
-    return tuple(context.evidence.stamp(*pair, field) for pair, field in zip(checked, fields, strict=True))
+    return stamped
 
 
 def _locate_evidence(context: Context, item: EvidenceItem, field: str) -> EvidenceItem:

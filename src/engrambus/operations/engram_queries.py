@@ -29,6 +29,7 @@ from engrambus.knowledge.engrams import (
     recall,
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
+from engrambus.operations.evidence_about import EvidenceAbout, evidence_about, pointer_states
 from engrambus.policy import ADMIN, Role, Scope
 
 MAX_QUERY_CHARS = 2000
@@ -38,8 +39,6 @@ MAX_ROWS = 200
 MAX_SEARCHED = 10_000
 """Engrams one feed request looks at; its cursor continues from there."""
 READ_SIZE = 200
-STATES: tuple[Staleness, ...] = ("same", "moved", "changed", "gone")
-"""States of evidence, from the best to the worst."""
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,11 +56,6 @@ class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         ]
         | None
     ) = None
-
-
-class EvidenceAbout(Struct, frozen=True, kw_only=True):
-    state: Staleness
-    """How the pointed lines compare with the commit that is checked out; of several pointers, the worst."""
 
 
 class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -166,10 +160,10 @@ def about_engrams(
     standings = iter(context.project_files.staleness_of([pointer for engram in engrams for pointer in engram.pointers]))
     about = {}
     for engram in engrams:
-        states = [state for state in islice(standings, len(engram.pointers)) if state is not None]
+        states = pointer_states(context, engram, list(islice(standings, len(engram.pointers))))
         about[engram.id] = EngramAbout(
             read_by=readers[engram.id],
-            evidence=EvidenceAbout(state=max(states, key=STATES.index)) if states else None,
+            evidence=evidence_about(context, engram, states),
             used=used_about(context, stores, engram.id),
             used_by=uses_about(context, stores, engram.id, shown=shown_uses),
         )
@@ -302,7 +296,7 @@ class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: str | None = None
     """Its author's role; none if the run belongs to another project."""
     standings: list[Staleness | None]
-    """For each pointer, how its lines compare with the commit that is checked out."""
+    """For each pointer, how its lines compare with the commit that is checked out, or `unresolved`."""
     stale: bool = False
     """True if a pointer no longer shows what it showed."""
     pinned: bool = False
@@ -410,7 +404,7 @@ def _feed_row(
     context: Context, stores: Sequence[VisibleStore], engram: Engram, roles: _Roles, *, pinned: bool
 ) -> FeedRow:
     author = engram.provenance.created_by
-    standings = context.project_files.staleness_of(engram.pointers)
+    standings = pointer_states(context, engram, context.project_files.staleness_of(engram.pointers))
     return FeedRow(
         engram=_without_keys(engram),
         agent=author.rpartition("/")[2],

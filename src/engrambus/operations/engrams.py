@@ -11,11 +11,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration
 from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden
-from engrambus.evidence.pointers import Origin
+from engrambus.evidence.pointers import Origin, Pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
+from engrambus.gateway.role_view import restrict_view
 from engrambus.knowledge.engrams import (
     FOUND_DEFAULTS,
     CheckedEngram,
@@ -28,18 +29,20 @@ from engrambus.knowledge.engrams import (
     PutFact,
     Source,
     confirm,
+    find_engram,
     forget,
     prefix_field,
     prepare,
     promote,
     put_all,
     put_one,
+    resolve_again,
     set_pinned,
     validate,
 )
 from engrambus.operations.engram_queries import EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.policy import ADMIN, PROJECT_SPACE, Scope, shared_scopes, visible_spaces
+from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces
 
 T = TypeVar("T")
 
@@ -266,9 +269,17 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     span="update_memory",
 )
 def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
-    """Confirm that an engram is still true; its lifetime starts again."""
+    """Confirm that an engram is still true; its lifetime starts again.
+
+    Pointers that were unresolved are resolved, if what they lead to is here now.
+    """
+    resolved: tuple[Pointer, ...] = ()
+    with suppress(EngramNotFound), context.store.read() as view:
+        seen = restrict_view(view, context.role_filter)
+        engram = find_engram(seen, visible_spaces(context.caller), request.id).engram
+        resolved = resolve_again(engram, context.evidence, context.project_files.repositories)
     return _commit_where_found(
-        context, lambda view, spaces: confirm(view, spaces, request.id, context.caller), ConfirmAnswer
+        context, lambda view, spaces: confirm(view, spaces, request.id, context.caller, resolved), ConfirmAnswer
     )
 
 
@@ -299,6 +310,8 @@ def promote_engram(context: Context, request: Promote) -> Engram:
     Only a parent of its author, or an admin, may decide this. Beyond the project, a parent's decision waits for an
     admin: see engrambus promotion list.
     """
+    is_shared = request.scope in SHARED_SCOPES
+    repository = context.project_files.repositories.shared_name() if is_shared else None
     engram = _commit_where_found(
         context,
         lambda view, spaces: promote(
@@ -310,6 +323,7 @@ def promote_engram(context: Context, request: Promote) -> Engram:
             policy=context.policy,
             limits=context.limits,
             randomness=context.randomness,
+            repository=repository,
         ),
         Engram,
     )

@@ -158,26 +158,30 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
         raise FieldMissing(
             "Name a pointer, or a type of pointers.", field="pointer", hint="`pointer` or `pointer_type`"
         )
+    absent = None
     if request.pointer_type is not None:
         if request.budget_token is not None:
             raise FieldValue("A grant is for a pointer.", field="budget_token", hint="Name it in `pointer`.")
         outcome = check_deref_type(context.view, request.pointer_type, payers=payers)
     else:
+        pointer, _ = check_pointer(request.pointer or "")
+        absent = context.evidence.problem(pointer)
         outcome = check_deref(
             context.view,
-            check_pointer(request.pointer or "")[0],
+            pointer,
             caller=caller,
             payers=payers,
             grant_key=context.grant_key,
             budget_token=request.budget_token,
         )
+    refusal = absent or outcome.refusal
     return ValidateDerefAnswer(
-        ok=outcome.refusal is None,
+        ok=refusal is None,
         turn=outcome.turn,
         tokens_left=outcome.tokens_left,
         reads_left=outcome.reads_left,
         granted=outcome.granted,
-        problems=[outcome.refusal.problem()] if outcome.refusal is not None else [],
+        problems=[refusal.problem()] if refusal is not None else [],
     )
 
 
@@ -222,6 +226,9 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive."""
     pointer, address = check_pointer(request.ref, "ref")
     if type(address) in _WITHOUT_LINK:
+        if (problem := context.evidence.problem(pointer)) is not None:
+            problem.field = "ref"
+            raise problem
         return LinkAnswer(ref=pointer.ref, why_none=_WITHOUT_LINK[type(address)])
     if isinstance(address, UrlAddress):
         return LinkAnswer(ref=pointer.ref, web=address.url)

@@ -121,9 +121,16 @@ def decline_promotion(context: Context, request: PromotionId) -> PromotionRow:
 
 
 def _answer(context: Context, request_id: str, *, approved: bool) -> PromotionRow:
+    repository = context.project_files.repositories.shared_name() if approved else None
+
     def decide(view: View) -> tuple[list[Any], PromotionRow]:
         facts, stored = answer_promotion(
-            view, request_id, approved=approved, caller=context.caller, policy=context.policy
+            view,
+            request_id,
+            approved=approved,
+            caller=context.caller,
+            policy=context.policy,
+            repository=repository,
         )
         return facts, promotion_row(view, stored)
 

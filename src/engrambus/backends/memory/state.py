@@ -43,6 +43,7 @@ from engrambus.knowledge.engrams import (
     StoredPromotion,
     Traits,
     UserKind,
+    as_promoted,
     kind_key,
     pointer_names,
     posted_keys,
@@ -342,7 +343,7 @@ class KnowledgeState:
         ordinal = self.ids[fact.space, fact.id]
         stored, keys = self.stored[ordinal], self.keys[ordinal]
         self._drop(ordinal)
-        engram = msgspec.structs.replace(stored.engram, scope=fact.scope)
+        engram = as_promoted(stored.engram, fact)
         self._insert(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
 
     def _insert(self, stored: StoredEngram, keys: frozenset[str]) -> None:

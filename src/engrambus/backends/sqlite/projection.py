@@ -319,7 +319,7 @@ class KnowledgeProjection:
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)
         self._execute("set_expiry", fact.expires_at, ordinal)
         self._execute("insert_vote", ordinal, fact.root)
-        if fact.confidence is None and not fact.tags:
+        if fact.confidence is None and not fact.tags and not fact.resolved:
             return
         engram = engrams.with_gain(decode_engram(body), fact)
         keys = (*more_keys.split(), *fact.more_keys)
@@ -331,7 +331,7 @@ class KnowledgeProjection:
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)
         space = wider_space(fact.scope)
-        engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
+        engram = engrams.as_promoted(decode_engram(body), fact)
         self._vacate(space, fact.id)
         # Posted at once, not pending: `pending` holds only the newest engrams, and this one may be old.
         self._unpost(ordinal)

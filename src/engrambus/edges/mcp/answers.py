@@ -88,8 +88,11 @@ def short_pointer(pointer: Pointer) -> str:
 def engram_line(engram: Engram, about: EngramAbout) -> str:
     """Return an engram as one line: kind unless a fact, claim, evidence with its state and readers, short id."""
     kind = "" if engram.kind == "fact" else f"{engram.kind}: "
-    places = " ".join(short_pointer(pointer) for pointer in engram.pointers)
-    state = f" {about.evidence.state}" if about.evidence is not None else ""
+    evidence = about.evidence
+    state = f" {evidence.state}" if evidence is not None and evidence.state is not None else ""
+    absent = evidence.unresolved if evidence is not None and evidence.state != "unresolved" else []
+    marked = (short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in engram.pointers)
+    places = " ".join(marked)
     return f"{kind}{_line(engram.claim)} [{places}{state}, {_readers(engram, about)}] {short_id(engram.id)}"
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from engrambus.evidence.pointers.read_spans import Coverage, FileLines, ReadSpan, all_of, cover, print_spans
     from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, cut_lines, diff_paths
-    from engrambus.evidence.pointers.repositories import Repositories
+    from engrambus.evidence.pointers.repositories import Repositories, name_repository
     from engrambus.evidence.pointers.resolve import Content, Evidence, Origin, Resolver
     from engrambus.evidence.pointers.short_pointers import FileSpan, PointerCompleter, is_ref, parse_file_span
     from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
@@ -67,7 +67,7 @@ if not TYPE_CHECKING:
         ),
         "read_spans": "Coverage FileLines ReadSpan all_of cover print_spans",
         "repo": "DiffResolver RepoResolver cut_lines diff_paths",
-        "repositories": "Repositories",
+        "repositories": "Repositories name_repository",
         "resolve": "Content Evidence Origin Resolver",
         "short_pointers": "FileSpan PointerCompleter is_ref parse_file_span",
         "short_refs": "compact_ref pointed_path",
@@ -84,7 +84,7 @@ __all__ = [
     "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress",
     "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
     "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link", "find_repository", "find_worktree",
-    "github_compare_link", "github_link", "github_section_link", "is_ref", "parse_file_span", "parse_github_link",
-    "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans", "short_ref",
-    "shorten_refs", "swhid", "worktree_head",
+    "github_compare_link", "github_link", "github_section_link", "is_ref", "name_repository", "parse_file_span",
+    "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans",
+    "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,7 +16,6 @@ from engrambus.evidence.pointers.git import GitRepository
 from engrambus.evidence.pointers.grammar import check_name, check_pointer, parse_ref, print_address
 
 _CONFIGURE = "name the folder of a clone in .catalog/project.yaml under `repositories`"
-A = TypeVar("A", bound=Address)
 
 
 class Repositories:
@@ -77,14 +75,20 @@ class Repositories:
             case _:
                 pass
 
-    def qualify(self, pointer: Pointer, field: str = "pointer") -> Pointer:
-        """Return a pointer into the project's own repository with that repository's name, for other projects."""
-        address = parse_ref(pointer.ref, f"{field}.ref")
-        if not isinstance(address, RepoAddress | ArtifactAddress | DiffAddress) or address.repository is not None:
-            return pointer
-        named = msgspec.structs.replace(address, repository=self._unique_name())
-        qualified = msgspec.structs.replace(pointer, ref=print_address(named))
-        return check_pointer(qualified, field)[0]  # it may have become too long
+    def shared_name(self) -> str | None:
+        """Return the name that pointers to the project's own repository carry in other projects, or refuse it."""
+        name = self.own_name()
+        if name in self._folders:
+            raise RepositoryNotFound(
+                f"'{name}' is the name of another configured repository, so this one needs a name of its own.",
+                used=name,
+                hint="Set `name` in .catalog/project.yaml.",
+            )
+        return name
+
+    def is_own(self, name: str | None) -> bool:
+        """True if a name means the project's own repository."""
+        return name is None or (name not in self._folders and name == self.own_name())
 
     def close(self) -> None:
         """Stop every running git."""
@@ -108,17 +112,14 @@ class Repositories:
                     ) from None
             return self._opened[name]
 
-    def _unique_name(self) -> str:
-        name = self.own_name()
-        if name is None:
-            raise NoRepository
-        if name in self._folders:
-            raise RepositoryNotFound(
-                f"'{name}' is the name of another configured repository, so this one needs a name of its own.",
-                used=name,
-                hint="Set `name` in .catalog/project.yaml.",
-            )
-        return name
+
+def name_repository(pointer: Pointer, name: str, field: str = "pointer") -> Pointer:
+    """Return a pointer into the project's own repository with that repository's name; any other as it is."""
+    address = parse_ref(pointer.ref, f"{field}.ref")
+    if not isinstance(address, RepoAddress | ArtifactAddress | DiffAddress) or address.repository is not None:
+        return pointer
+    named = msgspec.structs.replace(address, repository=name)
+    return check_pointer(msgspec.structs.replace(pointer, ref=print_address(named)), field)[0]  # it may be too long
 
 
 def _last_part(origin: str) -> str | None:

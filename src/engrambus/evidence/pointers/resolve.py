@@ -108,6 +108,15 @@ class FolderResolver(Protocol):
         ...
 
 
+@runtime_checkable
+class PageResolver(Protocol):
+    """Knows which pages may be read, without reading them."""
+
+    def check_allowed(self, address: UrlAddress, /) -> object:
+        """Refuse a page that may not be read."""
+        ...
+
+
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about content that are cached; the content itself never is."""
 
@@ -152,6 +161,24 @@ class Evidence:
             if pointer.digest is not None or not may_stay_unresolved(problem, origin):
                 raise
             return pointer
+
+    def problem(self, pointer: Pointer) -> EngramBusError | None:
+        """Return why the content that a stored pointer was stamped with is not here; None if it is."""
+        try:
+            checked, address = check_pointer(pointer)
+            if not isinstance(address, UrlAddress):
+                self.stamp(checked, address)
+            else:
+                self._check_page(address)
+        except EngramBusError as problem:
+            return problem
+        return None
+
+    def _check_page(self, address: UrlAddress) -> None:
+        resolver: object = self._resolver(UrlAddress)
+        if isinstance(resolver, PageResolver):
+            with _naming_field("pointer"):
+                resolver.check_allowed(address)  # a page is fetched to be read, not to list engrams
 
     def check_folder(self, address: RepoAddress, field: str = "pointer") -> None:
         """Refuse the address of a folder, written like a file's, that its commit does not have."""

@@ -12,7 +12,8 @@ from engrambus.evidence.pointers.grammar import parse_ref
 from engrambus.evidence.pointers.repo import cut_lines
 from engrambus.evidence.pointers.repositories import Repositories
 
-Staleness = Literal["same", "moved", "changed", "gone"]
+Staleness = Literal["same", "moved", "changed", "gone", "unresolved"]
+"""How pointed lines compare with a later commit; `unresolved` where what a pointer names is not here."""
 
 # decision 17: lines that only moved are not stale; a warning that is mostly wrong is not read
 STALE: frozenset[str] = frozenset({"changed", "gone"})
@@ -37,7 +38,7 @@ class StalenessChecker:
         if result is None:
             try:
                 address = parse_ref(pointer.ref)
-                if not isinstance(address, RepoAddress) or address.repository is not None:
+                if not isinstance(address, RepoAddress) or not self._repositories.is_own(address.repository):
                     return None
                 result = _compare(self._repositories.select(), address, head)
             except EngramBusError:  # unreadable evidence is not called stale

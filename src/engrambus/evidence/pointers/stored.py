@@ -105,7 +105,11 @@ class TestResolver:
         """Return a test's outcome, message and failing lines."""
         receipt = self._find_receipt(address.receipt)
         if receipt is None:
-            raise ReceiptNotFound("There is no receipt of that id here.", used=address.receipt)
+            raise ReceiptNotFound(
+                "There is no receipt of that id here.",
+                used=address.receipt,
+                hint="Record the test report with `receipt.junit` first; its answer has the pointers.",
+            )
         reports = list(self._reports_of(receipt))
         for report in reports:
             case = report.find(address.node)

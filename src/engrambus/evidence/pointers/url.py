@@ -50,15 +50,23 @@ class UrlResolver:
         self._lookup = lookup
         self._connect = connect
 
-    def resolve(self, address: UrlAddress) -> Content:
-        """Return the page, or refuse it if its bytes have another digest than the address."""
+    def check_allowed(self, address: UrlAddress) -> UrlSettings:
+        """Return the settings under which a page may be read, or refuse it; nothing is fetched."""
         settings = self._settings()
         if settings is None:
-            raise UrlsOff(hint="An admin can enable them in the project's policy.")
+            raise UrlsOff(
+                hint="An admin can enable them with `urls` in the policy; or store what the page says with "
+                "`less.store_artifact` and point at that."
+            )
         parts = urlsplit(address.url)
         if parts.scheme != "https" or parts.netloc not in settings.hosts:
             raise UrlRefused("The host is not on this project's list.", limit=", ".join(sorted(settings.hosts)))
+        return settings
 
+    def resolve(self, address: UrlAddress) -> Content:
+        """Return the page, or refuse it if its bytes have another digest than the address."""
+        settings = self.check_allowed(address)
+        parts = urlsplit(address.url)
         data = fetch(
             parts.hostname or "",
             parts.port or 443,

@@ -118,7 +118,11 @@ def episode_at(reads: CortexReads, address: SamAddress) -> Episode:
 
 def no_episode(address: SamAddress, field: str | None = None) -> EpisodeNotFound:
     """Return the refusal of an address that no episode has."""
-    return EpisodeNotFound(f"There is no episode {address.kind}:{address.slug} at '{address.version}'.", field=field)
+    return EpisodeNotFound(
+        f"There is no episode {address.kind}:{address.slug} at '{address.version}'.",
+        field=field,
+        hint="Memories are listed by `inherit` and stored with `sam.keep`, whose answer has the pointer.",
+    )
 
 
 def _end_of_day_us(day: str) -> int:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ConfirmAnswer,
         ForgetAnswer,
         PinAnswer,
+        as_promoted,
         confirm,
         find_engram,
         find_visible,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         mark_delivered,
         promote,
         receive,
+        resolve_again,
         set_pinned,
         with_gain,
     )
@@ -95,8 +97,8 @@ if not TYPE_CHECKING:
         ),
         "keys": "hash_keys name_keys normalise_key query_keys",
         "lifecycle": (
-            "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram find_visible forget mark_delivered promote "
-            "receive set_pinned with_gain "
+            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm find_engram find_visible forget "
+            "mark_delivered promote receive resolve_again set_pinned with_gain "
         ),
         "ports": (
             "EVERYTHING EngramReads EngramUse EngramView RecentPuts StoredEngram Traits UseReads VisibleStore "
@@ -122,11 +124,11 @@ __all__ = [
     "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramUse", "EngramView",
     "EngramsUsed", "ForgetAnswer", "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads",
     "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
-    "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "answer_promotion", "confirm",
-    "count_negations", "count_sentences", "describe_readers", "find_engram", "find_used", "find_visible", "forget",
-    "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
-    "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
-    "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "schema_bytes",
-    "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses",
-    "with_gain",
+    "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "answer_promotion",
+    "as_promoted", "confirm", "count_negations", "count_sentences", "describe_readers", "find_engram", "find_used",
+    "find_visible", "forget", "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key",
+    "less_export", "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys",
+    "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used",
+    "recall", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp",
+    "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
 ]

@@ -18,6 +18,7 @@ from engrambus.errors import (
     PromotionDecided,
     RequestNotFound,
 )
+from engrambus.evidence.pointers import Pointer, name_repository
 from engrambus.knowledge.engrams.facts import EngramPromoted, PromotionAnswered, PromotionRequested
 from engrambus.knowledge.engrams.ports import EngramView
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
@@ -89,8 +90,26 @@ def pending_notice(scope: str, stored_scope: str, request_id: str | None = None)
     )
 
 
+def pointers_for(engram: Engram, scope: str, repository: str | None) -> tuple[Pointer, ...]:
+    """Return an engram's pointers as a shared scope needs them, with their repository's name; empty if unchanged.
+
+    `repository` is the name of the project's own, which has the pointers of an engram of the project.
+    """
+    # decision 55: in another project a path without a repository would mean a file of that project
+    if repository is None or scope not in SHARED_SCOPES or engram.scope in SHARED_SCOPES:
+        return ()
+    named = tuple(name_repository(pointer, repository) for pointer in engram.pointers)
+    return named if named != engram.pointers else ()
+
+
 def answer_promotion(
-    view: PromotionView, request_id: str, *, approved: bool, caller: Caller, policy: Policy
+    view: PromotionView,
+    request_id: str,
+    *,
+    approved: bool,
+    caller: Caller,
+    policy: Policy,
+    repository: str | None = None,
 ) -> tuple[list[PromotionAnswered | EngramPromoted], StoredPromotion]:
     """Approve a request, which promotes the engram, or decline it; a repeated answer changes nothing."""
     stored = view.promotion(request_id)
@@ -105,7 +124,7 @@ def answer_promotion(
     answer = PromotionAnswered(request_id=request_id, approved=approved, by=caller.full_name, run=request.run)
     facts: list[PromotionAnswered | EngramPromoted] = [answer]
     if approved:
-        facts.append(_promoted(view, request, caller, policy))
+        facts.append(_promoted(view, request, caller, policy, repository))
     return facts, msgspec.structs.replace(stored, answer=answer, answered_us=view.as_of)
 
 
@@ -131,7 +150,9 @@ def answer_waiting(view: PromotionView, engram_id: str, scope: str, caller: Call
     return [PromotionAnswered(request_id=request.request_id, approved=True, by=caller.full_name, run=request.run)]
 
 
-def _promoted(view: PromotionView, request: PromotionRequested, caller: Caller, policy: Policy) -> EngramPromoted:
+def _promoted(
+    view: PromotionView, request: PromotionRequested, caller: Caller, policy: Policy, repository: str | None
+) -> EngramPromoted:
     check_may_promote(policy, request.scope)
     stored = view.find((request.space,), request.id)
     if stored is None:
@@ -140,5 +161,10 @@ def _promoted(view: PromotionView, request: PromotionRequested, caller: Caller, 
     if view.is_id_taken(wider_space(request.scope), request.id):
         raise IdTaken(field="id", used=request.id)
     return EngramPromoted(
-        id=request.id, space=request.space, scope=request.scope, by=request.by, approved_by=caller.full_name
+        id=request.id,
+        space=request.space,
+        scope=request.scope,
+        by=request.by,
+        approved_by=caller.full_name,
+        pointers=pointers_for(stored.engram, request.scope, repository),
     )

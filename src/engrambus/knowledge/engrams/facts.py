@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.engrams.values import Engram, UserKind
 
 # Tags and field names are stored in every project's journal, so they never change.
@@ -86,6 +87,8 @@ class EngramPromoted(
     by: str
     approved_by: str | None = None
     """The admin who approved it, for a scope beyond the project."""
+    pointers: tuple[Pointer, ...] = ()
+    """Its pointers from now on, with the name of their repository; empty if they stay as they are."""
 
 
 class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.forgotten", tag_field="fact"):
@@ -114,6 +117,8 @@ class EngramConfirmed(
     """Tags that the repeated claim adds."""
     more_keys: tuple[str, ...] = ()
     """Keys that the engram is also found by: those of the added tags."""
+    resolved: tuple[Pointer, ...] = ()
+    """Pointers that were unresolved and whose content is here now, with its digest."""
 
 
 class EngramsUsed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.used", tag_field="fact"):

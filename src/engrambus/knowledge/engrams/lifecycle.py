@@ -12,13 +12,15 @@ from typing import TypeAlias
 import msgspec
 
 from engrambus.core import Randomness, canonical_id, parse_duration, print_time
-from engrambus.errors import EngramNotFound, IdAmbiguous, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.errors import EngramBusError, EngramNotFound, IdAmbiguous, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.evidence.pointers import Evidence, Pointer, Repositories, check_pointer
 from engrambus.knowledge.engrams.approvals import (
     PromotionView,
     answer_waiting,
     check_evidence,
     needs_approval,
     pending_notice,
+    pointers_for,
     request_promotion,
 )
 from engrambus.knowledge.engrams.facts import (
@@ -34,7 +36,7 @@ from engrambus.knowledge.engrams.facts import (
 )
 from engrambus.knowledge.engrams.keys import hash_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram, VisibleStore
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, unresolved_refs
 from engrambus.policy import (
     ADMIN,
     PROJECT_SPACE,
@@ -74,6 +76,10 @@ class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     votes: int
     """Roots of the agent hierarchy that have confirmed it; an agent and all its descendants are one vote."""
     expires_at: str
+    resolved: list[str] = []
+    """Refs that were unresolved and whose content is here now."""
+    unresolved: list[str] = []
+    """Refs whose content is still not here."""
 
 
 class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,25 +135,49 @@ def forget(
     return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
 
 
+def resolve_again(engram: Engram, evidence: Evidence, repositories: Repositories) -> tuple[Pointer, ...]:
+    """Return the unresolved pointers of an engram whose content has become available, with its digest."""
+    resolved = []
+    for pointer in engram.pointers:
+        if pointer.digest is None:
+            with suppress(EngramBusError):
+                checked, address = check_pointer(pointer)
+                resolved.append(evidence.stamp(checked, address))
+                repositories.retain(address)
+    return tuple(resolved)
+
+
 def confirm(
-    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller
+    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, resolved: Sequence[Pointer] = ()
 ) -> tuple[list[EngramConfirmed], ConfirmAnswer]:
-    """Confirm an engram by its id, as repeating its claim does."""
+    """Confirm an engram by its id, as repeating its claim does; `resolved` are pointers whose content is here now."""
     stored = find_engram(view, spaces, engram_id)
-    fact = confirmation(view, stored, caller)
+    fact = confirmation(view, stored, caller, resolved=resolved)
     votes = view.votes(stored.ordinal, except_root=fact.root) + 1
-    return [fact], ConfirmAnswer(id=stored.engram.id, votes=votes, expires_at=print_time(fact.expires_at))
+    return [fact], ConfirmAnswer(
+        id=stored.engram.id,
+        votes=votes,
+        expires_at=print_time(fact.expires_at),
+        resolved=[pointer.ref for pointer in fact.resolved],
+        unresolved=unresolved_refs(with_gain(stored.engram, fact)),
+    )
 
 
 def confirmation(
-    view: EngramView, stored: StoredEngram, caller: Caller, repeat: Engram | None = None
+    view: EngramView,
+    stored: StoredEngram,
+    caller: Caller,
+    repeat: Engram | None = None,
+    resolved: Sequence[Pointer] = (),
 ) -> EngramConfirmed:
     """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes.
 
-    An engram that repeats the claim also leaves its tags, and its confidence if that is higher.
+    An engram that repeats the claim also leaves its tags, its confidence if that is higher, and the digests of
+    pointers that were unresolved.
     """
     engram = stored.engram
     merged, more_keys = gain(engram, repeat, stored.more_keys) if repeat is not None else (engram, ())
+    stamped = {pointer.ref: pointer for pointer in (*resolved, *(repeat.pointers if repeat else ())) if pointer.digest}
     return EngramConfirmed(
         id=engram.id,
         space=stored.space,
@@ -159,6 +189,7 @@ def confirmation(
         confidence=merged.confidence if merged.confidence > engram.confidence else None,
         tags=merged.tags[len(engram.tags) :],
         more_keys=more_keys,
+        resolved=tuple(stamped[ref] for ref in unresolved_refs(engram) if ref in stamped),
     )
 
 
@@ -176,11 +207,22 @@ def gain(engram: Engram, repeat: Engram, known_keys: Sequence[str] = ()) -> tupl
 
 def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
     """Return an engram as its confirmation leaves it."""
-    if fact.confidence is None and not fact.tags:
+    if fact.confidence is None and not fact.tags and not fact.resolved:
         return engram
     # Several repeats may be confirmed in one commit, each compared with the engram as it was before.
     tags = tuple(dict.fromkeys((*engram.tags, *fact.tags)))[:MAX_TAGS]
-    return msgspec.structs.replace(engram, confidence=max(engram.confidence, fact.confidence or 0.0), tags=tags)
+    resolved = {pointer.ref: pointer for pointer in fact.resolved}
+    return msgspec.structs.replace(
+        engram,
+        confidence=max(engram.confidence, fact.confidence or 0.0),
+        tags=tags,
+        pointers=tuple(resolved.get(pointer.ref, pointer) for pointer in engram.pointers),
+    )
+
+
+def as_promoted(engram: Engram, fact: EngramPromoted) -> Engram:
+    """Return an engram as its promotion leaves it."""
+    return msgspec.structs.replace(engram, scope=fact.scope, pointers=fact.pointers or engram.pointers)
 
 
 def promote(
@@ -193,10 +235,12 @@ def promote(
     policy: Policy,
     limits: LimitChecks,
     randomness: Randomness,
+    repository: str | None = None,
 ) -> tuple[list[PromotionFact], Engram]:
     """Widen an engram's scope by one step; only the admin or a parent of its author may.
 
-    A parent's promotion beyond the project waits for an admin; until then the engram stays as it is.
+    A parent's promotion beyond the project waits for an admin; until then the engram stays as it is. `repository` is
+    the name that other projects know the project's own by.
     """
     stored = find_engram(view, spaces, engram_id)
     engram = stored.engram
@@ -221,9 +265,15 @@ def promote(
         )
         limits.applied(pending_notice(scope, engram.scope, request_id))
         return [*requests], engram
-    approved_by = caller.full_name if scope in SHARED_SCOPES else None
-    fact = EngramPromoted(id=engram.id, space=stored.space, scope=scope, by=caller.full_name, approved_by=approved_by)
-    return [*answer_waiting(view, engram.id, scope, caller), fact], msgspec.structs.replace(engram, scope=scope)
+    fact = EngramPromoted(
+        id=engram.id,
+        space=stored.space,
+        scope=scope,
+        by=caller.full_name,
+        approved_by=caller.full_name if scope in SHARED_SCOPES else None,
+        pointers=pointers_for(engram, scope, repository),
+    )
+    return [*answer_waiting(view, engram.id, scope, caller), fact], as_promoted(engram, fact)
 
 
 def set_pinned(

@@ -12,8 +12,16 @@ from typing import TypeAlias
 import msgspec
 
 from engrambus.core import Randomness, estimate_tokens, new_ulid, print_time
-from engrambus.errors import ClaimConfirmed, EngramBusError, IdTaken, PhantomRead, ScopeForbidden, ScopeLowered
-from engrambus.evidence.pointers import Evidence, Origin, Pointer, Repositories
+from engrambus.errors import (
+    ClaimConfirmed,
+    EngramBusError,
+    EvidenceUnresolved,
+    IdTaken,
+    PhantomRead,
+    ScopeForbidden,
+    ScopeLowered,
+)
+from engrambus.evidence.pointers import Evidence, Origin, Pointer, Repositories, name_repository
 from engrambus.knowledge.engrams.approvals import PromotionView, needs_approval, pending_notice, request_promotion
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, EngramsUsed, PromotionRequested
@@ -26,6 +34,7 @@ from engrambus.knowledge.engrams.used import used_facts
 from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
 from engrambus.policy import (
     ADMIN,
+    SHARED_SCOPES,
     Caller,
     LimitChecks,
     Policy,
@@ -88,6 +97,11 @@ def prepare(
     for pointer, address in zip(pointers, checked.addresses, strict=True):
         if pointer.digest is not None:  # so that `git gc` never removes the evidence of an engram
             repositories.retain(address)
+    if (promote_to or checked.scope) in SHARED_SCOPES:
+        _check_shared_evidence(pointers)
+    if checked.scope in SHARED_SCOPES and (repository := repositories.shared_name()) is not None:
+        # decision 55: in another project a path without a repository would mean a file of that project
+        pointers = tuple(name_repository(pointer, repository) for pointer in pointers)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
     pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
     # decision 45: the keys that are computed from the claim are not its author's
@@ -101,6 +115,16 @@ def prepare(
         used=tuple(used),
         promote_to=promote_to,
     )
+
+
+def _check_shared_evidence(pointers: Sequence[Pointer]) -> None:
+    """Refuse to put an engram straight beyond the project if its pointers are all unresolved."""
+    if all(pointer.digest is None for pointer in pointers):
+        raise EvidenceUnresolved(
+            field="scope",
+            used=", ".join(pointer.ref for pointer in pointers),
+            hint="Put it at 'project'; once its content is here, confirm it and promote it with `engram.promote`.",
+        )
 
 
 def put_one(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from engrambus.core import SECOND_US, print_time
+from engrambus.evidence.pointers import Pointer, name_repository
 from engrambus.gateway import LOCAL_ADMIN, Credential
+from engrambus.knowledge.engrams import EngramPromoted, EngramPut
 from engrambus.testing.client import NOTE, GatewayClient, expect_refusal, without_keys
 from engrambus.testing.clock import NEW_YEAR
+from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
 
 OWN_ID = "01KDVP9R000000000000000000"
@@ -179,6 +184,42 @@ class LifecycleConformance:
         assert client.query("alpha", other_run).engrams == [without_keys(promoted)]
         assert client.query_claims("alpha", first, scope="run") == []
         assert client.call("promote_engram", first, id=engram.id) == promoted
+
+    def test_confirming_resolves_pointers_that_were_unresolved(self, harness: Harness) -> None:  # EB-04
+        client = GatewayClient(harness)
+        put = client.put("Alpha", refs=[NOTE])
+        # As a version without this rule stored it, or while its content was not here.
+        unread = msgspec.structs.replace(put, id=OWN_ID, pointers=(Pointer(type="sam", ref=NOTE),), claim="Beta")
+        run = put.provenance.created_by.partition("/")[0]
+        fact = EngramPut(engram=unread, run=run, expires_at=NEW_YEAR + DAY * SECOND_US)
+        harness.gateway.store.commit(lambda view: ([fact], None))
+        for _ in range(2):  # before and after a replay
+            about = client.query().about[OWN_ID].evidence
+            assert about is not None
+            assert (about.state, about.unresolved) == ("unresolved", [NOTE])
+            with expect_refusal("EVIDENCE_UNRESOLVED", "id"):
+                client.call("pin_engram", id=OWN_ID)
+            harness.reopen()
+            harness.delete_index()
+        assert client.call("confirm_engram", id=OWN_ID).resolved == [NOTE]
+        for _ in range(2):
+            assert client.call("get_engram", id=OWN_ID).pointers == put.pointers
+            assert client.call("pin_engram", id=OWN_ID).pinned
+            harness.reopen()
+            harness.delete_index()
+
+    def test_a_promotion_may_change_how_pointers_are_written(self, harness: Harness) -> None:  # EB-04
+        client = GatewayClient(harness)
+        put = client.put("Alpha", refs=[repo_ref("a.py")], scope="run")
+        named = tuple(name_repository(pointer, "lib") for pointer in put.pointers)
+        fact = EngramPromoted(id=put.id, space="r1", scope="project", by=put.provenance.created_by, pointers=named)
+        harness.gateway.store.commit(lambda view: ([fact], None))
+        for _ in range(2):  # before and after a replay
+            promoted = client.call("get_engram", id=put.id)
+            assert (promoted.scope, promoted.pointers) == ("project", named)
+            assert client.query_claims("alpha") == ["Alpha"]
+            harness.reopen()
+            harness.delete_index()
 
     def test_promotion_needs_confidence_and_goes_one_scope_at_a_time(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)

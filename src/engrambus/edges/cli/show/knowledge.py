@@ -39,6 +39,7 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
             short_ref(engram.pointers[0]) + extra,
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
+            *_unresolved(engram, about),
             *([read_by(engram, about)] if about is not None else []),
             engram.id,
         ]
@@ -49,6 +50,15 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         yield dim("There is more than --max-tokens allows.")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _unresolved(engram: Engram, about: EngramAbout | None) -> list[str]:
+    """Return what a line says of pointers whose content is not here: `unresolved`, or how many are."""
+    if about is None or about.evidence is None or not about.evidence.unresolved:
+        return []
+    if about.evidence.state == "unresolved":
+        return ["unresolved"]
+    return [f"{len(about.evidence.unresolved)} of {len(engram.pointers)} unresolved"]
 
 
 def read_by(engram: Engram, about: EngramAbout) -> str:
@@ -62,6 +72,9 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
     rows = []
+    if about is not None and about.evidence is not None and about.evidence.unresolved:
+        rows += [("unresolved", ref) for ref in about.evidence.unresolved]
+        rows += [("", about.evidence.hint)] if about.evidence.hint else []
     if about is not None:
         rows += [("read by", describe_readers(about.read_by, len(shown.pointers)) or "not read")]
         rows += [("used", engram_id) for engram_id in about.used]
@@ -79,7 +92,7 @@ def engram(answer: Engram, about: Iterable[tuple[str, str]] = ()) -> Iterator[st
     yield ""
     rows = [("id", answer.id)]
     for pointer in answer.pointers:
-        rows += [("pointer", pointer.ref), ("digest", pointer.digest or "")]
+        rows += [("pointer", pointer.ref), ("digest", pointer.digest or "unresolved: what it names is not here")]
     rows += [("confidence", f"{answer.confidence:g}"), ("ttl", answer.ttl), ("scope", answer.scope)]
     rows += [("tags", ", ".join(answer.tags)), ("keys", ", ".join(answer.hash_keys))]
     rows += [("embedding", answer.embedding_ref or "")]
@@ -92,8 +105,7 @@ def engram_put(engram: Engram) -> Iterator[str]:
     yield click.style(safe(engram.id), bold=True)
     for pointer in engram.pointers:
         yield safe(pointer.ref)
-        if pointer.digest:
-            yield dim(safe(pointer.digest))
+        yield dim(safe(pointer.digest or "unresolved: what it names is not here, so it is no evidence yet"))
 
 
 def brief(answer: BriefAnswer) -> Iterator[str]:
@@ -122,6 +134,7 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
         marks = [mark for mark, is_set in (("stale", row.stale), ("pinned", row.pinned)) if is_set]
         uses = row.about.used_by.count if row.about.used_by is not None else 0
         marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
+        marks += _unresolved(engram, row.about)
         about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks, read_by(engram, row.about)]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
@@ -140,6 +153,10 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
     # A parent and all its descendants are one line: an agent cannot multiply its own vote.
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
+    for ref in answer.resolved:
+        yield f"resolved    {safe(ref)}"
+    for ref in answer.unresolved:
+        yield f"unresolved  {safe(ref)}"
 
 
 def forget_result(answer: ForgetAnswer) -> Iterator[str]:
