@@ -236,10 +236,29 @@ class StoreAgreement(RuleBasedStateMachine):
         answer = self.both("send_message", caller, text=text)
         return multiple(*answer["engrams"]) if answer else multiple()
 
-    @rule(caller=people, k=st.sampled_from((1, 20)))
-    def read_the_mail(self, caller: Credential, k: int) -> None:
+    @rule(caller=people, name=st.sampled_from(("ada", "bob", "cyd", "admin", "nobody")))
+    def write_to(self, caller: Credential, name: str) -> None:
+        """Write a note to another agent, or be refused."""
+        self.both("send_message", caller, text="So far, so good.", to=name)
+
+    @rule(
+        caller=people,
+        role=st.sampled_from(("manager", "architect")),
+        to=st.sampled_from(((), ("programmer",), ("role:manager", "ada"))),
+        pack=st.sampled_from(((), ("ada",), ("programmer",))),
+    )
+    def broadcast(self, caller: Credential, role: str, to: tuple[str, ...], pack: tuple[str, ...]) -> None:
+        """Send a message with pointers to children, or be refused."""
+        pointers = [{"type": "repo", "ref": repo_ref("src/a.py")} | ({"for": pack} if pack else {})]
+        text = format_message(role=role, instructions=["Go on."], target_pointer_pack=pointers)
+        self.both("broadcast", caller, text=text, to=list(to))
+
+    @rule(caller=people, k=st.sampled_from((1, 20)), unseen=st.booleans(), short=st.booleans())
+    def read_the_mail(self, caller: Credential, k: int, unseen: bool, short: bool) -> None:
         """Read the inbox and the brief."""
-        self.both("inbox", caller, k=k)
+        answer = self.both("inbox", caller, k=k, unseen=unseen, short=short, recent=3)
+        for row in answer["mail"] if answer else ():
+            self.both("read_mail", caller, id=row["item"][:13])
         self.both("brief", caller)
 
     @rule(
