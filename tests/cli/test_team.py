@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,31 @@ def test_a_report_reaches_the_parent_with_its_requests(team: Shell) -> None:  # 
     assert 'claim: "The parser trusts its input."' in mail
     assert "To see who calls it." in team.ok("grant", "requests", "--as", "lead").out
     assert team.ok("inbox").out == "Nothing new.\n"
+
+
+def test_a_person_writes_to_an_agent_and_reads_what_agents_write(team: Shell) -> None:  # EB-34
+    assert "to ada;" in team.ok("message", "--to", "ada", "Please wait with the parser.").out
+    mail = team.ok("inbox", "--as", "ada").out
+    assert re.match(r"note from admin, [0-9 :-]{16}  [0-9A-Z]{26}\n    Please wait with the parser\.\n", mail)
+    assert "1 not shown before: engrambus inbox --unseen" in mail
+    short = team.ok("inbox", "--as", "ada", "--unseen", "--short").out
+    assert re.fullmatch(r"[0-9A-Z]{13} note from admin, just now: Please wait with the parser\.\n", short)
+    assert team.ok("inbox", "--as", "ada", "--unseen").out == "Nothing new.\n"
+    assert "Please wait" in team.ok("mail", short.split()[0], "--as", "ada").out
+    team.ok("message", "--to", "admin", "Which branch?", "--as", "lead")
+    team.ok("message", "--to", "lead", "report.yaml", "--as", "ada")  # a file, as without --to
+    assert "note from lead" in team.ok("inbox", "--unseen").out
+    assert "message from ada" in team.ok("inbox", "--as", "lead").out
+
+
+def test_words_without_a_receiver_and_receivers_that_are_not_there_are_refused(team: Shell) -> None:  # EB-34
+    assert "There is no file 'Hello there.'" in team.run("message", "Hello there.", "--as", "ada").err
+    assert "There is no file 'reprot.yaml'" in team.run("message", "--to", "lead", "reprot.yaml", "--as", "ada").err
+    unknown = team.run("message", "--to", "adda", "Hello.")
+    assert (unknown.code, "Did you mean ada?" in unknown.err) == (1, True)
+    foreign = team.run("message", "--to", "stranger", "Hello.", "--as", "ada")
+    assert "writes to its parent 'lead'" in foreign.err
+    assert team.ok("inbox", "--as", "ada").out == "Nothing new.\n"
 
 
 def test_a_message_is_read_from_a_pipe(team: Shell) -> None:

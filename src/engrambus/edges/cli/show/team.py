@@ -14,7 +14,7 @@ from engrambus.policy import with_article
 if TYPE_CHECKING:
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
-    from engrambus.operations.inbox import InboxAnswer, MailAnswer
+    from engrambus.operations.inbox import InboxAnswer, MailRow
     from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
@@ -160,16 +160,20 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
     if not answer.mail and not answer.lines:
         yield "Nothing new."
     yield from map(safe_line, answer.lines)
-    for mail in answer.mail:
-        yield f"{safe(mail.kind)} from {safe(mail.sender)}  {dim(safe(mail.item))}"
-        for line in mail.text.splitlines():
-            yield f"    {safe_line(line)}"
-        if mail.used:
-            yield dim(f"    used: {safe(' '.join(mail.used))}")
+    for row in answer.mail:
+        yield from mail(row)
+    if answer.seen:
+        yield dim("Seen before:")
+        yield from map(safe_line, answer.seen)
+    if answer.newest > answer.cursor and answer.mail:
+        yield dim(f"More: engrambus inbox --cursor {answer.cursor}")
+    if answer.waiting:
+        yield dim(f"{answer.waiting} not shown before: engrambus inbox --unseen")
 
 
-def mail(answer: MailAnswer) -> Iterator[str]:
-    yield f"{safe(answer.kind)} from {safe(answer.sender)}, {safe(answer.at)}  {dim(safe(answer.item))}"
+def mail(answer: MailRow) -> Iterator[str]:
+    sent = safe(answer.at[:16].replace("T", " "))
+    yield f"{safe(answer.kind)} from {safe(answer.sender)}, {sent}  {dim(safe(answer.item))}"
     yield from (f"    {safe_line(line)}" for line in answer.text.splitlines())
-    for title, ids in (("engram", answer.engrams), ("request", answer.requests)):
-        yield from (f"  {title} {safe(item)}" for item in ids)
+    if answer.used:
+        yield dim(f"    used: {safe(' '.join(answer.used))}")
