@@ -142,12 +142,16 @@ def test_a_pointer_opens_its_lines_in_the_drawer(visit: Visit, scene: Scene) -> 
 
 def test_an_engram_opens_its_lines_and_back_returns_to_it(visit: Visit) -> None:
     page = visit.open("/")
+    row = page.locator(".row", has_text="Two places count a deref")
+    expect(row).to_contain_text("not read")
     page.click("text=Two places count a deref")
     expect_in_drawer(page, "confidence")
+    expect_in_drawer(page, "not read")
     page.locator("#drawer .pointers .chip").nth(1).click()
     expect_in_drawer(page, "def check_may_read")
     page.click("text=← Back to the engram")
     expect_in_drawer(page, "Two places count a deref")
+    expect_in_drawer(page, "admin (pointer 2)")  # looking at lines is reading them
     page.go_back()
     expect_in_drawer(page, "def check_may_read")
 
