@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from engrambus.core import SECOND_US
-from engrambus.errors import EngramBusError
+from engrambus.errors import EngramBusError, RevisionNotFound
+from engrambus.evidence.pointers import PointerCompleter
 from engrambus.knowledge.messages import ChildMessage, Message, MessageKind, ParentMessage, parse_message
 
 SHA = "a1b2c3d4" * 5
@@ -54,6 +56,19 @@ INSTRUCTIONS:
 - "Confirm atomicity + idempotency; emit 3-5 Engrams max; no inline code."
 """
 LEAST = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: {summary: All is well.}\n"
+
+
+def completer(text: str = SHA) -> PointerCompleter:
+    """A repository with the commits that a text names; the first published one is checked out."""
+    commits: set[str] = {*re.findall(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])", text), SHA}
+
+    def expand(revision: str) -> str:
+        found = [commit for commit in commits if commit.startswith(revision)]
+        if len(found) != 1:
+            raise RevisionNotFound(used=revision)
+        return found[0]
+
+    return PointerCompleter(expand, lambda: SHA)
 
 
 def parse(text: str, kind: MessageKind, **options: Any) -> Message:

@@ -28,6 +28,7 @@ from tests.messages.samples import (
     REF,
     SHA,
     YEAR_US,
+    completer,
     engram,
     parse,
     parse_child,
@@ -61,12 +62,13 @@ class TestPublished:
         assert message.target_pointer_pack[0].type == "artifact"
         assert message.instructions == ("Confirm atomicity + idempotency; emit 3-5 Engrams max; no inline code.",)
 
-    def test_the_examples_of_the_documentation_are_in_printed_form(self) -> None:
+    def test_the_examples_of_the_documentation_are_messages(self) -> None:
         page = (ROOT / "docs" / "messages.md").read_text("utf-8")
         examples = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
         kinds: list[MessageKind] = ["child", "parent", "parent", "child"]
         for example, kind in zip(examples, kinds, strict=True):
-            assert print_message(parse(example, kind)) == example
+            message = parse(example, kind, completer=completer())
+            assert parse(print_message(message), kind) == message
 
     @pytest.mark.parametrize(("text", "kind"), [(PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent")])
     def test_json_gives_the_same_message(self, text: str, kind: MessageKind) -> None:
@@ -302,7 +304,6 @@ class TestRefusals:
             (engram(claim=""), "CLAIM_EMPTY", "ENGRAMS[1].claim", 9),
             (engram(claim="x" * 501), "CLAIM_TOO_LONG", "ENGRAMS[1].claim", 9),
             (engram(claim="One. Two. Three. Four."), "CLAIM_TOO_MANY_SENTENCES", "ENGRAMS[1].claim", 9),
-            (engram(claim="two\\nlines"), "FIELD_VALUE", "ENGRAMS[1].claim", 9),
             (engram(ref="repo:x.py"), "POINTER_NOT_PINNED", "ENGRAMS[1].pointers[0].ref", 10),
             (engram(ref="x.py:10"), "POINTER_SYNTAX", "ENGRAMS[1].pointers[0]", 10),
             ("  - kind: fact\n    claim: It holds.\n", "NO_POINTER", "ENGRAMS[1].pointers", 8),

@@ -18,7 +18,17 @@ from engrambus.knowledge.messages import (
     resend_template,
 )
 from engrambus.policy import DEFAULT_POLICY, InlineBudget
-from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, REF, SHA, YEAR_US, engram
+from tests.messages.samples import (
+    LEAST,
+    PUBLISHED_CHILD,
+    PUBLISHED_PARENT,
+    REF,
+    SHA,
+    YEAR_US,
+    completer,
+    engram,
+    parse_child,
+)
 from tests.messages.test_budget import count_backticks
 
 BUDGET = InlineBudget()
@@ -33,7 +43,9 @@ def resend(
     """The template for a text, and the message it parses to when it is filled in."""
     parsed = parse_message(text, kind, max_ttl_us=YEAR_US, role="tool")
     template = resend_template(parsed, budget, pastes, rejection_id=REJECTION, count_code=count_backticks)
-    resent = parse_message(template.replace('"..."', f'"{FILLED}"'), kind, max_ttl_us=YEAR_US, role="tool")
+    filled = template.replace('"..."', f'"{FILLED}"')
+    commits = f"{text} {PASTED.ref}"
+    resent = parse_message(filled, kind, max_ttl_us=YEAR_US, role="tool", completer=completer(commits))
     _, problems = check_budget(resent, budget, DEFAULT_POLICY.checks("tool"), count_backticks)
     assert problems == ()
     assert resent.message is not None
@@ -98,6 +110,14 @@ class TestChild:
         assert message.output.summary == FILLED
         assert "# in_progress, blocked, done, failed\nTASK_STATUS: in_progress\n" in template
 
+    def test_pointers_are_short_where_they_stand_for_the_same(self) -> None:  # EB-16
+        digest = f'{{type: repo, ref: "{REF}", digest: "sha256:{"0" * 64}"}}'
+        text = f"{LEAST}POINTER_PACK:\n  - {REF}\n  - {digest}\n  - artifact:a.md@v1\n  - repo:a%23b.py@{SHA}\n"
+        template, message = child(text.replace("All is well.", "x " * 2000))
+        assert f'- "services/gateway/vendor_client.py:280-360@{SHA[:12]}"\n' in template
+        assert template.count(SHA) == 2
+        assert message.pointer_pack == parse_child(text).pointer_pack
+
     def test_the_template_names_the_rejection(self) -> None:  # EB-10
         template, message = child(PUBLISHED_CHILD.replace("Top risks", "x " * 2000))
         assert template.endswith(f'RESENDS: "{REJECTION}"\n')
@@ -106,7 +126,8 @@ class TestChild:
     @pytest.mark.parametrize("dots", ["...", "…", ". . .", " ... "])
     def test_a_template_that_was_not_filled_in_is_refused(self, dots: str) -> None:  # EB-10
         template, _ = child(PUBLISHED_CHILD.replace("Top risks", "x " * 2000))
-        problems = parse_message(template.replace("...", dots), "child", max_ttl_us=YEAR_US, role="tool").problems
+        text = template.replace("...", dots)
+        problems = parse_message(text, "child", max_ttl_us=YEAR_US, role="tool", completer=completer()).problems
         assert [(problem.code, problem.field) for problem in problems] == [("MESSAGE_UNFILLED", "OUTPUT.summary")]
 
 

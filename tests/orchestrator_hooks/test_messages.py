@@ -7,6 +7,7 @@ import pytest
 from engrambus import Accepted, Bus, Hooks, Refused, Rejected, Sent
 from engrambus.core import estimate_tokens
 from engrambus.errors import TokenInvalid, Unreachable
+from engrambus.evidence.pointers import compact_ref
 from tests.orchestrator_hooks.conftest import Team
 from tests.projects import commit_files
 
@@ -40,7 +41,7 @@ def test_pasted_code_is_rejected_with_a_template_whose_resend_is_linked(team: Te
     assert "characters of code" in outcome.reason
     assert outcome.exceeded[0]["what"] == "inline_code_chars"
     assert outcome.exceeded[0]["limit"] == 0
-    assert team.ref() in outcome.resend
+    assert compact_ref(team.ref(), 12) in outcome.resend
     assert "yield" not in outcome.resend
     repeated = team.hooks.on_child_response("ada", outcome.resend.replace('"..."', '"It filters names."'))
     assert isinstance(repeated, Accepted)
@@ -215,6 +216,15 @@ def test_pointers_that_the_parent_writes_are_left_alone(team: Team) -> None:
     pack = team.bus.speak_as("ben").inbox().mail[-1].text.partition("TARGET_POINTER_PACK:")[2]
     assert own in pack
     assert team.ref() not in pack
+
+
+def test_a_broadcast_with_short_pointers_carries_the_brief_too(team: Team) -> None:
+    team.hooks.on_child_response("ada", report("The parser trusts its input.", at=team.ref()))
+    text = '{"role": "architect", "TARGET_POINTER_PACK": ["src/parser.py:10-20"]}'
+    assert isinstance(team.hooks.on_parent_broadcast("lead", text), Sent)
+    mail = team.bus.speak_as("ben").inbox().mail[-1].text
+    assert "The parser trusts its input." in mail
+    assert f'ref: "{team.ref()}"' in mail
 
 
 def test_a_brief_that_would_not_fit_is_left_out(team: Team) -> None:

@@ -15,12 +15,11 @@ from engrambus.errors import BudgetExceeded, BudgetTooSmall, EngramBusError, Tro
 from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.knowledge.engrams import Engram
 from engrambus.knowledge.messages import (
-    ParentMessage,
     TargetedPointer,
     describe_found,
     extract_statement,
-    parse_message,
-    print_message,
+    print_sections,
+    read_sections,
 )
 
 BRIEF_TOKENS = (600, 300)
@@ -28,6 +27,7 @@ BRIEF_TOKENS = (600, 300)
 MAX_PACKED_CHILDREN = 16
 MAX_PACKED_POINTERS = 4
 """Pointers that a child's pack has."""
+_BRIEF, _PACK = "SHARED_BRIEF_MICRO", "TARGET_POINTER_PACK"
 MIN_CONFIDENCE = 0.05
 MAX_CONFIDENCE = 0.95
 """A score says how well something fits a question, which is never quite certain and never quite worthless."""
@@ -283,20 +283,15 @@ def _with_attachments(bus: Bus, parent: str, text: str, to: Sequence[str]) -> st
 
     A message that is invalid is returned unchanged: sending it says what is wrong.
     """
-    message = parse_message(text, "parent", max_ttl_us=0).message
-    if not isinstance(message, ParentMessage):
+    sections = read_sections(text)
+    if sections is None:
         return text
-    pack = () if message.target_pointer_pack else _pointer_packs(bus, parent.rpartition("/")[2], to)
-    briefs = [()] if message.shared_brief_micro else [_brief_lines(bus, tokens) for tokens in BRIEF_TOKENS]
+    pack = () if sections.get(_PACK) else _pointer_packs(bus, parent.rpartition("/")[2], to)
+    briefs = [()] if sections.get(_BRIEF) else [_brief_lines(bus, tokens) for tokens in BRIEF_TOKENS]
     choices = [*((lines, pack) for lines in briefs), (briefs[0], ()), ((), pack)]
     for lines, pointers in choices:
-        longer = print_message(
-            msgspec.structs.replace(
-                message,
-                shared_brief_micro=message.shared_brief_micro or lines,
-                target_pointer_pack=message.target_pointer_pack or pointers,
-            )
-        )
+        added = {_BRIEF: list(lines), _PACK: msgspec.to_builtins(list(pointers))}
+        longer = print_sections({**sections, **{name: sections.get(name) or new for name, new in added.items()}})
         if (lines or pointers) and bus.validate_message(longer, kind="parent").ok:
             return longer
     return text

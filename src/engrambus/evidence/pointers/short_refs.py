@@ -11,19 +11,19 @@ _MARKS = frozenset(" :#@%,()")
 """Characters in a path that make a short ref hard to tell from the text around it."""
 
 
-def compact_ref(ref: str) -> str:
+def compact_ref(ref: str, revision_chars: int = SHORT_REVISION_CHARS) -> str:
     """Return a ref as agents read and send it: `src/x.py:10-20@3a4c4fe` for this repository, else unchanged."""
     address = parse_ref(ref)
     if not isinstance(address, RepoAddress) or address.repository is not None or _MARKS.intersection(address.path):
         return ref
-    return short_address(address)
+    return short_address(address, revision_chars)
 
 
-def short_address(address: RepoAddress) -> str:
+def short_address(address: RepoAddress, revision_chars: int = SHORT_REVISION_CHARS) -> str:
     """Return lines of a file as people write them."""
     first, last = address.lines or (0, 0)
     lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
-    return f"{address.path}{lines}@{address.revision[:SHORT_REVISION_CHARS]}"
+    return f"{address.path}{lines}@{address.revision[:revision_chars]}"
 
 
 def pointed_path(ref: str) -> str | None:

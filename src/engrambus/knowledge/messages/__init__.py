@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     from engrambus.knowledge.messages.found_text import describe_found
     from engrambus.knowledge.messages.granted_code import GrantedCode
     from engrambus.knowledge.messages.inbox import find_mail, hand_over_mail, mail_line
-    from engrambus.knowledge.messages.layout import message_sections, print_message, with_packs
+    from engrambus.knowledge.messages.layout import (
+        message_sections,
+        print_message,
+        print_sections,
+        read_sections,
+        with_packs,
+    )
     from engrambus.knowledge.messages.limits import inline_budget, read_payers, turn_budget
     from engrambus.knowledge.messages.parse import ParsedMessage, parse_message
     from engrambus.knowledge.messages.pastes import CodeCounter
@@ -83,7 +89,7 @@ if not TYPE_CHECKING:
         "found_text": "describe_found",
         "granted_code": "GrantedCode",
         "inbox": "find_mail hand_over_mail mail_line",
-        "layout": "message_sections print_message with_packs",
+        "layout": "message_sections print_message print_sections read_sections with_packs",
         "limits": "inline_budget read_payers turn_budget",
         "parse": "ParsedMessage parse_message",
         "pastes": "CodeCounter",
@@ -107,6 +113,7 @@ __all__ = [
     "check_budget", "check_evidence_to_read", "check_prose_budget", "check_texts", "count_code", "describe_found",
     "evidence_problems", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_mail",
     "find_resent", "free_texts", "hand_over_mail", "inbox_of", "inline_budget", "looks_like_report", "mail_line",
-    "measure", "message_sections", "note_text", "parse_message", "pointed_tokens", "print_message", "read_payers",
-    "reject_message", "report_prose", "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
+    "measure", "message_sections", "note_text", "parse_message", "pointed_tokens", "print_message", "print_sections",
+    "read_payers", "read_sections", "reject_message", "report_prose", "resend_template", "send_broadcast",
+    "turn_budget", "with_packs", "work_of_parts",
 ]

@@ -31,7 +31,7 @@ from engrambus.knowledge.messages.fields import (
     pointer,
     text,
 )
-from engrambus.knowledge.messages.source import ProblemList, read_source
+from engrambus.knowledge.messages.source import ProblemList, published_name, read_source
 from engrambus.knowledge.messages.values import (
     CHILD_SECTIONS,
     PARENT_SECTIONS,
@@ -132,7 +132,7 @@ def _sections(value: Any, kind: MessageKind, problems: ProblemList) -> dict[str,
     sections: dict[str, Any] = {}
     published_names: dict[str, str] = {}
     for written, section in value.items():
-        name = written.strip().upper().replace(" ", "_").replace("-", "_")
+        name = published_name(written)
         with problems.collect():
             if name not in section_names:
                 raise _unknown_section(written[:80], name, kind)

@@ -75,6 +75,11 @@ class ProblemList:
         return problem
 
 
+def published_name(written: str) -> str:
+    """Return the published name of a section: `ROLE` for `role`, `POINTER_PACK` for `Pointer pack`."""
+    return written.strip().upper().replace(" ", "_").replace("-", "_")
+
+
 def read_source(text: str) -> tuple[Any, dict[str, int]]:
     """Return the value of a YAML or JSON text, plain or inside one fence, and the line of each field as sent."""
     _check_size(text)
