@@ -60,6 +60,7 @@ _SECTION_SCHEMAS: dict[str, Schema] = {
     "SHARED_BRIEF_MICRO": _TEXTS,
     "INSTRUCTIONS": _TEXTS,
     "USED": _TEXTS,
+    "BUDGET_TOKEN": {"type": "string"},
     "RESENDS": {"type": "string"},
 }
 
