@@ -50,7 +50,7 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: list[str]
     """The brief, or with `since` what changed; at most 30 lines."""
     own_lines: int = 0
-    """How many of the last lines are about its reader: what is left of the turn, and grants."""
+    """How many of the last lines are about its reader: pointers and mail for it, what is left of the turn, grants."""
     truncated: bool = False
     """True if it has fewer lines than it could, to stay within max_tokens."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers.addresses import RepoAddress
 from engrambus.evidence.pointers.grammar import parse_ref
 
@@ -13,7 +14,10 @@ _MARKS = frozenset(" :#@%,()")
 
 def compact_ref(ref: str, revision_chars: int = SHORT_REVISION_CHARS) -> str:
     """Return a ref as agents read and send it: `src/x.py:10-20@3a4c4fe` for this repository, else unchanged."""
-    address = parse_ref(ref)
+    try:
+        address = parse_ref(ref)
+    except EngramBusError:  # a ref of an older version that is no longer valid
+        return ref
     if not isinstance(address, RepoAddress) or address.repository is not None or _MARKS.intersection(address.path):
         return ref
     return short_address(address, revision_chars)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
+import msgspec
+
 from engrambus.evidence.pointers import compact_ref
 from engrambus.knowledge.brief.contents import (
     MAX_PACKS,
@@ -34,13 +36,20 @@ RestrictView = Callable[[Any, str], ContentsView]
 """Returns a view without what a role may not see."""
 
 
-def pointer_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) -> BriefSection:
-    """Return a line with the pointers sent to the reader, and one for each role among its children.
+class PointerBundles(msgspec.Struct, frozen=True, kw_only=True):
+    """The pointer bundles of a brief."""
 
-    For a role, these are the pointers sent to that role, and the roles among the children of all its agents.
-    """
-    own = bundle_text(sent_refs(view, reader))
-    items = [BriefItem(text=f"For {'you' if reader.name else plural(reader.role)}: {own}", label=LABEL)] if own else []
+    own: tuple[str, ...]
+    """A line with the pointers that were sent to the reader, if there are any."""
+    for_children: BriefSection
+    """A line for each role among the reader's children."""
+
+
+def pointer_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) -> PointerBundles:
+    """Return the bundles of an agent; for a role, what was sent to it, and the bundles of all its agents' children."""
+    sent = bundle_text(sent_refs(view, reader))
+    whose = "you" if reader.name else plural(reader.role)
+    items: list[BriefItem] = []
     agents = view.agents(reader.run.run_id)
     parents = _parents(agents, reader)
     roles = {agent.role for agent in agents if (agent.parent or ADMIN) in parents}
@@ -50,7 +59,9 @@ def pointer_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) 
             refs = _refs_sent_by(as_child_sees, reader, parents, role) or _newest_refs(as_child_sees, reader, role)
             if refs:
                 items.append(BriefItem(text=f"For {plural(role)}: {bundle_text(refs)}", label=LABEL))
-    return BriefSection(items=items, weight=WEIGHT)
+    return PointerBundles(
+        own=(f"For {whose}: {sent}",) if sent else (), for_children=BriefSection(items=items, weight=WEIGHT)
+    )
 
 
 def bundle_text(refs: Sequence[str]) -> str:

@@ -113,7 +113,7 @@ class BriefText(msgspec.Struct, frozen=True, kw_only=True):
     adds_pointers: bool = False
     """True if one line has pointers of what is not shown."""
     closing: tuple[str, ...] = ()
-    """Lines about the reader: what is left of its turn."""
+    """Lines about the reader: what it was sent, what waits, what is left of its turn."""
     grants: BriefSection = BriefSection(items=(), weight=1)
     """Grants that the reader can use, the last lines."""
 

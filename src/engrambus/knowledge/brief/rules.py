@@ -13,7 +13,7 @@ import msgspec
 
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import compact_ref
-from engrambus.knowledge.brief.bundles import RestrictView, pointer_bundles
+from engrambus.knowledge.brief.bundles import PointerBundles, RestrictView, pointer_bundles
 from engrambus.knowledge.brief.contents import (
     ContentsView,
     UsedPaths,
@@ -95,7 +95,11 @@ def read_brief(
         text = _changes_text(visible_lines(old, present, seen), present)
     text = msgspec.structs.replace(
         text,
-        closing=(*_mail_lines(view, reader), *map(_budget_line, payers.accounts[:1] if payers is not None else ())),
+        closing=(
+            *text.closing,
+            *_mail_lines(view, reader),
+            *map(_budget_line, payers.accounts[:1] if payers is not None else ()),
+        ),
         grants=BriefSection(items=_grant_items(view, reader), weight=GRANTS_WEIGHT),
     )
     return facts, BriefReading(version=version, text=text)
@@ -118,13 +122,14 @@ def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView) -> Co
     return ComposedBrief(text=of_agent, made_for="" if is_same else reader.name)
 
 
-def _text(reader: Caller, sections: Sequence[BriefSection], bundles: BriefSection) -> BriefText:
+def _text(reader: Caller, sections: Sequence[BriefSection], bundles: PointerBundles) -> BriefText:
     return BriefText(
         opening=(f"Goal: {shorten(reader.run.goal)}",),
-        sections=[*sections, bundles],
+        sections=[*sections, bundles.for_children],
+        closing=bundles.own,
         if_empty=NOTHING_KNOWN,
         # Where nobody sent pointers and there are no children, the bundle is what the brief has no room for.
-        adds_pointers=not bundles.items,
+        adds_pointers=not bundles.own and not bundles.for_children.items,
     )
 
 
