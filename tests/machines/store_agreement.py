@@ -138,6 +138,15 @@ class StoreAgreement(RuleBasedStateMachine):
                 break
             answer = self.both("query_engrams", caller, k=k, kind=kind, cursor=answer["cursor"])
 
+    @rule(target=ids, caller=people, claim=claims, used=st.lists(ids, min_size=1, max_size=4))
+    def decide(self, caller: Credential, claim: str, used: list[str]) -> Any:
+        """Put a decision that names what it used, and look at both."""
+        pointers = [{"type": "sam", "ref": NOTE}]
+        put = self.both("put_engram", caller, claim=claim, kind="decision", pointers=pointers, used=used)
+        for engram in (*([put["id"]] if put else []), used[0]):
+            self.both("show_engram", caller, id=engram)
+        return put["id"] if put else multiple()
+
     @rule(caller=people, engram=ids)
     def get(self, caller: Credential, engram: str) -> None:
         """Get one engram."""

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.errors import PolicyInvalid
+from engrambus.gateway import Credential
 from engrambus.gateway.events import ResumePoint, events_after
 from engrambus.knowledge.engrams import KINDS, Engram
+from engrambus.operations.engram_queries import EngramAbout
 from engrambus.policy import read_policy
 from engrambus.policy.visibility import KINDS as POLICY_KINDS
 from engrambus.policy.visibility import RoleVisibility
@@ -292,6 +294,27 @@ class TestFiles:
         with expect_refusal("ENGRAM_NOT_FOUND"):
             team.client.call("get_engram", team.paul, id=engram.id)
         assert team.client.call("get_engram", team.mia, id=engram.id) == engram
+
+    def test_a_hidden_engram_is_neither_used_nor_named_by_its_users(self, team: Team, sha: str) -> None:  # EB-35
+        hidden = team.client.put("The vault is open.", refs=[f"repo:secrets/notes.py@{sha}"])
+        seen = team.client.put("This function may be seen.", refs=[f"repo:src/seen.py@{sha}"])
+        decision = team.client.put(
+            "We keep the vault.", kind="decision", refs=[f"repo:src/seen.py@{sha}"], used=[hidden.id, seen.id]
+        )
+        team.client.put("Nobody sees this decision.", refs=[f"repo:secrets/keys.md@{sha}"], used=[seen.id])
+        hide(team, "!secrets/*")
+
+        def about(caller: Credential, engram_id: str) -> EngramAbout:
+            known: EngramAbout = team.client.call("show_engram", caller, id=engram_id).about[engram_id]
+            return known
+
+        assert about(team.mia, decision.id).used == [hidden.id, seen.id]
+        assert about(team.paul, decision.id).used == [seen.id]
+        uses = [about(caller, seen.id).used_by for caller in (team.mia, team.paul)]
+        assert [use.count for use in uses if use is not None] == [2, 1]
+        fields = {"claim": "It rests on the vault.", "at": ["src/parser.py:1-2"]}
+        with expect_refusal("ENGRAM_NOT_FOUND", "used[0]"):
+            team.client.call("put_engram", team.paul, used=[hidden.id], **fields)
 
     def test_a_hidden_folder_is_no_folder(self, team: Team, sha: str) -> None:
         hide(team, "!secrets/*")
