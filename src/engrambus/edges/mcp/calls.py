@@ -113,7 +113,8 @@ class ToolCalls:
                 return tool_result(_fields(answer, name), notes=notes)
             text = compact_text(operation, answer, max_tokens)
             if operation.name != INBOX:
-                text += self._mail_note(speaker, credential, None if limit is None else limit - estimate_tokens(text))
+                note = self._mail_note(speaker, credential, None if limit is None else limit - estimate_tokens(text))
+                text += note if OPERATIONS[INBOX].tool_name not in text else ""  # a brief says it itself
             return tool_result(text, notes=notes)
         except EngramBusError as error:
             refusal = error
