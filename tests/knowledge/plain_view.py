@@ -23,6 +23,7 @@ from engrambus.policy import Agent, Caller, LimitChecks, Run, Turn
 
 NOW_US = 1_767_864_600_000_000
 DAY_US = 86_400_000_000
+DIGEST = "sha256:" + "d" * 64
 SHA = "a" * 40
 RUN = Run(run_id="01JH000000000000000000000R", goal="test the rules", number=1, opened_us=0)
 AGENTS = {
@@ -109,12 +110,13 @@ def caller(name: str = "ada") -> Caller:
 
 
 def prepared(claim: str = "The parser trusts its input.", **fields: Any) -> PreparedEngram:
-    """Return an engram ready to be put, with one pointer."""
+    """Return an engram ready to be put, with one resolved pointer."""
     ref = f"repo:src/parser.py#L1-L2@{SHA}"
     draft = {"kind": "fact", "claim": claim, "pointers": [{"type": "repo", "ref": ref}], **fields}
     checked = validate(draft, max_ttl_us=365 * DAY_US)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in checked.pointers])
-    return PreparedEngram(checked=checked, pointers=checked.pointers, pointed_tokens=7, keys=keys, tokens=10)
+    stamped = tuple(msgspec.structs.replace(pointer, digest=DIGEST) for pointer in checked.pointers)
+    return PreparedEngram(checked=checked, pointers=stamped, pointed_tokens=7, keys=keys, tokens=10)
 
 
 def no_randomness(size: int) -> bytes:

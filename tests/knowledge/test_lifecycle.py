@@ -9,6 +9,7 @@ from engrambus.backends.facts import decode_facts
 from engrambus.errors import (
     EngramBusError,
     EngramNotFound,
+    EvidenceUnresolved,
     IdTaken,
     NotYourDescendant,
     RoleForbidden,
@@ -21,12 +22,15 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramReceived,
     EngramUnpinned,
+    StoredEngram,
+    as_promoted,
     confirm,
     forget,
     mark_delivered,
     promote,
     receive,
     set_pinned,
+    with_gain,
 )
 from engrambus.policy import DEFAULT_POLICY, Policy
 from tests.knowledge.plain_view import (
@@ -162,6 +166,64 @@ class TestPromotion:
                 limits=ENFORCED,
                 randomness=no_randomness,
             )
+
+
+def test_an_engram_without_a_resolved_pointer_is_neither_pinned_nor_promoted() -> None:  # EB-04
+    stored = unresolved(stored_engram(scope="run"))
+    admin = caller("admin")
+    with pytest.raises(EvidenceUnresolved) as refused:
+        set_pinned(view_of(stored), SPACES, stored.engram.id, admin, pinned=True)
+    assert refused.value.used == stored.engram.pointers[0].ref
+    with pytest.raises(EvidenceUnresolved):
+        promote(
+            view_of(stored),
+            SPACES,
+            stored.engram.id,
+            "project",
+            caller=admin,
+            policy=DEFAULT_POLICY,
+            limits=ENFORCED,
+            randomness=no_randomness,
+        )
+
+
+def test_a_confirmation_records_the_pointers_that_were_resolved() -> None:  # EB-04
+    resolved = stored_engram()
+    stored = unresolved(resolved)
+    view = view_of(stored)
+    (fact,), answer = confirm(view, SPACES, stored.engram.id, caller(), resolved.engram.pointers)
+    assert (fact.resolved, answer.resolved) == (resolved.engram.pointers, [resolved.engram.pointers[0].ref])
+    assert with_gain(stored.engram, fact) == resolved.engram
+    (fact,), answer = confirm(view, SPACES, stored.engram.id, caller())
+    assert (fact.resolved, answer.unresolved) == ((), [resolved.engram.pointers[0].ref])
+    (fact,), _ = confirm(view_of(resolved), SPACES, stored.engram.id, caller(), resolved.engram.pointers)
+    assert fact.resolved == ()
+
+
+def test_beyond_the_project_pointers_name_their_repository() -> None:  # EB-04
+    stored = stored_engram()
+    facts, engram = promote(
+        view_of(stored),
+        SPACES,
+        stored.engram.id,
+        "org",
+        caller=caller("admin"),
+        policy=OPEN,
+        limits=ENFORCED,
+        randomness=no_randomness,
+        repository="billing",
+    )
+    assert engram.pointers[0].ref == stored.engram.pointers[0].ref.replace("repo:", "repo:billing//")
+    assert engram.pointers[0].digest == stored.engram.pointers[0].digest
+    promoted = facts[-1]
+    assert isinstance(promoted, EngramPromoted)
+    assert as_promoted(stored.engram, promoted) == engram
+
+
+def unresolved(stored: StoredEngram) -> StoredEngram:
+    """Return an engram as it is stored while what it points at is not here."""
+    pointers = tuple(msgspec.structs.replace(pointer, digest=None) for pointer in stored.engram.pointers)
+    return msgspec.structs.replace(stored, engram=msgspec.structs.replace(stored.engram, pointers=pointers))
 
 
 def test_pinning_twice_is_one_fact() -> None:

@@ -48,9 +48,9 @@ def test_one_id_counts_as_a_list_and_nothing_as_none() -> None:
 @pytest.mark.parametrize("resolved", [True, False])
 def test_who_uses_an_engram_without_evidence_is_told(resolved: bool) -> None:
     stored = stored_engram()
-    if resolved:
+    if not resolved:
         (pointer,) = stored.engram.pointers
-        pointers = (msgspec.structs.replace(pointer, digest="sha256:" + "0" * 64),)
+        pointers = (msgspec.structs.replace(pointer, digest=None),)
         stored = msgspec.structs.replace(stored, engram=msgspec.structs.replace(stored.engram, pointers=pointers))
     limits = LimitChecks({}, "programmer")
     stores = [VisibleStore(view_of(stored), (stored.space,))]
