@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from engrambus.edges.integrations.client_config import PROGRAM, SERVER, hook_groups
-from engrambus.edges.integrations.install import skill_folder
+from engrambus.edges.integrations.install import skill_files
 from engrambus.knowledge.engrams.schemas import schema_bytes
 from engrambus.operations import OPERATIONS
 from engrambus.version import __version__
@@ -63,9 +63,8 @@ def plugin_files_made() -> dict[str, bytes]:
         "plugin/.mcp.json": _json({"mcpServers": {SERVER: {"command": PROGRAM, "args": ["mcp"]}}}),
         "plugin/hooks/hooks.json": _json({"hooks": hooks}),
     }
-    folder = skill_folder()
-    skill = {name: (folder / name).read_bytes() for name in ("SKILL.md", "runtime/less.py")}
-    return files | {f"plugin/skills/less/{name}": content for name, content in (skill | skill_files_made()).items()}
+    skill = skill_files(with_tests=True) | skill_files_made()
+    return files | {f"plugin/skills/less/{name}": content for name, content in skill.items()}
 
 
 def _json(value: Any) -> bytes:

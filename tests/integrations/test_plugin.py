@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from integration_files import plugin_files_made
+from integration_files import plugin_files_made, skill_files_made
 
 from engrambus.edges.integrations.client_config import hook_groups
 from engrambus.edges.integrations.install import skill_files
@@ -34,7 +34,9 @@ def test_the_skill_in_the_plugin_is_the_skill() -> None:
     copied = {
         name.removeprefix(prefix): content for name, content in plugin_files_made().items() if name.startswith(prefix)
     }
-    assert copied == skill_files()
+    assert copied == skill_files(with_tests=True)
+    for name, content in skill_files_made().items():
+        assert copied[name] == content, f"{name}: run tools/generate.py"
 
 
 def test_the_marketplace_names_the_plugin() -> None:

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 MANIFEST = Path(__file__).parents[1] / "manifest.json"
+LESS_CODES = ("BUDGET_EXCEEDED", "DEREF_DENIED")
+"""Codes that the tools of LESS prefix with `LESS_`, here as over MCP."""
 
 
 def main() -> int:
@@ -47,7 +49,10 @@ def main() -> int:
     except (ValueError, TypeError) as problem:
         call.error(str(problem))
     except EngramBusError as refusal:
-        print(json.dumps(refusal.problem(), ensure_ascii=False), file=sys.stderr)
+        members = refusal.problem()
+        if given.tool.startswith("less.") and refusal.code in LESS_CODES:
+            members["code"] = f"LESS_{refusal.code}"
+        print(json.dumps(members, ensure_ascii=False), file=sys.stderr)
         return 1
     print(msgspec.json.encode(less_export(msgspec.to_builtins(answer))).decode())
     return 0

@@ -153,13 +153,15 @@ def skill_folder() -> Path:
     raise FileNotFound(f"The skill pack is missing from {_SKILL_FOLDERS[0]}.", hint="Install Engram Bus again.")
 
 
-def skill_files() -> dict[str, bytes]:
-    """Return the skill's files by path inside its folder, without its tests."""
+def skill_files(*, with_tests: bool = False) -> dict[str, bytes]:
+    """Return the skill's files by path inside its folder; its tests only if wanted, which no client needs."""
     folder = skill_folder()
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.relative_to(folder).parts[0] != "tests"
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and (with_tests or path.relative_to(folder).parts[0] != "tests")
     }
 
 
