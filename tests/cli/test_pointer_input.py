@@ -148,3 +148,24 @@ def test_a_section_is_printed_without_line_numbers(shell: Shell) -> None:
 def test_a_pointer_that_leads_nowhere_is_refused(shell: Shell, text: str) -> None:
     result = shell.run("deref", text, "--json")
     assert result.problem["code"].split("_")[-1] in ("FOUND", "SPAN", "SYNTAX", "REVISION", "PATH")
+
+
+def test_paths_in_evidence_start_at_the_current_folder(shell: Shell) -> None:
+    sha = git(shell.path, "rev-parse", "HEAD")
+    for value in ("parser.py:1-2", f"parser.py:1-2@{sha[:8]}", f"repo:src/parser.py#L1-L2@{sha}"):
+        words = ("contribute", f"Learned from {value}.", "--evidence", f"path={value}", "--json")
+        (evidence,) = shell.ok(*words, folder=shell.path / "src").json["evidence"]
+        assert evidence["pointer"]["ref"] == f"repo:src/parser.py#L1-L2@{sha}"
+
+
+def test_a_put_with_snapshot_points_at_the_lines_on_disk(shell: Shell) -> None:
+    (shell.path / "src" / "new.py").write_text("fresh\n")
+    result = shell.ok("put", CLAIM, "--at", "new.py:1", "--snapshot", "--json", folder=shell.path / "src")
+    assert result.err == ""
+    ref = result.json["pointers"][0]["ref"]
+    assert ref.startswith("repo:src/new.py#L1-L1@")
+    assert "fresh" in shell.ok("deref", ref).out
+    (shell.path / "src" / "parser.py").write_text("changed\n")
+    warned = shell.ok("put", "The parser changes.", "--at", "src/parser.py:1")
+    assert "--snapshot" in warned.err
+    assert shell.ok("put", "The parser changed.", "--at", "src/parser.py:1", "--snapshot").err == ""

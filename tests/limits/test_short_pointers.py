@@ -300,9 +300,8 @@ def test_head_is_that_of_the_callers_worktree(team: Team, tmp_path: Path) -> Non
         assert bus.get_engram(sent.engrams[0]).pointers[0].ref == f"repo:src/new.py#L2-L2@{commit}"
     with (
         run_server(team.gateway, team.repository) as server,
-        Bus.connect(f"http://127.0.0.1:{server.port}", token=team.paul.token) as remote,
+        Bus.connect(f"http://127.0.0.1:{server.port}", token=team.paul.token, worktree=linked) as remote,
     ):
-        remote._worktree = linked
         assert remote.deref_pointer("src/new.py:1").pointer.ref == f"repo:src/new.py#L1-L1@{commit}"
         git(linked, "pack-refs", "--all")
         assert remote.deref_pointer("src/new.py:2").pointer.ref == f"repo:src/new.py#L2-L2@{commit}"

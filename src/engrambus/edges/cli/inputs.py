@@ -99,6 +99,16 @@ def path_from_top(span: FileSpan, folder: Path, top: Path, field: str) -> FileSp
     return span._replace(path=full.relative_to(top).as_posix())
 
 
+def place_from_top(text: str, folder: Path, top: Path, field: str) -> str:
+    """Return `path:10-20` with its path from the top of the checkout; a ref or a link as it is."""
+    from engrambus.evidence.pointers import is_ref, parse_file_span
+
+    if is_ref(text) or "://" in text:
+        return text
+    span = parse_file_span(text)
+    return path_from_top(span, folder, top, field).path + text[len(span.path) :]
+
+
 def linked_head(top: Path) -> str | None:
     """Return the commit checked out in a linked worktree; None in the main one, whose HEAD the gateway sees itself."""
     if (top / ".git").is_dir():

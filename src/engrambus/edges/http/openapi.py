@@ -17,7 +17,7 @@ from engrambus.edges.http.openapi_paths import (
     SPEAK_AS_PARAMETER,
     text_parameter,
 )
-from engrambus.gateway import Operation
+from engrambus.gateway import HEAD_HEADER, Operation, find_pointer_fields
 from engrambus.knowledge.engrams import schema_bytes
 from engrambus.knowledge.messages import CHILD_SECTIONS, PARENT_SECTIONS
 from engrambus.version import __version__
@@ -165,6 +165,9 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
     if operation.writes:
         description = "Requests with the same key are carried out once"
         parameters.append(text_parameter("Idempotency-Key", "header", description, 128))
+    if operation.text_field is not None or find_pointer_fields(operation.request):
+        description = "The full commit id that is checked out where the caller works, at which path:10-20 points"
+        parameters.append(text_parameter(HEAD_HEADER, "header", description, 64))
     entry: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,

@@ -13,7 +13,6 @@ import msgspec
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.edges.sdk.methods import Methods
 from engrambus.errors import ClaimConfirmed, EngramBusError, TooDeep
-from engrambus.evidence.pointers import find_worktree, worktree_head
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
@@ -93,6 +92,7 @@ class Bus(Methods):
         when the index must be built.
         """
         from engrambus.app import open_project
+        from engrambus.evidence.pointers import find_worktree
 
         gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress)
         credential = Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
@@ -107,12 +107,17 @@ class Bus(Methods):
         as_: str | None = None,
         timeout_seconds: float = 60.0,
         on_warning: OnWarning | None = None,
+        worktree: Path | None = None,
     ) -> Bus:
-        """Connect to a gateway as the agent the token was issued to; `as_` names a descendant to act for."""
+        """Connect to a gateway as the agent the token was issued to; `as_` names a descendant to act for.
+
+        `worktree` is the checkout the caller works in: `path:10-20` then means the commit that is checked out there,
+        and not the one of the gateway's folder.
+        """
         from engrambus.edges.sdk.http_transport import HttpTransport
 
         transport = HttpTransport(url, timeout_seconds=timeout_seconds)
-        return cls(transport, Credential(token=token, speak_as=as_), on_warning=on_warning)
+        return cls(transport, Credential(token=token, speak_as=as_), on_warning=on_warning, worktree=worktree)
 
     def speak_as(self, name: str) -> Bus:
         """Return a bus that acts for a descendant; closing it leaves this one open."""
@@ -129,6 +134,8 @@ class Bus(Methods):
         if idempotency_key is not None:
             credential = msgspec.structs.replace(credential, idempotency_key=idempotency_key)
         if self._worktree is not None:
+            from engrambus.evidence.pointers import worktree_head
+
             credential = msgspec.structs.replace(credential, head=worktree_head(self._worktree))
         warned: list[EngramBusError] = []
         answer = self._transport.call(operation, request, credential, warned.append)

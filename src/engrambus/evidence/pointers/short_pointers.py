@@ -52,9 +52,20 @@ def parse_file_span(text: str) -> FileSpan:
 
 
 def is_ref(text: str) -> bool:
-    """True if the text is a pointer's ref; `test:10` names line 10 of a file called `test`."""
-    kind, colon, _ = parse_file_span(text).path.partition(":")
-    return bool(colon) and kind in TYPES
+    """True if the text is a pointer's ref, finished or not.
+
+    `test:10` names line 10 of a file called `test`, but `repo:10@<full commit>` the file called `10`.
+    """
+    kind, colon, _ = text.partition(":")
+    if not colon or kind not in TYPES:
+        return False
+    if parse_file_span(text).path != kind:
+        return True
+    try:
+        parse_ref(text)
+    except EngramBusError:
+        return False
+    return True
 
 
 class PointerCompleter:
@@ -89,7 +100,7 @@ class PointerCompleter:
     def complete(self, value: Pointer | str, field: str) -> Pointer:
         """Return the pointer that a value stands for; it is not checked any further."""
         if isinstance(value, str):
-            return self._read(value.strip(), field)
+            return self._read(value.strip(" \t\r\n"), field)  # other white space can be part of a file's name
         if value.type not in ("", "repo") or (value.type and is_ref(value.ref)):
             return value
         full = self._read(value.ref, f"{field}.ref")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from engrambus.core import is_hex
-from engrambus.evidence.pointers.git_process import git_environment, run_git
 
 TIMEOUT_S = 10.0
 
@@ -37,6 +36,8 @@ def worktree_head(worktree: Path) -> str | None:
     """Return the commit that is checked out in a worktree, asking git where its files do not tell it."""
     commit = checked_out_commit(worktree)
     if commit is None:  # another format of refs, or no commit yet
+        from engrambus.evidence.pointers.git_process import git_environment, run_git
+
         done = run_git(("-C", str(worktree), "rev-parse", "--verify", "--quiet", "HEAD"), git_environment(), TIMEOUT_S)
         commit = done.stdout.decode(errors="replace").strip()
     return commit if is_hex(commit, 40, 64) else None

@@ -9,6 +9,7 @@ import click
 
 from engrambus.edges.cli.command import Override, Values, override
 from engrambus.edges.cli.commands.knowledge import POINTER_HELP
+from engrambus.edges.cli.inputs import place_from_top
 from engrambus.edges.cli.session import Session
 from engrambus.gateway import Operation
 
@@ -112,6 +113,12 @@ def contribute(session: Session, operation: Operation[Any, Any], values: Values)
     parts = [(kind, mark, value) for kind, mark, value in (text.partition("=") for text in values.get("evidence", ()))]
     if not all(mark for _, mark, _ in parts):
         raise click.UsageError("--evidence takes kind=value: path=src/parser.py:10-20, or url, command_output, note.")
+    top = session.worktree
+    if top is not None:
+        parts = [
+            (kind, mark, place_from_top(value, session.folder, top, f"evidence[{index}]") if kind == "path" else value)
+            for index, (kind, mark, value) in enumerate(parts)
+        ]
     values["evidence"] = [{"kind": kind, "value": value} for kind, _, value in parts]
     session.call_and_print(operation, values)
 
