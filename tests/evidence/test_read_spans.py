@@ -132,6 +132,33 @@ def test_reads_cover_exactly_the_lines_that_they_returned(data: st.DataObject) -
         assert seen in (set(), "bytes")
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8), st.sampled_from(("file", "content"))), max_size=4),
+    st.integers(1, 8),
+    st.integers(1, 8),
+)
+def test_spans_of_a_file_and_of_the_pointed_lines_are_united_line_by_line(
+    ranges: list[tuple[int, int, str]], first: int, last: int
+) -> None:
+    """Spans of eight lines, against a set of their numbers; those of the content are counted from its first line."""
+    first, last = min(first, last), max(first, last)
+    pointed = set(range(first, last + 1))
+    returned: set[int] = set()
+    spans = []
+    for start, end, of in ranges:
+        if of == "content":
+            end = min(end, last - first + 1)
+            returned |= {number + first - 1 for number in range(start, end + 1)}
+            spans.append(ReadSpan(of="sha256:content", first=start, last=end, to_end=end == last - first + 1))
+        else:
+            returned |= set(range(start, end + 1))
+            spans.append(ReadSpan(of=FILE, first=start, last=end))
+    coverage = cover(spans, digest="sha256:content", place=FileLines(file=FILE, first=first, last=last))
+    seen = {number for start, end in coverage.lines for number in range(start, end + 1)}
+    assert coverage.whole == (returned >= pointed)
+    assert coverage.whole or seen == returned & pointed
+
+
 @given(st.data())
 def test_the_digest_and_the_span_of_a_cut_read_are_those_of_its_excerpt(data: st.DataObject) -> None:
     text = data.draw(files())
