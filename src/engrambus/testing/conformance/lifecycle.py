@@ -139,8 +139,10 @@ class LifecycleConformance:
         with expect_refusal("ID_TAKEN"):
             client.call("put_engrams", engrams=[_sent(id=OWN_ID[:-1] + "1"), _sent(id=OWN_ID[:-1] + "1")])
         assert client.counts()["engrams"] == 2
-        with expect_refusal("ID_INVALID"):
+        with expect_refusal("ID_TAKEN"):  # the same id, in the other case
             client.put("Beta", id=OWN_ID.lower())
+        with expect_refusal("ID_INVALID"):
+            client.put("Beta", id=OWN_ID[:-1])
 
     def test_an_id_is_free_again_after_its_engram_expired(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
