@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -15,8 +15,10 @@ from engrambus.gateway.role_view import restrict_view, visible_store
 # decision 39: as a module, so that a message without `used` does not load the rules
 from engrambus.knowledge import engrams
 from engrambus.knowledge.engrams import MAX_USED, UserKind, VisibleStore
-from engrambus.knowledge.messages import Mail
 from engrambus.policy import shared_scopes, visible_spaces
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.messages import Mail
 
 SHOWN_USES = 5
 
@@ -46,9 +48,9 @@ class UsesAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def resolve_used(context: Context, ids: Sequence[str], field: str = "used") -> tuple[str, ...]:
     """Return the whole ids of the engrams that a request used; refuse one that the caller cannot see now."""
-    ids = engrams.read_used(list(ids), field)
     if not ids:
         return ()
+    ids = engrams.read_used(list(ids), field)
     wider_scopes = shared_scopes(context.policy)
     with context.store.read() as view, context.shared.visible_stores(wider_scopes, context.role_filter) as wider:
         spaces = visible_spaces(context.caller)

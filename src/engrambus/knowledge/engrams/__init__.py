@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
     from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
     from engrambus.knowledge.engrams.role_filter import RoleFilter
-    from engrambus.knowledge.engrams.rules import MAX_USED, read_used, stamp, validate
+    from engrambus.knowledge.engrams.rules import read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         DEFAULTS,
         FOUND_DEFAULTS,
         KINDS,
+        MAX_USED,
         CheckedEngram,
         Engram,
         Kind,
@@ -108,13 +109,13 @@ if not TYPE_CHECKING:
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
         "readers": "Reader describe_readers read_by",
         "role_filter": "RoleFilter",
-        "rules": "MAX_USED read_used stamp validate",
+        "rules": "read_used stamp validate",
         "schemas": "schema_bytes schema_names",
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS CheckedEngram Engram Kind Provenance Source UserKind has_evidence "
-            "is_contradiction less_export "
+            "DEFAULTS FOUND_DEFAULTS KINDS MAX_USED CheckedEngram Engram Kind Provenance Source UserKind "
+            "has_evidence is_contradiction less_export "
         ),
     })
 

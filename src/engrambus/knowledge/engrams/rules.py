@@ -29,12 +29,10 @@ from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.knowledge.engrams.refusals import MAX_VALUE_CHARS, first_refusal
 from engrambus.knowledge.engrams.schemas import validator
 from engrambus.knowledge.engrams.sentences import count_sentences
-from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Defaults, Engram, Provenance
+from engrambus.knowledge.engrams.values import DEFAULTS, MAX_USED, CheckedEngram, Defaults, Engram, Provenance
 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
-MAX_USED = 12
-"""Engrams that one author may name: as many as a message may put."""
 MAX_ID_CHARS = 36
 
 # The schema requires an id and a provenance, which the gateway stamps later; these stand in for them.
