@@ -70,7 +70,9 @@ def test_a_diff_links_to_the_change_of_the_file(team: Team) -> None:
 def test_pointers_without_a_file_say_why_they_have_no_link(team: Team) -> None:
     stored = team.client.call("store_artifact", team.paul, text="one line\n", name="note.txt").pointer
     team.client.call("keep_episode", text="We keep the parser.", kind="decision", slug="keep")
-    for ref in (stored, "sam:decision:keep@1", f"test:tests/x.py::test@sha256:{'0' * 64}"):
+    report = '<testsuite><testcase classname="tests.x" name="test_it"/></testsuite>'
+    receipt = team.client.call("record_tests", report=report).receipt_id
+    for ref in (stored, "sam:decision:keep@1", f"test:tests/x.py::test_it@{receipt}"):
         answer = link(team, ref)
         assert (answer.editor, answer.github, answer.swhid) == (None, None, None)
         assert "less.deref_pointer" in (answer.why_none or "")

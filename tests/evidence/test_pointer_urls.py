@@ -19,7 +19,16 @@ from cryptography.x509.oid import NameOID
 
 from engrambus.core import digest
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse_ref
+from engrambus.evidence.pointers import (
+    Evidence,
+    Pointer,
+    UrlAddress,
+    UrlResolver,
+    UrlSettings,
+    check_pointer,
+    parse_ref,
+    print_address,
+)
 from engrambus.evidence.pointers.url import Connect, connect_tls, is_public, wrap_tls
 
 PAGE = b"the page\n"
@@ -83,6 +92,20 @@ def test_a_page_with_its_digest_is_read() -> None:
     assert requests[0].startswith(b"GET /a?b=1 HTTP/1.1\r\nHost: docs.example.org\r\n")
     assert allowed.resolve(address("https://docs.example.org:8443/")).data == PAGE
     assert b"Host: docs.example.org:8443\r\n" in requests[1]
+
+
+def test_a_pointer_to_a_page_is_fetched_and_checked_before_it_is_stored() -> None:
+    for answer, content, code in ((OK, PAGE, None), (OK, b"another page\n", "DIGEST_MISMATCH")):
+        evidence = Evidence({UrlAddress: lambda answer=answer: resolver(answer)})  # type: ignore[misc]
+        checked, parsed = check_pointer(Pointer(type="url", ref=print_address(address(content=content))))
+        if code is None:
+            assert evidence.stamp(checked, parsed).digest == digest(PAGE)
+        else:
+            assert refusal(lambda: evidence.stamp(checked, parsed)).code == code  # noqa: B023
+    off = Evidence({UrlAddress: lambda: UrlResolver(lambda: None)})
+    problem = refusal(lambda: off.stamp(checked, parsed, "pointers[0]"))
+    assert (problem.code, problem.field) == ("URLS_OFF", "pointers[0].ref")
+    assert "less.store_artifact" in (problem.hint or "")
 
 
 def test_a_page_in_chunks_is_read() -> None:
