@@ -46,7 +46,9 @@ def _run_and_read_log(folder: Path, *words: str) -> tuple[list[dict[str, Any]], 
             process.send_signal(signal.SIGINT)
             _, log = process.communicate(timeout=60)
     assert process.returncode == 0
-    return [json.loads(line) for line in log.splitlines() if line.startswith(b"{")], log
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [list(line) for line in lines if "log" not in line] == [["note"]]  # that a project was made
+    return [line for line in lines if "log" in line], log
 
 
 CLAIM = "The lexer gives up on a byte it does not know."
