@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from engrambus.policy.limits import LimitName
 
 INTERFACES = ("HTTP", "stdio MCP", "/mcp", "CLI", "SDK")
-WITHOUT_MCP = ("HTTP", "CLI", "SDK")
 
 SUMMARY = "ROLE: {role}\nTASK_STATUS: done\nOUTPUT:\n  summary: {text}\n"
 LONG = "It went on and said very little of use to its readers. " * 80
@@ -85,7 +84,6 @@ ATTEMPTS: dict[LimitName, Attempt] = {
         {"inline": {"max_brief_lines": 1}},
         Step("mia", "broadcast", {"text": BROADCAST}),
         "BUDGET_EXCEEDED",
-        interfaces=WITHOUT_MCP,
     ),
     "put_tokens": Attempt(
         {"put_tokens_per_turn": 5}, put("The parser trusts its input, as the design says."), "BUDGET_EXCEEDED"
