@@ -107,6 +107,9 @@ def test_in_another_project_it_is_unresolved_until_the_repository_is_configured(
     about = shop.query_engrams("refunds").about[engram.id].evidence
     assert about is None or not about.unresolved
     assert shop.deref_pointer(promoted.pointers[0].ref).excerpt == "LIMIT = 500\n" * 2
+    file = (projects.repositories["billing"].path / "src/refunds.py").resolve()
+    link = shop.link_pointer(promoted.pointers[0].ref).editor or ""
+    assert Path(link.removeprefix("vscode://file").rpartition(":")[0]).resolve() == file
 
 
 def test_a_clone_of_the_repository_knows_it_by_its_origin(projects: Projects, tmp_path: Path) -> None:

@@ -238,14 +238,15 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
         return LinkAnswer(ref=pointer.ref)
     files = context.project_files
     origin = files.repositories.select(source.repository).origin_url() or ""
+    editor = editor_link(source, files.repositories.worktree(source.repository, files.root))
     if isinstance(address, DiffAddress):
         github = github_compare_link(address, source.path, origin)
-        return LinkAnswer(ref=pointer.ref, editor=editor_link(source, files.root), github=github)
+        return LinkAnswer(ref=pointer.ref, editor=editor, github=github)
     (standing,) = files.staleness_of([Pointer(type="repo", ref=print_address(source))])
     is_section = isinstance(address, ArtifactAddress)
     return LinkAnswer(
         ref=pointer.ref,
-        editor=editor_link(source, files.root),
+        editor=editor,
         github=github_section_link(source, origin) if is_section else github_link(source, origin),
         swhid=swhid(source, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,

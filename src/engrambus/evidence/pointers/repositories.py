@@ -90,6 +90,10 @@ class Repositories:
         """True if a name means the project's own repository."""
         return name is None or (name not in self._folders and name == self.own_name())
 
+    def worktree(self, name: str | None, own: Path) -> Path:
+        """Return the folder of a repository's files; `own` is that of the project's own repository."""
+        return own if name is None or self.is_own(name) else self._folders[name]
+
     def close(self) -> None:
         """Stop every running git."""
         for repository in (self._primary, *self._opened.values()):

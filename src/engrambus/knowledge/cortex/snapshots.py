@@ -19,7 +19,7 @@ from engrambus.errors import BudgetTooSmall
 from engrambus.knowledge.cortex.ports import CortexView
 from engrambus.knowledge.cortex.text_rules import MAX_LABEL_CHARS
 from engrambus.knowledge.cortex.values import Episode, SnapshotTaken
-from engrambus.knowledge.engrams import Engram, VisibleStore
+from engrambus.knowledge.engrams import Engram, VisibleStore, has_evidence
 from engrambus.policy import (
     ADMIN,
     Caller,
@@ -170,7 +170,7 @@ def inherit_snapshot(
 
 
 def covered_engrams(stores: Iterable[VisibleStore], scope: SnapshotScope) -> list[Engram]:
-    """Return the newest engrams of each store that the scope covers."""
+    """Return the newest engrams of each store that the scope covers; never one without resolved evidence."""
     engrams: list[Engram] = []
     for store in stores:
         engrams += _covered_in(store, scope)
@@ -266,7 +266,7 @@ def _covered_in(store: VisibleStore, scope: SnapshotScope) -> list[Engram]:
     cursor: int | None = None
     for _ in range(MAX_ENGRAM_PAGES):
         page = store.reads.newest(store.spaces, kind=None, limit=MAX_ENGRAMS, older_than=cursor)
-        engrams += filter(scope.covers, store.reads.engrams(page))
+        engrams += (engram for engram in store.reads.engrams(page) if scope.covers(engram) and has_evidence(engram))
         if len(engrams) >= MAX_ENGRAMS or len(page) < MAX_ENGRAMS:
             break
         cursor = page[-1]
