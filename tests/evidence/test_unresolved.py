@@ -18,6 +18,7 @@ from engrambus.errors import EngramBusError, EpisodeNotFound, RepositoryAbsent, 
 from engrambus.evidence.pointers import Pointer
 from engrambus.evidence.pointers.resolve import Origin, may_stay_unresolved
 from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.knowledge.cortex import SnapshotScope
 from engrambus.knowledge.engrams import Engram, EngramPinned, EngramPut, has_evidence
 from engrambus.policy import PROJECT_SPACE
 from engrambus.settings import Settings
@@ -95,7 +96,7 @@ def test_an_unresolved_engram_is_shown_as_such_and_is_never_evidence(
     with expect_refusal("EVIDENCE_UNRESOLVED", "id"):
         bus.promote_engram(engram.id)
     assert not any(CLAIM in line for line in bus.brief().lines)
-    assert bus.inherit(scope={"include_atoms": True}).items == ()
+    assert bus.inherit(scope=SnapshotScope(include_atoms=True)).items == ()
     (row,) = bus.feed(id=engram.id).rows
     assert (row.standings, row.stale) == (["unresolved"], False)
     about = bus.query_engrams("lexer").about[engram.id]
@@ -114,7 +115,7 @@ def test_of_several_pointers_the_unresolved_ones_are_named(
     assert (about.evidence.state, about.evidence.unresolved) == ("same", [engram.pointers[0].ref])
     assert f"@{library.sha}(unresolved) " in engram_line(engram, about)
     assert any(CLAIM in line for line in bus.brief().lines)
-    assert [item.content for item in bus.inherit(scope={"include_atoms": True}).items] == [CLAIM]
+    assert [item.content for item in bus.inherit(scope=SnapshotScope(include_atoms=True)).items] == [CLAIM]
     assert bus.pin_engram(engram.id).pinned
 
 

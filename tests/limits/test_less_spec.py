@@ -118,7 +118,7 @@ class TestEnforcement:
         problem = edge.refusal("send_message", team.paul, text=text)
         resend = problem["resend"]
         assert {"ROLE", "TASK_STATUS", "ENGRAMS", "OUTPUT"} <= {line.partition(":")[0] for line in resend.splitlines()}
-        assert team.lines(10, 20) in resend
+        assert f"src/parser.py:10-20@{team.sha[:12]}" in resend
         assert edge.refusal("send_message", team.paul, text=resend)["code"] == "MESSAGE_UNFILLED"
         assert edge.call("send_message", team.paul, text=resend.replace("...", "One risk found."))["resends"]
 
