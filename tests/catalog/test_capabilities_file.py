@@ -150,7 +150,7 @@ BROKEN = {
     with_line(f'{{{GOOD},"contract":{{"cost_micros":-1}}}}'): ("YOOL_CONTRACT", "yools[1].contract.cost_micros", 5),
     with_line(f'{{{GOOD},"contract":{{"colour":1}}}}'): ("YOOL_CONTRACT", "yools[1].contract.colour", 5),
     with_line(f'{{{GOOD},"agent_terms":{{"budget_usd":-1}}}}'): ("TERMS_INVALID", "yools[1].agent_terms.budget_usd", 5),
-    with_line(f'{{{GOOD},"agent_terms":{{"budget_usd":NaN}}}}'): ("CATALOG_FILE", None, 5),
+    with_line(f'{{{GOOD},"agent_terms":{{"budget_usd":NaN}}}}'): ("CATALOG_FILE", "yools[1].agent_terms.budget_usd", 5),
     with_line(f'{{{GOOD},"agent_terms":{{"budget_usd":"1"}}}}'): (
         "TERMS_INVALID",
         "yools[1].agent_terms.budget_usd",

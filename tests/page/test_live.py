@@ -55,7 +55,7 @@ def test_every_window_gets_events_when_many_are_open(context: BrowserContext, bu
     expect_lane(boards, "for-all")
     claim = "Every window shows this."
     assert bus.put(claim).status == 200
-    expect(start.locator(".claim", has_text=claim)).to_be_visible()
+    expect(start.locator("#rows .claim", has_text=claim)).to_be_visible()
 
 
 def test_when_the_window_with_the_stream_closes_another_takes_over(context: BrowserContext, bus: RunningServer) -> None:

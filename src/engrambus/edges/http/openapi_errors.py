@@ -116,6 +116,7 @@ _BY_FIELD: dict[str, ErrorTypes] = {
     "pointers": _POINTED_AT,
     "at": _POINTED_AT,
     "ref": _POINTED_AT,
+    "revision": _POINTED_AT,
     "engrams": _POINTED_AT,
     "evidence": _POINTED_AT,
     "used": (errors.EngramNotFound,),
