@@ -84,7 +84,7 @@ def test_a_query_loads_no_more_than_it_needs(shell: Shell) -> None:
         ),
         (
             {"hook_event_name": "SubagentStop", "agent_id": "a", "last_assistant_message": PROSE},
-            "messages",
+            "answers",
             {"engrambus.operations.engrams"},
         ),
     ],

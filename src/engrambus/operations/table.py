@@ -10,6 +10,7 @@ from engrambus.gateway.declare import Operations
 # fmt: off
 OPERATIONS = Operations(__package__, {
     "admin": "apply_policy show_policy verify",
+    "answers": "take_answer",
     "artifacts": "store_artifact",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
@@ -21,7 +22,7 @@ OPERATIONS = Operations(__package__, {
     "grants": "issue_grant narrow_grant list_grants revoke_grant",
     "inbox": "inbox read_mail",
     "memory_read": "memory_read",
-    "messages": "send_message broadcast validate_message take_answer",
+    "messages": "send_message broadcast validate_message",
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
     "promotions": "list_promotions approve_promotion decline_promotion",
     "receipts": "receipt_get receipt_verify record_tests",

@@ -139,6 +139,7 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "grants": (errors.GrantRefusal, errors.GrantNotFound),
     "inbox": (errors.MailNotFound,),
     "memory_read": (*_READING, *_MEMORY),
+    "answers": (*_YAML, *_ENGRAM, *_POINTED_AT, errors.MessageRefusal, errors.GrantRefusal, errors.RequestNotFound),
     "messages": (*_YAML, *_ENGRAM, *_POINTED_AT, errors.MessageRefusal, errors.GrantRefusal, errors.RequestNotFound),
     "pointers": _READING,
     "promotions": (errors.RequestNotFound, errors.PromotionDecided, errors.EngramNotFound, errors.ScopeForbidden),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
     from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
+    from engrambus.operations.answers import AnswerTaken
     from engrambus.operations.artifacts import ArtifactAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailAnswer
-    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
@@ -77,6 +78,26 @@ class Methods(ABC):
     ) -> VerifyAnswer:
         """Check every checksum, and compare the index with a rebuild from the journal."""
         return cast("VerifyAnswer", self._do("verify", {}))
+
+    def take_answer(
+        self,
+        text: str,
+        *,
+        handed_over: bool = False,
+        sent_back: bool = False,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AnswerTaken:
+        """Submit an agent's final answer, a message or plain prose, to its parent.
+
+        Args:
+            text: The answer: a message (YAML or JSON), or plain prose
+            handed_over: The parent gets the whole text from its client: it must fit the budget, and is not announced
+            sent_back: It was sent back once: prose is kept, whatever its size
+            budget_token: Budget token of a grant that allows inline code
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AnswerTaken", self._do("take_answer", {"text": text, "handed_over": handed_over, "sent_back": sent_back, "budget_token": budget_token}, idempotency_key))
 
     def store_artifact(
         self,
@@ -774,26 +795,6 @@ class Methods(ABC):
             kind: Check it as a child's report, or as a parent's broadcast
         """
         return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
-
-    def take_answer(
-        self,
-        text: str,
-        *,
-        handed_over: bool = False,
-        sent_back: bool = False,
-        budget_token: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> AnswerTaken:
-        """Submit an agent's final answer, a message or plain prose, to its parent.
-
-        Args:
-            text: The answer: a message (YAML or JSON), or plain prose
-            handed_over: The parent gets the whole text from its client: it must fit the budget, and is not announced
-            sent_back: It was sent back once: prose is kept, whatever its size
-            budget_token: Budget token of a grant that allows inline code
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("AnswerTaken", self._do("take_answer", {"text": text, "handed_over": handed_over, "sent_back": sent_back, "budget_token": budget_token}, idempotency_key))
 
     def deref_pointer(
         self,

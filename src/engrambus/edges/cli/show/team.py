@@ -12,10 +12,11 @@ from engrambus.edges.cli.show.evidence import show_problems
 from engrambus.policy import with_article
 
 if TYPE_CHECKING:
+    from engrambus.operations.answers import AnswerTaken
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailRow
-    from engrambus.operations.messages import AnswerTaken, BroadcastAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
 
