@@ -23,8 +23,14 @@ from tests.harness.stores import SqliteHarness
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:
-    """Run the work in threads and wait for all of them."""
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    """Run the work in threads that begin together, and wait for all of them."""
+    together = threading.Barrier(count)  # else one thread may end before another begins, and pass on its identity
+
+    def begin(number: int) -> None:
+        together.wait(60)
+        work(number)
+
+    threads = [threading.Thread(target=begin, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -83,6 +83,7 @@ _ENGRAM: ErrorTypes = (
 _READING: ErrorTypes = (errors.DerefDenied, errors.GrantRefusal, errors.BudgetTooSmall)
 _WORK: ErrorTypes = (
     errors.TupleRefusal,
+    errors.TimeInvalid,
     errors.PatternRefusal,
     errors.CatalogRefusal,
     errors.TupleNotFound,
@@ -177,7 +178,11 @@ def responses_for(error_types: Iterable[type[EngramBusError]]) -> dict[str, Sche
                 "application/problem+json": {
                     "schema": {
                         "allOf": [{"$ref": PROBLEM}],
-                        "properties": {"code": {"enum": sorted(codes[status])}, "status": {"const": status}},
+                        # An open list: a later version may add a code, and clients must not refuse it.
+                        "properties": {
+                            "code": {"anyOf": [{"enum": sorted(codes[status])}, {"type": "string"}]},
+                            "status": {"const": status},
+                        },
                     }
                 }
             },
