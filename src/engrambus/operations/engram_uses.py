@@ -63,7 +63,7 @@ def used_in_mail(view: View, mail: Mail) -> tuple[str, ...]:
     match mail.kind:
         case "broadcast":
             return view.used_in("broadcast", mail.item)
-        case "message" | "note":
+        case "message" | "answer" | "note":
             return view.used_in("message", mail.item)
         case _:
             return ()

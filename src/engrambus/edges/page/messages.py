@@ -72,7 +72,7 @@ def mark_seen(session: PageSession) -> None:
 
 def _shown(row: MailRow) -> ShownMail:
     sender = row.sender if "/" in row.sender else f"{row.run}/{row.sender}"
-    if row.kind != "message":
+    if row.kind not in ("message", "answer"):
         return ShownMail(row, sender, "", row.text, "", True)
     parts = parse_message(row.text, "child", max_ttl_us=MAX_TTL_US).parts
     output = parts.get("output")

@@ -49,6 +49,17 @@ class UseConformance:
         assert used_by is not None
         assert used_by.count == 1
 
+    def test_an_answer_that_a_client_handed_over_shows_what_it_used(self, harness: Harness) -> None:  # EB-35
+        client = GatewayClient(harness)
+        ada = client.add_agent("ada", "architect")
+        client.add_agent("paul", "programmer", ada)
+        first = client.put("The ledger loses a lease")
+        text = format_message(role="programmer", task_status="done", output="Done.", used=[first.id])
+        stopped = Credential(local_admin=True, speak_as="paul")
+        client.call("take_answer", stopped, text=text, handed_over=True)
+        (mail,) = client.mail(ada)
+        assert (mail.kind, mail.used) == ("answer", [first.id])
+
     def test_an_engram_that_is_not_visible_is_no_engram_to_use(self, harness: Harness) -> None:  # EB-35
         client = GatewayClient(harness)
         private = client.put("For this run alone", scope="run")
