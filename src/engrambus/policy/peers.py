@@ -35,10 +35,6 @@ class Receiver(NamedTuple):
     is_parent: bool = False
     """True if it is the sender's parent, to which the sender reports."""
 
-    def seen_from(self, run_id: str) -> str:
-        """Return the name as an agent of a run knows it: bare within the run, else `<run>/<name>`."""
-        return self.name if run_id == self.run else f"{self.run}/{self.name}"
-
 
 def find_receiver(reads: IdentityReads, caller: Caller, name: str | None, field: str = "to") -> Receiver:
     """Return whom the caller means by a name; its parent if it names nobody. Refuse whom it may not write to."""

@@ -11,7 +11,7 @@ from engrambus.errors import FieldValue
 from engrambus.knowledge.messages import parse_message
 from engrambus.operations.inbox import MailRow
 from engrambus.operations.runs import AgentRow
-from engrambus.policy import ROLES
+from engrambus.policy import ROLE_PREFIX, ROLES
 
 MAIL_ROWS = 30
 RAIL_ROWS = 3
@@ -19,7 +19,6 @@ MAX_TTL_US = 36_500 * 86_400 * SECOND_US
 """More than any project allows: what was accepted is read whatever the limit is now."""
 EVERYONE = "everyone"
 LEADS = "leads"
-ROLE_PREFIX = "role:"
 
 
 class ShownMail(NamedTuple):

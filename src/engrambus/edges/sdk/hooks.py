@@ -21,6 +21,7 @@ from engrambus.knowledge.messages import (
     print_sections,
     read_sections,
 )
+from engrambus.policy import ROLE_PREFIX
 
 BRIEF_TOKENS = (600, 300)
 """Sizes of a brief that is attached to a broadcast; the smaller one leaves room for pointers."""
@@ -309,7 +310,7 @@ def _brief_lines(bus: Bus, max_tokens: int) -> tuple[str, ...]:
 def _pointer_packs(bus: Bus, parent: str, to: Sequence[str]) -> tuple[Pointer, ...]:
     """Return what the briefs of the children point at; a pointer of only some of them is for those."""
     children = [agent for agent in bus.list_agents().agents if agent.parent == parent]
-    wanted = {target.removeprefix("role:") for target in to}
+    wanted = {target.removeprefix(ROLE_PREFIX) for target in to}
     receivers = [agent for agent in children if not to or wanted & {agent.agent_id, agent.role}][:MAX_PACKED_CHILDREN]
     readers: dict[str, list[str]] = {}
     for agent in receivers:

@@ -25,7 +25,7 @@ from engrambus.knowledge.messages import MessageReads, SentPack
 from engrambus.policy import ROLE_PREFIX, Caller, IdentityReads, parent_of, visible_spaces
 from engrambus.policy.grants import GrantReads
 
-MAX_CLAIM_CHARS = 160
+MAX_LINE_CHARS = 160
 PER_KIND = 40
 """Newest engrams of each kind that are read; if there are more, the brief says so without their number."""
 MAX_PINS = 200
@@ -202,7 +202,7 @@ def kinds_of(role: str) -> tuple[str, ...]:
 def shorten(text: str) -> str:
     """Return a text on one line, shortened."""
     line = _one_line(text)
-    return line if len(line) <= MAX_CLAIM_CHARS else line[: MAX_CLAIM_CHARS - 1].rstrip() + "…"
+    return line if len(line) <= MAX_LINE_CHARS else line[: MAX_LINE_CHARS - 1].rstrip() + "…"
 
 
 def newest_first(engrams: Iterable[Engram]) -> list[Engram]:

@@ -23,12 +23,18 @@ from engrambus.knowledge.cortex.values import (
     Status,
     apply_move,
 )
-from engrambus.knowledge.engrams import EngramsUsed, PreparedEngram, count_sentences, put_or_confirm, used_facts
+from engrambus.knowledge.engrams import (
+    MAX_CLAIM_CHARS,
+    MAX_CLAIM_SENTENCES,
+    EngramsUsed,
+    PreparedEngram,
+    count_sentences,
+    put_or_confirm,
+    used_facts,
+)
 from engrambus.policy import ADMIN, Caller, check_descends
 
 PAGE_SIZE = 100
-MAX_CLAIM_CHARS = 500
-MAX_CLAIM_SENTENCES = 3
 UNVERIFIED = "conflict/unverified"
 """The category of accepted contributions that contradicted a pin."""
 

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
         DEFAULTS,
         FOUND_DEFAULTS,
         KINDS,
+        MAX_CLAIM_CHARS,
+        MAX_CLAIM_SENTENCES,
         MAX_USED,
         CheckedEngram,
         Engram,
@@ -114,22 +116,23 @@ if not TYPE_CHECKING:
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS MAX_USED CheckedEngram Engram Kind Provenance Source UserKind "
-            "has_evidence is_contradiction less_export "
+            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_USED CheckedEngram Engram Kind "
+            "Provenance Source UserKind has_evidence is_contradiction less_export "
         ),
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_K", "MAX_USED", "CheckedEngram",
-    "ConfirmAnswer", "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned",
-    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramUse", "EngramView",
-    "EngramsUsed", "ForgetAnswer", "Kind", "PinAnswer", "PreparedEngram", "PromotionAnswered", "PromotionReads",
-    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
-    "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "answer_promotion",
-    "as_promoted", "confirm", "count_negations", "count_sentences", "describe_readers", "find_engram", "find_used",
-    "find_visible", "forget", "has_evidence", "hash_keys", "is_contradiction", "is_same_statement", "kind_key",
-    "less_export", "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys",
-    "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used",
-    "recall", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp",
-    "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
+    "MAX_K", "MAX_USED", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramConfirmed", "EngramDelivered",
+    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned",
+    "EngramUse", "EngramView", "EngramsUsed", "ForgetAnswer", "Kind", "PinAnswer", "PreparedEngram",
+    "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader",
+    "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind",
+    "VisibleStore", "answer_promotion", "as_promoted", "confirm", "count_negations", "count_sentences",
+    "describe_readers", "find_engram", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
+    "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "name_keys", "normalise_key",
+    "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
+    "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "resolve_again", "schema_bytes",
+    "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses",
+    "with_gain",
 ]

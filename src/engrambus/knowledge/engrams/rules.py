@@ -29,9 +29,16 @@ from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.knowledge.engrams.refusals import MAX_VALUE_CHARS, first_refusal
 from engrambus.knowledge.engrams.schemas import validator
 from engrambus.knowledge.engrams.sentences import count_sentences
-from engrambus.knowledge.engrams.values import DEFAULTS, MAX_USED, CheckedEngram, Defaults, Engram, Provenance
+from engrambus.knowledge.engrams.values import (
+    DEFAULTS,
+    MAX_CLAIM_SENTENCES,
+    MAX_USED,
+    CheckedEngram,
+    Defaults,
+    Engram,
+    Provenance,
+)
 
-MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
 MAX_ID_CHARS = 36
 
@@ -179,8 +186,8 @@ def _check_claim(claim: str) -> None:
     if not claim or claim.isspace() or not (claim.isascii() or any(map(_is_visible, claim))):
         raise ClaimEmpty(field="claim")
     sentences = count_sentences(claim)
-    if sentences > MAX_SENTENCES:
-        raise ClaimTooManySentences(field="claim", limit=MAX_SENTENCES, used=sentences)
+    if sentences > MAX_CLAIM_SENTENCES:
+        raise ClaimTooManySentences(field="claim", limit=MAX_CLAIM_SENTENCES, used=sentences)
 
 
 def _texts(engram: dict[str, Any], field: str) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ UserKind = Literal["engram", "message", "broadcast", "contribution", "review"]
 """What can name the engrams it used."""
 
 KINDS: tuple[str, ...] = get_args(Kind)
+MAX_CLAIM_CHARS = 500
+MAX_CLAIM_SENTENCES = 3
 MAX_USED = 12
 """Engrams that one author may name as used: as many as a message may put."""
 

@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from engrambus.knowledge.engrams import count_sentences, split_sentences
+from engrambus.knowledge.engrams import MAX_CLAIM_CHARS, MAX_CLAIM_SENTENCES, count_sentences, split_sentences
 from engrambus.knowledge.messages.code import count_code, find_code_blocks
 from engrambus.policy.secrets import find_secrets
 
-MAX_CLAIM_CHARS = 500
-MAX_CLAIM_SENTENCES = 3
 MAX_READ_CHARS = 20_000
 """Only the beginning of a text is read: what it is about is said there."""
 MIN_CUT_CHARS = 40

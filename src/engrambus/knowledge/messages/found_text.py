@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 
+from engrambus.knowledge.engrams import MAX_CLAIM_CHARS, MAX_CLAIM_SENTENCES
 from engrambus.knowledge.messages.code import count_code
-from engrambus.knowledge.messages.extracts import (
-    MAX_CLAIM_CHARS,
-    MAX_CLAIM_SENTENCES,
-    extract_statement,
-    is_clean,
-    read_beginning,
-)
+from engrambus.knowledge.messages.extracts import extract_statement, is_clean, read_beginning
 
 MAX_NAMES = 8
 """Names that the description of code has."""
