@@ -15,7 +15,7 @@ from engrambus.gateway.ports import View
 
 # decision 39: the detector is loaded with its first use
 from engrambus.knowledge import messages
-from engrambus.policy import TurnCharged, charge_artifact, payers_of
+from engrambus.policy import TurnCharged, charge_text, payers_of
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import Receipt
@@ -81,7 +81,7 @@ def charge_bodies(context: Context, bodies: Sequence[bytes]) -> None:
         payers = payers_of(
             view, context.caller, context.limits, lambda agent: context.policy.turn_budget(agent.session_turns)
         )
-        return charge_artifact(payers, tokens), None
+        return charge_text(payers, tokens), None
 
     context.commit(decide, NoneType, remember=False)
 

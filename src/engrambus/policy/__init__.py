@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from engrambus.policy.accounts import (
         Account,
         Payers,
-        charge_artifact,
         charge_put,
+        charge_text,
         check_may_read,
         draw_content,
         payers_of,
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "accounts": "Account Payers charge_artifact charge_put check_may_read draw_content payers_of",
+        "accounts": "Account Payers charge_put charge_text check_may_read draw_content payers_of",
         "budgets": "InlineBudget TurnBudget",
         "facts": (
             "AgentAdded CallDenied ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed "
@@ -125,7 +125,7 @@ __all__ = [
     "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project",
     "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims",
     "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge",
-    "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_artifact", "charge_put",
+    "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text",
     "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project",
     "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
     "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run",

@@ -201,7 +201,7 @@ def charge_put(payers: Payers, tokens: int) -> list[TurnCharged]:
     return payers.charges(put_tokens=tokens)
 
 
-def charge_artifact(payers: Payers, tokens: int) -> list[TurnCharged]:
+def charge_text(payers: Payers, tokens: int) -> list[TurnCharged]:
     """Charge an artifact, or a message that ends no turn, to the tokens a turn has for engrams; return the facts."""
     charges = charge_put(payers, tokens)
     if not payers.accounts:

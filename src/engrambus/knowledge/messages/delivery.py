@@ -35,11 +35,12 @@ from engrambus.policy import (
     ROLES,
     Agent,
     Caller,
+    DerefRequested,
     LimitChecks,
     Policy,
     Receiver,
     TurnClosed,
-    charge_artifact,
+    charge_text,
     find_receiver,
     payers_of,
     turn_of,
@@ -115,18 +116,7 @@ def accept_report(
         field="ENGRAMS",
         in_message=True,
     )
-    requests = [
-        request_deref(
-            view,
-            caller=caller,
-            ref=request.pointer.ref,
-            reason=request.reason,
-            intended_use=request.intended_use or "",
-            max_tokens=REQUESTED_TOKENS,
-            randomness=randomness,
-        )
-        for request in (message.deref_requests if isinstance(message, ChildMessage) else ())
-    ]
+    requests = _request_derefs(view, message, caller, randomness)
     facts: list[Any] = [*put_facts, *requests]
     if report.grant is not None and report.usage.granted_code_chars:
         # A grant pays for inline code with one of its uses, not with tokens: those are for reading.
@@ -157,8 +147,26 @@ def accept_report(
         return facts, AcceptedReport(message=accepted, next_turn=turn.number + 1)
     # decision 58: such a message ends no turn, or two leads could refill each other's; so the turn pays for it
     payers = payers_of(view, caller, limits, lambda agent: turn_budget(view, policy, agent))
-    facts += charge_artifact(payers, report.usage.inline_tokens)
+    facts += charge_text(payers, report.usage.inline_tokens)
     return facts, AcceptedReport(message=accepted, next_turn=turn.number)
+
+
+def _request_derefs(
+    view: MessageView, message: ChildMessage | str, caller: Caller, randomness: Randomness
+) -> list[DerefRequested]:
+    """Record the requests of a message to read more; a note has none."""
+    return [
+        request_deref(
+            view,
+            caller=caller,
+            ref=request.pointer.ref,
+            reason=request.reason,
+            intended_use=request.intended_use or "",
+            max_tokens=REQUESTED_TOKENS,
+            randomness=randomness,
+        )
+        for request in (message.deref_requests if isinstance(message, ChildMessage) else ())
+    ]
 
 
 def _check_for_receiver(view: MessageView, report: PreparedReport, caller: Caller, receiver: Receiver) -> None:
