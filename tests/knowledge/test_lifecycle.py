@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -16,12 +18,14 @@ from engrambus.errors import (
     ScopeForbidden,
 )
 from engrambus.knowledge.engrams import (
+    Engram,
     EngramDelivered,
     EngramForgotten,
     EngramPinned,
     EngramPromoted,
     EngramReceived,
     EngramUnpinned,
+    PromotionView,
     StoredEngram,
     as_promoted,
     confirm,
@@ -32,7 +36,7 @@ from engrambus.knowledge.engrams import (
     set_pinned,
     with_gain,
 )
-from engrambus.policy import DEFAULT_POLICY, Policy
+from engrambus.policy import DEFAULT_POLICY, Caller, Policy, Scope
 from tests.knowledge.plain_view import (
     DAY_US,
     ENFORCED,
@@ -46,6 +50,23 @@ from tests.knowledge.plain_view import (
 
 SPACES = ("r1", "p")
 OPEN = Policy(scopes=("run", "project", "org"))
+
+
+def promote_in(
+    view: PromotionView, stored: StoredEngram, scope: Scope, by: Caller, policy: Policy, repository: str | None = None
+) -> tuple[list[Any], Engram]:
+    """Promote an engram with every limit enforced."""
+    return promote(
+        view,
+        SPACES,
+        stored.engram.id,
+        scope,
+        caller=by,
+        policy=policy,
+        limits=ENFORCED,
+        randomness=no_randomness,
+        repository=repository,
+    )
 
 
 def test_each_root_of_the_hierarchy_has_one_vote() -> None:
@@ -79,16 +100,7 @@ def test_an_engram_is_forgotten_in_the_space_that_has_it() -> None:
 class TestPromotion:
     def test_a_parent_promotes_an_engram_of_its_descendant(self) -> None:
         stored = stored_engram(by="ada", scope="run")
-        facts, engram = promote(
-            view_of(stored),
-            SPACES,
-            stored.engram.id,
-            "project",
-            caller=caller("lead"),
-            policy=DEFAULT_POLICY,
-            limits=ENFORCED,
-            randomness=no_randomness,
-        )
+        facts, engram = promote_in(view_of(stored), stored, "project", caller("lead"), DEFAULT_POLICY)
         assert facts == [EngramPromoted(id=stored.engram.id, space="r1", scope="project", by=caller("lead").full_name)]
         assert engram.scope == "project"
 
@@ -96,76 +108,31 @@ class TestPromotion:
     def test_neither_its_author_nor_another_agent_may(self, name: str, refusal: type[EngramBusError]) -> None:
         stored = stored_engram(by="ada", scope="run")
         with pytest.raises(refusal):
-            promote(
-                view_of(stored),
-                SPACES,
-                stored.engram.id,
-                "project",
-                caller=caller(name),
-                policy=DEFAULT_POLICY,
-                limits=ENFORCED,
-                randomness=no_randomness,
-            )
+            promote_in(view_of(stored), stored, "project", caller(name), DEFAULT_POLICY)
 
     def test_a_scope_is_widened_one_step_at_a_time(self) -> None:
         stored = stored_engram(scope="run")
         with pytest.raises(ScopeForbidden) as caught:
-            promote(
-                view_of(stored),
-                SPACES,
-                stored.engram.id,
-                "org",
-                caller=caller("admin"),
-                policy=OPEN,
-                limits=ENFORCED,
-                randomness=no_randomness,
-            )
+            promote_in(view_of(stored), stored, "org", caller("admin"), OPEN)
         assert caught.value.limit == "project"
 
     def test_promoting_to_its_own_scope_changes_nothing(self) -> None:
         stored = stored_engram()
-        facts, engram = promote(
-            view_of(stored),
-            SPACES,
-            stored.engram.id,
-            "project",
-            caller=caller("admin"),
-            policy=OPEN,
-            limits=ENFORCED,
-            randomness=no_randomness,
-        )
+        facts, engram = promote_in(view_of(stored), stored, "project", caller("admin"), OPEN)
         assert (facts, engram) == ([], stored.engram)
 
     def test_a_scope_can_require_confidence(self) -> None:
         stored = stored_engram(scope="run", confidence=0.1)
         policy = Policy(promotion_floor={"project": 0.5})
         with pytest.raises(ScopeForbidden) as caught:
-            promote(
-                view_of(stored),
-                SPACES,
-                stored.engram.id,
-                "project",
-                caller=caller("admin"),
-                policy=policy,
-                limits=ENFORCED,
-                randomness=no_randomness,
-            )
+            promote_in(view_of(stored), stored, "project", caller("admin"), policy)
         assert (caught.value.field, caught.value.limit, caught.value.used) == ("confidence", 0.5, 0.1)
 
     def test_an_id_that_the_wider_space_has_is_refused(self) -> None:
         narrow = stored_engram(scope="run")
         wide = msgspec.structs.replace(stored_engram(), ordinal=2)
         with pytest.raises(IdTaken):
-            promote(
-                view_of(narrow, wide),
-                SPACES,
-                narrow.engram.id,
-                "project",
-                caller=caller("admin"),
-                policy=DEFAULT_POLICY,
-                limits=ENFORCED,
-                randomness=no_randomness,
-            )
+            promote_in(view_of(narrow, wide), narrow, "project", caller("admin"), DEFAULT_POLICY)
 
 
 def test_an_engram_without_a_resolved_pointer_is_neither_pinned_nor_promoted() -> None:  # EB-04
@@ -175,16 +142,7 @@ def test_an_engram_without_a_resolved_pointer_is_neither_pinned_nor_promoted() -
         set_pinned(view_of(stored), SPACES, stored.engram.id, admin, pinned=True)
     assert refused.value.used == stored.engram.pointers[0].ref
     with pytest.raises(EvidenceUnresolved):
-        promote(
-            view_of(stored),
-            SPACES,
-            stored.engram.id,
-            "project",
-            caller=admin,
-            policy=DEFAULT_POLICY,
-            limits=ENFORCED,
-            randomness=no_randomness,
-        )
+        promote_in(view_of(stored), stored, "project", admin, DEFAULT_POLICY)
 
 
 def test_a_confirmation_records_the_pointers_that_were_resolved() -> None:  # EB-04
@@ -202,17 +160,7 @@ def test_a_confirmation_records_the_pointers_that_were_resolved() -> None:  # EB
 
 def test_beyond_the_project_pointers_name_their_repository() -> None:  # EB-04
     stored = stored_engram()
-    facts, engram = promote(
-        view_of(stored),
-        SPACES,
-        stored.engram.id,
-        "org",
-        caller=caller("admin"),
-        policy=OPEN,
-        limits=ENFORCED,
-        randomness=no_randomness,
-        repository="billing",
-    )
+    facts, engram = promote_in(view_of(stored), stored, "org", caller("admin"), OPEN, repository="billing")
     assert engram.pointers[0].ref == stored.engram.pointers[0].ref.replace("repo:", "repo:billing//")
     assert engram.pointers[0].digest == stored.engram.pointers[0].digest
     promoted = facts[-1]
