@@ -57,11 +57,13 @@ def init_project(
     clock = clock or SystemClock()
     existing: ProjectExists | None = None
     try:
-        project = create_project(start, new_ulid(clock.now(), randomness))
+        project = create_project(start, new_ulid(clock.now(), randomness), settings.private_home)
     except ProjectExists as refusal:
-        project, existing = find_project(start), refusal
-    create_store(project.catalog, project=project.project_id, now_us=clock.now())
-    project = find_project(start)  # decision 36: if two processes create it at once, the id in the journal counts
+        project, existing = find_project(start, settings.private_home), refusal
+    project.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_store(project.state, project=project.project_id, now_us=clock.now())
+    # decision 36: if two processes create it at once, the id in the journal counts
+    project = find_project(start, settings.private_home)
     exclude_from_git(project)
     TokenKey.load(settings.key_folder(project.project_id))
     run = new_ulid(clock.now(), randomness)
@@ -71,7 +73,7 @@ def init_project(
             raise existing
         return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
 
-    store = SqliteStore(project.catalog, clock)
+    store = SqliteStore(project.state, clock)
     try:
         store.commit(open_first_run)
     finally:
@@ -88,8 +90,8 @@ def open_project(
     progress: Callable[[int, int], None] | None = None,
 ) -> Gateway:
     """Open the project that a folder belongs to and return its gateway."""
-    project = _find_local_project(start)
-    store = SqliteStore(project.catalog, clock or SystemClock(), progress)
+    project = _find_local_project(start, settings)
+    store = SqliteStore(project.state, clock or SystemClock(), progress)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
         project.repositories,
@@ -97,7 +99,9 @@ def open_project(
         root=project.root,
     )
     shared = _shared_stores(settings, clock or SystemClock(), randomness)
-    project_files = ProjectFiles(project.root, repositories, project.catalog, _memory_stores(project, start))
+    project_files = ProjectFiles(
+        project.root, repositories, project.catalog, project.state, _memory_stores(project, start)
+    )
     tuple_space = _tuple_space(project, settings, clock or SystemClock(), project_files, store, progress)
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
@@ -109,9 +113,9 @@ def open_project(
         grant_key=GrantKey.load(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
-        cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
+        cortex=CortexFolder(project.state / "sam", project.state / CORTEX_LOG),
         tuple_space=tuple_space,
-        activity=ActivityChannel(project.catalog / "activity", project.project_id),
+        activity=ActivityChannel(project.state / "activity", project.project_id),
     )
 
 
@@ -133,13 +137,13 @@ def _tuple_space(
         from engrambus.space.tuples import TupleSpace
 
         space = settings.space()
-        create_work(project.catalog, project=project.project_id, now_us=clock.now())
-        store = SqliteWork(project.catalog, clock, indexed=space.indexed_fields, on_progress=progress)
+        create_work(project.state, project=project.project_id, now_us=clock.now())
+        store = SqliteWork(project.state, clock, indexed=space.indexed_fields, on_progress=progress)
         return TupleSpace(
             store,
             settings=space,
             lookup=lambda name: project_files.catalog().lookup(name),
-            breaker=DiskBreaker(project.catalog, lambda: retention().free_mb_floor).check,
+            breaker=DiskBreaker(project.state, lambda: retention().free_mb_floor).check,
         )
 
     def open_collector(space: TupleSpace) -> GarbageCollector:
@@ -147,10 +151,10 @@ def _tuple_space(
         from engrambus.space.work import GarbageCollector
 
         return GarbageCollector(
-            space, bodies, project.catalog, clock, retention=retention, pinned=lambda: pinned_by_engrams(knowledge)
+            space, bodies, project.state, clock, retention=retention, pinned=lambda: pinned_by_engrams(knowledge)
         )
 
-    bodies = BodyStore(project.catalog / "cas")
+    bodies = BodyStore(project.state / "cas")
 
     return LazyTupleSpace(open_space, bodies, ci=settings.ci, open_collector=open_collector, on_progress=progress)
 
@@ -181,13 +185,13 @@ def open_worker_dependencies(
         space=gateway.tuple_space.space,
         registry=REGISTRY,
         catalog=gateway.project_files.catalog,
-        runner=ProcessRunner(bodies, gateway.project_files.catalog_path("scratch"), clock, modules),
+        runner=ProcessRunner(bodies, gateway.project_files.state_path("scratch"), clock, modules),
         bodies=bodies,
-        receipts=ReceiptFolder(gateway.project_files.catalog_path("receipts")),
+        receipts=ReceiptFolder(gateway.project_files.state_path("receipts")),
         clock=clock,
         root=root,
         environment=settings.environment,
-        single_flight=SingleFlight(gateway.project_files.catalog_path("flights")),
+        single_flight=SingleFlight(gateway.project_files.state_path("flights")),
         quotas=quotas,
     )
 
@@ -201,29 +205,31 @@ def open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWork
     return GcWorker(dependencies, run=run.run_id if run else "", hour=hour)
 
 
-def find_project_damage(start: Path) -> list[Damage]:
+def find_project_damage(start: Path, settings: Settings) -> list[Damage]:
     """Return the first damage in each of a project's journals; nothing for a sound one."""
     from engrambus.backends.sqlite import over_journals
     from engrambus.core.journal import find_damage
 
-    damages = over_journals(_find_local_project(start).catalog, find_damage)
+    damages = over_journals(_find_local_project(start, settings).state, find_damage)
     return [damage for damage in damages if damage is not None]
 
 
-def recover_project(start: Path, *, clock: Clock | None = None) -> list[Damage]:
+def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:
     """Set damaged journals aside, keep the sound beginning of each, and return what was damaged."""
     from engrambus.backends.sqlite import over_journals
     from engrambus.core.journal import set_damage_aside
 
     now_us = (clock or SystemClock()).now()
-    damages = over_journals(_find_local_project(start).catalog, lambda journal: set_damage_aside(journal, now_us))
+    damages = over_journals(
+        _find_local_project(start, settings).state, lambda journal: set_damage_aside(journal, now_us)
+    )
     return [damage for damage in damages if damage is not None]
 
 
-def _find_local_project(start: Path) -> Project:
+def _find_local_project(start: Path, settings: Settings) -> Project:
     """Return the project that a folder belongs to, if its journal is on this machine."""
-    project = find_project(start)
-    if not (project.catalog / JOURNAL).exists():
+    project = find_project(start, settings.private_home)
+    if not (project.state / JOURNAL).exists():
         raise ProjectNotFound(
             f"{project.catalog} names a project, but there is no journal of it on this machine.",
             hint="Create one: engrambus init.",
@@ -253,7 +259,7 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
         return FileStores(
             start if allowed_folders is None else project.root,
             allowed_folders=allowed_folders,
-            cache=project.catalog / MEMORY_CACHE,
+            cache=project.state / MEMORY_CACHE,
         )
 
     return open_stores
@@ -268,7 +274,7 @@ def _evidence(
         return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
     def read_work(read: Callable[[WorkView], T]) -> T | None:
-        if not (project.catalog / WORK_JOURNAL).exists():  # opening the tuple space would create it
+        if not (project.state / WORK_JOURNAL).exists():  # opening the tuple space would create it
             return None
         with tuple_space.space.store.read() as view:
             return read(view)
@@ -276,7 +282,7 @@ def _evidence(
     def receipt(receipt_id: str) -> Receipt | None:
         return read_work(lambda view: view.receipt(receipt_id))
 
-    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: read_work(lambda view: view.purged_at_us(sha)))
+    bodies = BodyStore(project.state / "cas", purged=lambda sha: read_work(lambda view: view.purged_at_us(sha)))
     # Factories, so that a call loads the resolvers of the pointers it meets and no others (decision 39).
     resolvers: dict[type[Any], Callable[[], Resolver[Any]]] = {
         pointers.RepoAddress: lambda: pointers.RepoResolver(repositories),

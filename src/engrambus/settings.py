@@ -54,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """ENGRAMBUS_TOKEN: the token of the agent to act as."""
     run: str | None = None
     """ENGRAMBUS_RUN: the run to act in, for the local admin."""
+    private_home: Path | None = None
+    """ENGRAMBUS_HOME: the folder of private state of all projects; without it, each project keeps it in `.catalog`."""
     home: Path
     """HOME: the folder where coding agents keep their configuration for all projects."""
     state_home: Path
@@ -78,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             url=environment.get("ENGRAMBUS_URL") or None,
             token=environment.get("ENGRAMBUS_TOKEN") or None,
             run=environment.get("ENGRAMBUS_RUN") or None,
+            private_home=_private_home(environment.get("ENGRAMBUS_HOME")),
             home=home,
             config_home=_folder(environment.get("XDG_CONFIG_HOME"), home / ".config"),
             state_home=_folder(environment.get("XDG_STATE_HOME"), home / ".local" / "state"),
@@ -188,6 +191,14 @@ def _seconds(name: str, text: str) -> int:
 def _folder(path: str | None, default: Path) -> Path:
     """Return the folder of an XDG variable; the XDG specification says to ignore a relative path."""
     return Path(path) if path and path.startswith("/") else default
+
+
+def _private_home(path: str | None) -> Path | None:
+    if path and not path.startswith("/"):
+        raise FieldValue(
+            "ENGRAMBUS_HOME must be an absolute path.", field="ENGRAMBUS_HOME", hint="Begin it with a slash."
+        )
+    return Path(path) if path else None
 
 
 def _account_home() -> str:

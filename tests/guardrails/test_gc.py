@@ -429,7 +429,7 @@ def pointers(gateway: Gateway) -> dict[str, Pointer]:
 
 
 def _age(gateway: Gateway, sha: str) -> None:
-    os.utime(gateway.project_files.catalog_path("cas") / sha[7:9] / sha[9:], (0, 0))
+    os.utime(gateway.project_files.state_path("cas") / sha[7:9] / sha[9:], (0, 0))
 
 
 def _collect(gateway: Gateway, after_pinning: Callable[[], object] = lambda: None) -> None:
@@ -442,7 +442,7 @@ def _collect(gateway: Gateway, after_pinning: Callable[[], object] = lambda: Non
     GarbageCollector(
         gateway.tuple_space.space,
         gateway.tuple_space.bodies,
-        gateway.project_files.catalog_path("cas").parent,
+        gateway.project_files.state_path("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
         pinned=lambda: pinned_by_engrams(gateway.store),
@@ -501,7 +501,7 @@ def test_receipt_and_readers_say_that_a_body_was_deleted_and_when(
     gateway.tuple_space.bodies.put(REPORT.encode())
     assert bus.receipt_get(receipt_id).gone == {}
     assert all(body.intact and body.gone_at is None for body in bus.receipt_verify(receipt_id).bodies)
-    (gateway.project_files.catalog_path("cas") / sha[7:9] / sha[9:]).write_bytes(b"something else")
+    (gateway.project_files.state_path("cas") / sha[7:9] / sha[9:]).write_bytes(b"something else")
     assert not bus.receipt_verify(receipt_id).sound
     assert bus.receipt_get(receipt_id).gone == {}
 

@@ -38,7 +38,7 @@ class Board:
         settings = Settings.from_environment({"HOME": str(self.home), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
         deps = open_worker_dependencies(self.gateway, settings)
-        runner = ProcessRunner(deps.bodies, self.gateway.project_files.catalog_path("scratch"), deps.clock, [MODULE])
+        runner = ProcessRunner(deps.bodies, self.gateway.project_files.state_path("scratch"), deps.clock, [MODULE])
         self.deps: WorkerDependencies = msgspec.structs.replace(
             deps, registry=YOOLS, catalog=lambda: CATALOG, runner=runner
         )

@@ -40,13 +40,15 @@ class ProjectFiles:
         root: Path,
         repositories: Repositories,
         catalog: Path | None = None,
+        state: Path | None = None,
         memory_stores: OpenStores | None = None,
     ) -> None:
-        """`catalog` is the `.catalog` folder; without one, indexes are held in memory only."""
+        """`catalog` holds the committed files, `state` the private ones; without it, indexes stay in memory."""
         self.root = root
         self._memory_stores = memory_stores
         self.repositories = repositories
         self._catalog = catalog
+        self._state = state
         self._capabilities: CatalogReader | None = None
         self._anchors: Anchors | None = None
         self._lock = threading.Lock()
@@ -63,7 +65,7 @@ class ProjectFiles:
             if self._anchors is None:
                 from engrambus.evidence.anchoring import Anchors
 
-                self._anchors = Anchors(self.repositories, self._catalog / ANCHORS if self._catalog else None)
+                self._anchors = Anchors(self.repositories, self._state / ANCHORS if self._state else None)
             return self._anchors
 
     def completer(self, head: str | None = None) -> PointerCompleter:
@@ -97,8 +99,12 @@ class ProjectFiles:
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
 
     def catalog_path(self, name: str) -> Path:
-        """Return the path of `name` inside `.catalog`."""
+        """Return the path of the committed file `name` in `.catalog`."""
         return (self._catalog or self.root) / name
+
+    def state_path(self, name: str) -> Path:
+        """Return the path of the private file or folder `name`."""
+        return (self._state or self.root) / name
 
     def catalog(self) -> Catalog:
         """Return the catalog of yools as its file is now, with the built-in ones."""

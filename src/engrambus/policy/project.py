@@ -1,7 +1,8 @@
-"""A project: an id, and the `.catalog` folder with all its data.
+"""A project: an id, the `.catalog` folder with the files that are committed, and the folder of its private state.
 
-The id is read from the journal. A fresh checkout, which has no journal yet, reads it from `project.yaml`, which is
-committed (decision 36: a project outlives the branch that its file is on).
+Both are one folder unless ENGRAMBUS_HOME is set. The id is then read from the journal. A fresh checkout, which has no
+journal yet, reads it from `project.yaml`, which is committed (decision 36: a project outlives the branch that its file
+is on).
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     """The folder people work in."""
     catalog: Path
-    """The folder that Engram Bus writes to."""
+    """The folder of the files that users commit: project.yaml, policy.yaml, capabilities.json, .gitignore."""
+    state: Path
+    """The folder of private state: journals, indexes, locks, bodies, receipts. Usually the same as `catalog`."""
     git_folder: Path | None
     """The repository's common git folder, if there is a repository."""
     repositories: dict[str, Path] = {}
@@ -49,15 +52,15 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     """The name by which other projects know this one's repository; by default it is taken from its origin."""
 
 
-def find_project(start: Path) -> Project:
-    """Return the project that a folder belongs to."""
+def find_project(start: Path, private_home: Path | None = None) -> Project:
+    """Return the project that a folder belongs to; `private_home` is the folder of private state of all projects."""
     location = _locate(start)
     if location is not None and _is_project(location.catalog):
-        return _read(location)
+        return _read(location, private_home)
     raise ProjectNotFound(f"No Engram Bus project at {start} or above.", hint="Make one: engrambus init.")
 
 
-def create_project(start: Path, project_id: str) -> Project:
+def create_project(start: Path, project_id: str, private_home: Path | None = None) -> Project:
     """Create a project at the root of a folder's repository, or in the folder itself if there is no repository."""
     location = _locate(start) or _Location(start / CATALOG, None, start)
     catalog = location.catalog
@@ -73,7 +76,7 @@ def create_project(start: Path, project_id: str) -> Project:
     draft = catalog / f"{PROJECT_FILE}.{os.getpid()}.new"
     draft.write_text(f"project: {project_id}\n", "utf-8")
     draft.rename(catalog / PROJECT_FILE)
-    return _read(location)
+    return _read(location, private_home)
 
 
 class _Location(NamedTuple):
@@ -121,14 +124,18 @@ def _is_project(catalog: Path) -> bool:
     return (catalog / PROJECT_FILE).is_file() or (catalog / JOURNAL).is_file()
 
 
-def _read(location: _Location) -> Project:
+def _read(location: _Location, private_home: Path | None) -> Project:
     catalog, git_folder, root = location
     file, journal = catalog / PROJECT_FILE, catalog / JOURNAL
     settings = _read_file(file) if file.is_file() else {}
+    # With a home for private state, a journal in the catalog is not this project's: it may have come with a clone.
+    from_journal = journal.is_file() if private_home is None else not settings
+    project_id = read_header(journal).project if from_journal else str(settings["project"])
     return Project(
-        project_id=read_header(journal).project if journal.is_file() else str(settings["project"]),
+        project_id=project_id,
         root=root,
         catalog=catalog,
+        state=catalog if private_home is None else private_home / project_id,
         git_folder=git_folder,
         repositories={name: (root / path).resolve() for name, path in settings.get("repositories", {}).items()},
         name=settings.get("name"),

@@ -67,13 +67,13 @@ def _project(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         yield _gateway(settings)
         return
     try:
-        project = find_project(folder)
+        project = find_project(folder, settings.private_home)
     except EngramBusError as problem:
         yield _refused("project", problem)
         return
     yield _ok("project", f"{project.project_id} in {project.catalog}")
     try:
-        damaged = find_project_damage(folder)
+        damaged = find_project_damage(folder, settings)
     except EngramBusError as problem:
         yield _refused("journal", problem)
         return
@@ -96,7 +96,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
     with closing(gateway):
         differences = [difference.what for difference in gateway.store.verify()]
         if differences:
-            remove = f"Remove {project.catalog / 'index.db'}: it is rebuilt from the journal."
+            remove = f"Remove {project.state / 'index.db'}: it is rebuilt from the journal."
             yield _broken("index", "; ".join(differences)[:200], remove)
         else:
             yield _ok("index", "agrees with the journal")
@@ -104,7 +104,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
         yield _clock(gateway)
         yield _token(gateway, settings)
     yield from _keys(settings.key_folder(project.project_id))
-    yield _server(project.catalog)
+    yield _server(project.state)
     if project.git_folder is None:
         yield _note(
             "git",
@@ -191,11 +191,11 @@ def _server(folder: Path) -> CheckResult:
 
 def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     try:
-        catalog = find_project(folder).catalog
+        state = find_project(folder, settings.private_home).state
     except EngramBusError:
         return
     # The journal's folder may be on another disk than the temporary folder, so the sync is measured there.
-    probe = catalog / f".doctor.{os.getpid()}"
+    probe = state / f".doctor.{os.getpid()}"
     try:
         with probe.open("wb") as out:
             start = time.perf_counter()

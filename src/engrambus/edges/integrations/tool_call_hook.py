@@ -88,7 +88,7 @@ def _marked(session: str, agent: str | None, name: str, folder: object, environm
 
 def _key_folder(folder: Path, environment: Mapping[str, str]) -> Path | None:
     """Return the folder of the project's keys."""
-    project = _usual_project(folder)
+    project = None if environment.get("ENGRAMBUS_HOME") else _usual_project(folder)
     state, home = environment.get("XDG_STATE_HOME", ""), environment.get("HOME")
     if project is not None and (state.startswith("/") or home):
         state_home = Path(state) if state.startswith("/") else Path(str(home), ".local", "state")
@@ -98,7 +98,8 @@ def _key_folder(folder: Path, environment: Mapping[str, str]) -> Path | None:
     from engrambus.settings import Settings
 
     try:
-        return Settings.from_environment(environment).key_folder(find_project(folder).project_id)
+        settings = Settings.from_environment(environment)
+        return settings.key_folder(find_project(folder, settings.private_home).project_id)
     except ProjectNotFound:
         return None
 

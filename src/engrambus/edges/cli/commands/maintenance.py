@@ -63,7 +63,7 @@ def recover(session: Session, values: Values) -> None:
     """
     from engrambus.app import find_project_damage, recover_project
 
-    damaged = find_project_damage(session.folder)
+    damaged = find_project_damage(session.folder, session.settings)
     if damaged and not values["agreed"]:
         for line in (line for damage in damaged for line in _describe(damage)):
             session.note(line)
@@ -71,7 +71,7 @@ def recover(session: Session, values: Values) -> None:
         if not click.confirm("Set the damaged part aside?", err=True):
             click.get_current_context().exit(1)
     if damaged:
-        damaged = recover_project(session.folder)
+        damaged = recover_project(session.folder, session.settings)
     answer = {
         "recovered": bool(damaged),
         "journals": [

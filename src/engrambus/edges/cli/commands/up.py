@@ -64,7 +64,7 @@ def up(session: Session, values: Values) -> None:
             listening = stack.enter_context(closing(_listen(session, port)))
             gateway = _create(session)
         stack.enter_context(closing(gateway))
-        record = gateway.project_files.catalog_path(SERVER_RECORD)
+        record = gateway.project_files.state_path(SERVER_RECORD)
         descriptor = stack.enter_context(_locked_record(record))
         if descriptor is None:
             _print_running(session, gateway, record)
@@ -147,7 +147,7 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
     from engrambus.errors import EngramBusError
 
     try:
-        server = read_record(gateway.project_files.catalog_path(SERVER_RECORD).read_bytes())
+        server = read_record(gateway.project_files.state_path(SERVER_RECORD).read_bytes())
         if server is None:
             return None
         return f"http://{HOST}:{server['port']}/{query}#code={_request_code(gateway, server['port'])}"
