@@ -69,6 +69,9 @@ class PlainView:
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 
+    def is_id_used(self, engram_id: str) -> bool:
+        return any(item.engram.id == engram_id for item in self.stored.values())
+
     def waiting_promotion(self, engram_id: str) -> None:
         """No request waits in this store."""
 

@@ -110,6 +110,7 @@ class KnowledgeState:
         self.stored: dict[int, StoredEngram] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
+        self.used_ids: set[str] = set()
         self.puts: dict[str, dict[tuple[int, str], RecentPuts]] = {}
         self.votes: dict[int, set[str]] = {}
         self.pins: dict[int, None] = {}
@@ -338,6 +339,7 @@ class KnowledgeState:
         )
         keys = posted_keys(fact.engram, fact.more_keys)
         self._insert(stored, frozenset(keys))
+        self.used_ids.add(fact.engram.id)
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal = self.ids[fact.space, fact.id]
@@ -454,6 +456,9 @@ class MemoryView(MemoryCortex):
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
+
+    def is_id_used(self, engram_id: str) -> bool:
+        return engram_id in self._state.used_ids
 
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         live = self._live((space,), {EVERYTHING})

@@ -34,6 +34,7 @@ COMPARED = {
     "policies": "SELECT * FROM policies ORDER BY position",
     "promotions": "SELECT * FROM promotions ORDER BY request_id",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
+    "used_ids": "SELECT id FROM used_ids ORDER BY id",
     "puts": "SELECT * FROM puts ORDER BY root, second, author",
     "mail": "SELECT * FROM mail ORDER BY position",
     "mail_handed_over": "SELECT * FROM mail_handed_over ORDER BY run, agent",

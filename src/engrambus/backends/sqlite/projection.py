@@ -78,7 +78,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 25
+LAYOUT = 26
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -245,6 +245,7 @@ class KnowledgeProjection:
         if not self._engrams:
             return
         self.connection.executemany(self._sql["insert_engram"], self._engrams)
+        self.connection.executemany(self._sql["use_id"], ((row[2],) for row in self._engrams))
         # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
         if self.state.pending + len(self._tokens) < MAX_PENDING:
             self.connection.executemany(self._sql["add_pending"], self._tokens)

@@ -203,6 +203,9 @@ class SqliteView(SqliteCortex):
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 
+    def is_id_used(self, engram_id: str) -> bool:
+        return self._row("is_id_used", engram_id) is not None
+
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         rows: Any = self._connection.execute(self._sql["twins"], (space, twin, self._as_of, limit))
         return [row[0] for row in rows]

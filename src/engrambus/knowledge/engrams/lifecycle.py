@@ -256,7 +256,7 @@ def promote(
         raise ScopeForbidden(message, field="scope", limit=next_scope)
     _check_confidence(policy, limits, scope, engram)
     check_evidence(engram, "promoted")
-    # Ids are unique within a space only; the wider one may have another engram of this id.
+    # Earlier versions let an id be used once in each space, so the wider one may have another engram of this id.
     if view.is_id_taken(wider_space(scope), engram.id):
         raise IdTaken(field="id", used=engram.id)
     if needs_approval(caller, scope):

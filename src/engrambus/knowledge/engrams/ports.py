@@ -84,6 +84,10 @@ class EngramReads(Protocol):
         """True if a space has a live engram of that id, whether or not the caller may see it."""
         ...
 
+    def is_id_used(self, engram_id: str) -> bool:
+        """True if an engram of any space ever had that id, also one that has expired or was forgotten."""
+        ...
+
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         """Return the ordinals of the newest live engrams in a space with this twin key, newest first."""
         ...

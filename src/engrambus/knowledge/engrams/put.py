@@ -365,8 +365,11 @@ def _put_fact(
     _check_digests_were_read(view, checked, caller)
     if checked.id in batch.ids:
         raise IdTaken("Two engrams of the same commit have the same id.", field="id", used=checked.id)
-    if checked.id and view.is_id_taken(space_of(checked.scope, caller.run), checked.id):
-        raise IdTaken(field="id", used=checked.id)
+    # decision 69: an id belongs to its first engram, so one look-up answers for every space and every caller alike
+    if checked.id and view.is_id_used(checked.id):
+        raise IdTaken(
+            field="id", used=checked.id, hint="Leave `id` out: the gateway gives the engram one that is free."
+        )
     provenance = Provenance(
         created_at=print_time(view.as_of),
         created_by=caller.full_name,

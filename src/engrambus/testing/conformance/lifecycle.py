@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engrambus.core import SECOND_US, print_time
+from engrambus.core import SECOND_US, parse_duration, print_time
 from engrambus.evidence.pointers import Pointer, name_repository
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.knowledge.engrams import EngramPromoted, EngramPut
@@ -144,35 +144,34 @@ class LifecycleConformance:
         with expect_refusal("ID_INVALID"):
             client.put("Beta", id=OWN_ID[:-1])
 
-    def test_an_id_is_free_again_after_its_engram_expired(self, harness: Harness) -> None:  # EB-20
+    def test_an_id_stays_used_after_its_engram_has_expired_or_was_forgotten(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha one", id=OWN_ID)
         client.call("forget_engram", id=OWN_ID)
-        client.put("Alpha two", id=OWN_ID, ttl="PT10S")
+        client.put("Alpha two", id=OWN_UUID, ttl="PT10S")
         harness.clock.advance(seconds=10)
-        client.put("Alpha three", id=OWN_ID, ttl="PT10S")  # the second has expired and is not swept out yet
-        harness.clock.advance(seconds=10)
-        client.put("Alpha four", id=OWN_ID)
-        assert client.query_claims("alpha") == ["Alpha four"]
-        expected = client.try_call("query_engrams", q="alpha")
-        harness.delete_index()
-        assert client.try_call("query_engrams", q="alpha") == expected
-        assert client.call("get_engram", id=OWN_ID).claim == "Alpha four"
-        client.call("forget_engram", id=OWN_ID)
-        assert client.query_claims("alpha") == []
-        assert harness.gateway.store.verify() == []
+        for _ in range(2):
+            for engram_id in (OWN_ID, OWN_UUID):
+                with expect_refusal("ID_TAKEN", "id"):
+                    client.put("Alpha three", id=engram_id)
+            assert client.query_claims("alpha") == []
+            assert harness.gateway.store.verify() == []
+            harness.delete_index()
 
-    def test_each_run_has_its_own_ids(self, harness: Harness) -> None:  # EB-20
+    def test_an_id_belongs_to_its_first_engram_in_all_runs(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha one", id=OWN_ID, scope="run")
-        client.put("Alpha two", id=OWN_ID, scope="project")
-        assert client.call("get_engram", id=OWN_ID).claim == "Alpha one"
-        client.open_run()
-        assert client.call("get_engram", id=OWN_ID).claim == "Alpha two"
-        client.put("Alpha three", id=OWN_ID, scope="run")
-        assert client.call("get_engram", id=OWN_ID).claim == "Alpha three"
+        first = Credential(local_admin=True, run=client.call("list_runs").runs[0].run_id)
         with expect_refusal("ID_TAKEN"):
-            client.call("promote_engram", id=OWN_ID)
+            client.put("Alpha two", id=OWN_ID, scope="project")
+        client.open_run()
+        for scope in ("run", "project"):
+            with expect_refusal("ID_TAKEN"):
+                client.put("Alpha three", id=OWN_ID, scope=scope)
+        assert client.call("promote_engram", first, id=OWN_ID).claim == "Alpha one"
+        assert client.call("get_engram", id=OWN_ID).claim == "Alpha one"
+        with expect_refusal("ID_TAKEN"):
+            client.put("Alpha four", id=OWN_ID, scope="run")
 
     def test_promotion_keeps_the_id_and_widens_visibility(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
@@ -269,7 +268,7 @@ class LifecycleConformance:
     def test_promotion_replaces_an_expired_engram_with_the_same_id(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha passes", id=OWN_ID, scope="project", ttl="PT10S")
-        client.put("Alpha stays", id=OWN_ID, scope="run")
+        _put_as_before(harness, "Alpha stays", scope="run")
         harness.clock.advance(seconds=10)
         client.call("promote_engram", id=OWN_ID)
         assert client.query_claims("alpha") == ["Alpha stays"]
@@ -280,7 +279,7 @@ class LifecycleConformance:
     def test_an_expired_newer_engram_does_not_hide_an_older_one_with_its_id(self, harness: Harness) -> None:  # EB-20
         client = GatewayClient(harness)
         client.put("Alpha stays", id=OWN_ID, scope="run")
-        client.put("Alpha passes", id=OWN_ID, scope="project", ttl="PT10S")
+        _put_as_before(harness, "Alpha passes", scope="project", ttl="PT10S")
         harness.clock.advance(seconds=10)
         client.call("promote_engram", id=OWN_ID)
         assert client.query_claims("alpha") == ["Alpha stays"]
@@ -330,3 +329,15 @@ class LifecycleConformance:
 
 def _sent(**fields: object) -> dict[str, object]:
     return {"claim": "Gamma", "pointers": [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}], **fields}
+
+
+def _put_as_before(harness: Harness, claim: str, *, scope: str, ttl: str = "P1D") -> None:
+    """Put an engram under OWN_ID a second time, as journals of earlier versions have it."""
+    client = GatewayClient(harness)
+    engram = client.put(claim, scope=scope, ttl=ttl)
+    client.call("forget_engram", id=engram.id)
+    with harness.gateway.store.read() as view:
+        expires_at = view.as_of + parse_duration(ttl)
+    run = engram.provenance.created_by.partition("/")[0]
+    again = EngramPut(engram=msgspec.structs.replace(engram, id=OWN_ID), run=run, expires_at=expires_at)
+    harness.gateway.store.commit(lambda view: ([again], None))

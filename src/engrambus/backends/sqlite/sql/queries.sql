@@ -65,6 +65,12 @@ INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_a
     more_keys, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: use_id
+INSERT OR IGNORE INTO used_ids (id) VALUES (?);
+
+-- name: is_id_used
+SELECT 1 FROM used_ids WHERE id = ?;
+
 -- name: engram_row
 SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ? ORDER BY ordinal DESC LIMIT 1;
 

@@ -60,10 +60,14 @@ CREATE TABLE engrams (
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so that one the caller may not see takes as long as one that does not exist.
--- An id may occur twice: in an expired engram that is not swept out yet, and in a later one that reuses the id.
+-- In journals of earlier versions an id may occur twice: once in each space, and in expired engrams.
 CREATE INDEX engrams_id ON engrams (space, id);
 CREATE INDEX engrams_twin ON engrams (space, twin);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
+
+CREATE TABLE used_ids (             -- ids of all engrams ever put, those that have expired or were forgotten included
+    id         TEXT    PRIMARY KEY
+) STRICT, WITHOUT ROWID;
 
 -- From keys to engrams. FTS5 serves as a postings store only (decision 2): a token is a space and a key, a row is an
 -- engram, the newest first. Its ranking is not used.
