@@ -1097,6 +1097,9 @@ class IdTaken(Conflict):
     """That id is already taken."""
 
 
+USE_ANOTHER_KEY = "Send a new request under a new key; a repeated request must be the same in every field."
+
+
 class IdempotencyConflict(Conflict):
     """That idempotency key was used for another request."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engrambus.gateway.pointer_fields import complete_fields, find_pointer_fields
     from engrambus.gateway.ports import Store, View
     from engrambus.gateway.project_files import ProjectFiles
+    from engrambus.gateway.refusal_texts import hide_secrets_in, hide_secrets_in_faults
     from engrambus.gateway.shared_stores import SharedStores
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -35,11 +36,13 @@ if not TYPE_CHECKING:
         "pointer_fields": "complete_fields find_pointer_fields",
         "ports": "Store View",
         "project_files": "ProjectFiles",
+        "refusal_texts": "hide_secrets_in hide_secrets_in_faults",
         "shared_stores": "SharedStores",
     })
 
 __all__ = [
     "HEAD_HEADER", "LOCAL_ADMIN", "WARNING_HEADER", "Call", "Command", "Credential", "Gateway", "LazyTupleSpace",
     "OnWarning", "Operation", "ProjectFiles", "Route", "SharedStores", "Store", "View", "complete_fields",
-    "find_pointer_fields", "parse_warning_header", "to_request", "warning_header", "warning_line", "warning_problem",
+    "find_pointer_fields", "hide_secrets_in", "hide_secrets_in_faults", "parse_warning_header", "to_request",
+    "warning_header", "warning_line", "warning_problem",
 ]

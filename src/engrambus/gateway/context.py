@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from engrambus.core import Randomness, print_time
-from engrambus.errors import IdempotencyConflict, RunEnded
+from engrambus.errors import USE_ANOTHER_KEY, IdempotencyConflict, RunEnded
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from engrambus.gateway.role_view import restrict_view, visible_store
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
+    """An idempotency key and the request that was sent with it, as digests under the project's key."""
+
+    key: str
+    request: str
+
+
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Everything an operation may use for one call."""
 
@@ -41,9 +48,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The run whose work the caller is shown; None shows an admin every run's."""
     any_file: bool
     """True if files outside the project may be named."""
-    idempotency_key: str | None
-    request_digest: str | None
-    """The digest of the request; set with the idempotency key."""
+    idempotency: Idempotency | None
+    """Set if the caller sent an idempotency key with a write."""
     store: Store
     evidence: Evidence
     project_files: ProjectFiles
@@ -107,18 +113,21 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             if in_run:
                 check_run_goes_on(view, self.caller)
             view = restrict_view(view, self.role_filter)
-            key, request = self.idempotency_key, self.request_digest
-            if key is None or request is None or not remember:
+            sent = self.idempotency
+            if sent is None or not remember:
                 return decide(view)
-            previous = view.earlier_answer(self.caller.full_name, key)
+            previous = view.earlier_answer(self.caller.full_name, sent.key)
             if previous is not None:
-                if previous.request != request:
-                    raise IdempotencyConflict(field="Idempotency-Key", used=key)
+                if previous.request != sent.request:
+                    raise IdempotencyConflict(field="Idempotency-Key", hint=USE_ANOTHER_KEY)
                 return (), msgspec.json.decode(previous.answer, type=answer_type)
             facts, answer = decide(view)
             # In the same commit as the facts: a request is either done and remembered, or neither.
             answered = RequestAnswered(
-                caller=self.caller.full_name, key=key, request=request, answer=msgspec.Raw(msgspec.json.encode(answer))
+                caller=self.caller.full_name,
+                key=sent.key,
+                request=sent.request,
+                answer=msgspec.Raw(msgspec.json.encode(answer)),
             )
             return (*facts, answered), answer
 

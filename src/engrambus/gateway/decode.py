@@ -10,6 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from engrambus.errors import FieldMissing, FieldRefusal, FieldType, FieldUnknown, FieldValue
+from engrambus.policy.secrets import hide_secrets
 
 T = TypeVar("T")
 
@@ -25,7 +26,8 @@ def to_request(value: Any, kind: type[T], *, lax: bool = False) -> T:
     try:
         return msgspec.convert(value, kind, strict=not lax)
     except msgspec.ValidationError as problem:
-        raise _field_error(str(problem), kind) from None
+        # The name of an unknown field is the caller's; it is checked before it is shortened.
+        raise _field_error(hide_secrets(str(problem)), kind) from None
 
 
 def _field_error(message: str, kind: type) -> FieldRefusal:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engrambus.core import Randomness, digest_of
+from engrambus.core import Randomness, canonical
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     BadText,
@@ -25,13 +25,14 @@ from engrambus.errors import (
     TooDeep,
 )
 from engrambus.gateway.caller import Credential, check_marked, identify, resolve_agents
-from engrambus.gateway.context import Context
+from engrambus.gateway.context import Context, Idempotency
 from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.pointer_fields import complete_pointers
 from engrambus.gateway.ports import CortexFiles, Store, View
+from engrambus.gateway.refusal_texts import hide_secrets_in
 from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge import messages
@@ -170,6 +171,7 @@ class Gateway:
         except RecursionError:  # deeply nested input that the decoders let through
             raise TooDeep(limit=MAX_DEPTH) from None
         except EngramBusError as refusal:
+            hide_secrets_in(refusal)
             # decision 52: here, for every operation on every edge
             if refusal.is_denial and not refusal.is_recorded:
                 self._record_denial(operation, credential, refusal)
@@ -211,10 +213,10 @@ class Gateway:
                 )
             if operation.is_guarded:
                 check_marked(view, caller, credential)
-            digest = _request_digest(operation, request) if key is not None else None
+            idempotency = self._idempotency(operation, request, key) if key is not None else None
             if operation.agent_fields:
                 caller, request = resolve_agents(view, caller, operation, request)
-            context = self._context(view, operation, caller, credential, digest)
+            context = self._context(view, operation, caller, credential, idempotency)
             with _naming_fields(context):
                 request = complete_pointers(request, context.completer)
                 if operation.prose:
@@ -228,10 +230,24 @@ class Gateway:
         self._deliver_warnings(operation, context, on_warning)
         return answer
 
+    def _idempotency(self, operation: Operation[Any, Any], request: msgspec.Struct, key: str) -> Idempotency:
+        """Return the digests of an idempotency key and its request."""
+        # decision 71: both are journalled, and a caller may have put anything into them, so they cannot be guessed at.
+        wire = canonical([operation.name, msgspec.to_builtins(request)]).decode()
+        return Idempotency(
+            key=self.key.keyed_digest("idempotency key", key),
+            request=self.key.keyed_digest("idempotent request", wire),
+        )
+
     def _context(
-        self, view: View, operation: Operation[Any, Any], caller: Caller, credential: Credential, digest: str | None
+        self,
+        view: View,
+        operation: Operation[Any, Any],
+        caller: Caller,
+        credential: Credential,
+        idempotency: Idempotency | None,
     ) -> Context:
-        """Return the context of a call; `digest` is that of a request with an idempotency key."""
+        """Return the context of a call."""
         chosen_run = caller.run.run_id if credential.run is not None else None
         policy = view.policy()
         role_filter, evidence, project_files = None, self.evidence, self.project_files
@@ -247,8 +263,7 @@ class Gateway:
             role_filter=role_filter,
             run_seen=chosen_run if caller.role == ADMIN else caller.run.run_id,
             any_file=credential.any_file and credential.token is None,
-            idempotency_key=credential.idempotency_key if digest is not None else None,
-            request_digest=digest,
+            idempotency=idempotency,
             store=self.store,
             evidence=evidence,
             project_files=project_files,
@@ -263,7 +278,7 @@ class Gateway:
 
     def _deliver_warnings(self, operation: Operation[Any, Any], context: Context, on_warning: OnWarning | None) -> None:
         """Record the limits that a call exceeded without being refused, and hand its warnings to the edge."""
-        warnings = context.limits.warnings
+        warnings = [hide_secrets_in(warning) for warning in context.limits.warnings]
         if exceeded := [warning for warning in warnings if not isinstance(warning, Notice)]:
             self._denials.record(context.caller, operation.name, exceeded, "warn")
         # decision 49: a refused call gets its refusal alone
@@ -316,10 +331,6 @@ def _naming_fields(context: Context) -> Iterator[None]:
         raise
     for warning in context.limits.warnings:
         context.completer.explain(warning)
-
-
-def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> str:
-    return digest_of([operation.name, msgspec.to_builtins(request)])
 
 
 def _storable_fields(operation: Operation[Any, Any], request: msgspec.Struct) -> Any:

@@ -11,6 +11,7 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.limit_warnings import warning_problem
 from engrambus.gateway.ports import View
+from engrambus.gateway.refusal_texts import hide_secrets_in
 
 # decision 39: these packages load a module with its first use, so a hook that submits prose does not load the parser
 from engrambus.knowledge import engrams, messages
@@ -270,8 +271,8 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
         ok=not problems,
         usage=usage,
         budget=budget,
-        problems=[problem.problem() for problem in problems],
-        warnings=[warning_problem(warning) for warning in limits.warnings],
+        problems=[hide_secrets_in(problem).problem() for problem in problems],
+        warnings=[warning_problem(hide_secrets_in(warning)) for warning in limits.warnings],
     )
 
 

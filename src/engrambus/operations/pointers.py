@@ -33,6 +33,7 @@ from engrambus.evidence.pointers import (
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
+from engrambus.gateway.refusal_texts import hide_secrets_in
 from engrambus.knowledge.messages import read_payers
 from engrambus.policy import Caller, check_descends
 from engrambus.policy.grants import check_deref, check_deref_type, deref
@@ -181,7 +182,7 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
         tokens_left=outcome.tokens_left,
         reads_left=outcome.reads_left,
         granted=outcome.granted,
-        problems=[refusal.problem()] if refusal is not None else [],
+        problems=[hide_secrets_in(refusal).problem()] if refusal is not None else [],
     )
 
 

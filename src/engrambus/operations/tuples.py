@@ -159,9 +159,8 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
 def _idempotency(context: Context) -> tuple[str, str] | None:
     # decision 24: a dispatch's key is journalled with its tuple, since no commit spans two journals. Hence it is passed
     # on here, and not handled by `Context.commit`.
-    if context.idempotency_key is None or context.request_digest is None:
-        return None
-    return f"{context.caller.full_name} {context.idempotency_key}", context.request_digest
+    sent = context.idempotency
+    return None if sent is None else (f"{context.caller.full_name} {sent.key}", sent.request)
 
 
 class TupleRd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

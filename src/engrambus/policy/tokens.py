@@ -54,6 +54,11 @@ class TokenKey:
         """The key of the marks that clients' hooks set."""
         return MarkKey(self._secret)
 
+    def keyed_digest(self, purpose: str, text: str) -> str:
+        """Return a digest that only a holder of the key can compare with a guess; another purpose gives another one."""
+        key = hmac.digest(self._secret, f"engrambus {purpose}".encode(), hashlib.sha256)
+        return hmac.digest(key, text.encode(), hashlib.sha256).hex()
+
     def sign(self, claims: TokenClaims) -> str:
         """Return a token for these claims."""
         head = f"{_SCHEME}.{_encode(canonical(msgspec.to_builtins(claims)))}"

@@ -125,7 +125,12 @@ class CommandGroup(click.Group):
 
 def _print_usage_error(problem: click.ClickException, *, as_json: bool) -> None:
     """Print what is wrong with a command line to stderr, as click does or as a problem object."""
+    from engrambus.policy.secrets import hide_secrets
+
+    message = hide_secrets(problem.format_message())
     if not as_json:
+        if message != problem.format_message():
+            problem = click.UsageError(message, getattr(problem, "ctx", None))
         problem.show()
         return
     import msgspec
@@ -136,7 +141,7 @@ def _print_usage_error(problem: click.ClickException, *, as_json: bool) -> None:
     parameter = getattr(problem, "param", None)
     context = getattr(problem, "ctx", None)
     usage = Usage(
-        problem.format_message(),
+        message,
         field=parameter.opts[0] if isinstance(parameter, click.Option) else None,
         hint=f"See: {context.command_path} --help" if context is not None else None,
     )

@@ -205,6 +205,9 @@ class Session:
 
     def print_error(self, error: EngramBusError) -> None:
         """Print an error to stderr: what happened, where, and what to do next."""
+        from engrambus.gateway import hide_secrets_in
+
+        hide_secrets_in(error)
         if self.json:
             self._print_object(error.problem())
             return

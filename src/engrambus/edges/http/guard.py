@@ -18,8 +18,10 @@ from engrambus.errors import (
     OriginForbidden,
     RouteNotFound,
 )
+from engrambus.gateway import hide_secrets_in, hide_secrets_in_faults
 
 log = logging.getLogger(__name__)
+log.addFilter(hide_secrets_in_faults)
 
 _HOST_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -60,7 +62,7 @@ class Guard:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             refusal = Internal()
-        log_refusal(scope, refusal)
+        log_refusal(scope, hide_secrets_in(refusal))
         if not response_started:
             await send_problem(scope, receive, send, refusal)
 

@@ -20,12 +20,21 @@ from engrambus.errors import (
     FieldType,
     Internal,
 )
-from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
+from engrambus.gateway import (
+    Credential,
+    OnWarning,
+    Operation,
+    hide_secrets_in,
+    hide_secrets_in_faults,
+    to_request,
+    warning_line,
+)
 from engrambus.knowledge.engrams import Engram, less_export
 from engrambus.operations import OPERATIONS
 from engrambus.policy.marks import SIGN
 
 log = logging.getLogger(__name__)
+log.addFilter(hide_secrets_in_faults)
 
 MAX_TOKENS = "max_tokens"
 INBOX = "inbox"
@@ -122,7 +131,7 @@ class ToolCalls:
             log.exception("%s failed", name)
             refusal = Internal()
         on_refusal(operation.name if operation else "mcp", refusal)
-        problem = _with_less_code(name, refusal.problem())
+        problem = _with_less_code(name, hide_secrets_in(refusal).problem())
         return tool_result(problem if full else problem_text(problem), is_error=True)
 
     def _mail_note(self, speaker: Any, credential: Credential, max_tokens: int | None) -> str:

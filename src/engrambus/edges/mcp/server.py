@@ -37,7 +37,7 @@ from engrambus.edges.mcp.tools import listed_tools, resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
 from engrambus.evidence.pointers import worktree_head
-from engrambus.gateway import Credential
+from engrambus.gateway import Credential, hide_secrets_in
 from engrambus.version import __version__
 
 INSTRUCTIONS = (
@@ -115,6 +115,7 @@ class _Handlers:
         except EngramBusError as refusal:
             self._on_refusal(context, "resource", refusal)
             code = INVALID_PARAMS if refusal.status < Internal.status else INTERNAL_ERROR
+            hide_secrets_in(refusal)
             raise MCPError(code, refusal.detail, refusal.problem()) from None
         contents = TextResourceContents(uri=uri, mime_type=media_type, text=text)
         # Private: the text depends on the caller, so no shared cache may hold it.

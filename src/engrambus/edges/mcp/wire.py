@@ -23,6 +23,7 @@ from mcp.types import PARSE_ERROR, JSONRPCError, JSONRPCResponse
 from engrambus.core import read_json
 from engrambus.edges.mcp.answers import problem_text
 from engrambus.errors import BodyTooLarge, EngramBusError
+from engrambus.gateway import hide_secrets_in
 
 MAX_LINE_BYTES = 1024 * 1024
 
@@ -134,7 +135,7 @@ def refusal_message(text: bytes, refusal: EngramBusError) -> tuple[dict[str, Any
     call_id = _tool_call_id(text)
     if call_id is not None and refusal.field is not None:
         refusal.field = refusal.field.removeprefix(_ARGUMENTS)  # a model knows its arguments, not the protocol
-    problem = refusal.problem()
+    problem = hide_secrets_in(refusal).problem()
     if call_id is not None:
         return {"jsonrpc": "2.0", "id": call_id, "result": tool_result(problem_text(problem), is_error=True)}, True
     error = {"code": PARSE_ERROR, "message": refusal.title, "data": problem}

@@ -32,7 +32,7 @@ from engrambus.errors import (
     TokenMissing,
     Unauthorized,
 )
-from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, hide_secrets_in
 
 MAX_FORM_BYTES = 16 * 1024
 MAX_FORM_FIELDS = 20
@@ -225,7 +225,7 @@ def _theme(scope: Scope) -> str:
 
 async def _send_refusal(scope: Scope, send: Send, refusal: EngramBusError, address: Address) -> None:
     """Send an error page; a visitor without a session gets the sign-in page instead."""
-    log_refusal(scope, refusal)
+    log_refusal(scope, hide_secrets_in(refusal))
     if not isinstance(refusal, Unauthorized):
         await _send_html(send, refusal.status, error_page(refusal, theme=_theme(scope)))
     elif _target_id(scope):

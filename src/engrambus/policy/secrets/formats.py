@@ -14,6 +14,7 @@ are short enough to appear inside other words or inside base64.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -173,6 +174,8 @@ class Format(NamedTuple):
 
     kind: str
     source: bytes
+    is_bounded: bool
+    """True if no letter or digit may precede the anchor."""
 
     def match(self, data: bytes, index: int) -> re.Match[bytes] | None:
         """Match the format at an index; its pattern is compiled on first use."""
@@ -191,6 +194,11 @@ class Formats(NamedTuple):
     by_anchor: dict[bytes, tuple[Format, ...]]
     kinds: frozenset[str]
 
+    def starts_at(self, anchor: bytes, data: bytes, index: int) -> Iterator[bool]:
+        """Yield for each format of an anchor whether the anchor at an index may begin it."""
+        follows_a_letter = index > 0 and data[index - 1 : index].isalnum()
+        yield from (not (shape.is_bounded and follows_a_letter) for shape in self.by_anchor[anchor])
+
 
 @cache
 def formats() -> Formats:
@@ -201,7 +209,7 @@ def formats() -> Formats:
         bounded = "^" in anchors
         for anchor in anchors:
             if anchor != "^":
-                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, items, bounded)))
+                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, items, bounded), bounded))
     # The longest anchor is found first; the formats of shorter anchors that it starts with are tried after its own.
     by_anchor = {
         anchor: tuple(

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from engrambus.core import SECOND_US, parse_time, print_time
-from engrambus.errors import IdempotencyConflict, LaneFull, LineageTooLong, TupleNotFound
+from engrambus.errors import USE_ANOTHER_KEY, IdempotencyConflict, LaneFull, LineageTooLong, TupleNotFound
 from engrambus.evidence.receipts import Receipt, new_receipt
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
 from engrambus.space.tuples.facts import Fact, IdempotencyKeyUsed, StepDone, TupleDone, TuplePut, TupleTaken
@@ -66,7 +66,7 @@ def put(
         every_run: Whether the caller sees other runs; if not, their tuples do not exist for it
     """
     if idempotency is not None and (previous := view.idempotent_put(idempotency[0])) is not None:
-        return [], [_repeated(previous, *idempotency)]
+        return [], [_repeated(previous, idempotency[1])]
     key, request_digest = idempotency or (None, None)
     facts: list[Fact] = []
     answers: list[PutResult] = []
@@ -117,10 +117,10 @@ def put(
     return facts, answers
 
 
-def _repeated(previous: IdempotentPut, key: str, request_digest: str) -> PutResult:
+def _repeated(previous: IdempotentPut, request_digest: str) -> PutResult:
     """Return the answer to a repeated request, or refuse another request under the same key."""
     if previous.request_digest != request_digest:
-        raise IdempotencyConflict(field="Idempotency-Key", used=key.partition(" ")[2])
+        raise IdempotencyConflict(field="Idempotency-Key", hint=USE_ANOTHER_KEY)
     return PutResult(id=previous.tuple_id, new=False, receipt_id=previous.receipt_id)
 
 

@@ -1,0 +1,164 @@
+"""Secrets: what a caller sends by mistake, or to plant it, is neither stored nor repeated, wherever it is."""  # SC-06
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from engrambus.edges.cli.json_log import log_to_stderr
+from engrambus.settings import Settings
+from mcp import Client
+from tests.cli.runner import Shell
+from tests.http.running_server import RunningServer, run_new_project
+from tests.mcp.transports import talk_over, text_of
+from tests.projects import Repository
+from tests.secrets.kinds import FREE
+
+GITHUB = FREE["github"](Random(16))
+FINE_GRAINED = FREE["github-fine-grained"](Random(16))
+PART_CHARS = 16
+"""A piece of a secret as long as this counts as the secret."""
+
+
+def parts_of(secret: str) -> set[str]:
+    """Return every piece of a secret that may not be seen anywhere."""
+    return {secret[index : index + PART_CHARS] for index in range(4, len(secret) - PART_CHARS + 1)}
+
+
+def leaks(text: str | bytes, *secrets: str) -> bool:
+    """True if a text has a piece of one of the secrets."""
+    text = text if isinstance(text, str) else text.decode("latin-1")
+    return any(part in text for secret in secrets for part in parts_of(secret))
+
+
+def files_with(folder: Path, *secrets: str) -> list[str]:
+    """Return the files of a folder that have a piece of one of the secrets."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and leaks(path.read_bytes(), *secrets)]
+
+
+class LoggingServer(NamedTuple):
+    """A server, and the log that it writes."""
+
+    bus: RunningServer
+    log: io.StringIO
+
+    @property
+    def catalog(self) -> Path:
+        """The folder with the journals, the indexes and everything else that is stored."""
+        return self.bus.repository.path / ".catalog"
+
+    def check_clean(self, *secrets: str) -> None:
+        """Fail if a secret is in a file of the project or in the log."""
+        assert files_with(self.catalog, *secrets) == []
+        assert not leaks(self.log.getvalue(), *secrets)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoggingServer]:
+    """A server that logs every call, event and error."""
+    log = io.StringIO()
+    with (
+        run_new_project(tmp_path_factory.mktemp("secrets")) as bus,
+        contextlib.redirect_stderr(log),
+        log_to_stderr(bus.gateway),
+    ):
+        yield LoggingServer(bus, log)
+
+
+def test_an_idempotency_key_that_is_a_secret_is_in_neither_journal(server: LoggingServer) -> None:
+    """An agent sends a token as `Idempotency-Key` of a put and of a tuple: both are done once, the token is nowhere."""
+    bus, headers = server.bus, {"Idempotency-Key": GITHUB}
+    draft = {"claim": "The parser trusts its input.", "at": ["src/parser.py:10-20"]}
+    task = {"lane": "notes", "payload": []}
+    for path, body, other in (("/engram", draft, {"tags": ["x"]}), ("/tuple", task, {"priority": 1})):
+        first = bus.call("POST", path, body, headers=headers)
+        again = bus.call("POST", path, body, headers=headers)
+        assert (first.status, again.status) == (200, 200), first.body
+        assert first.json["id"] == again.json["id"]
+        conflict = bus.call("POST", path, {**body, **other}, headers=headers)
+        assert conflict.code == "IDEMPOTENCY_CONFLICT"
+        assert not leaks(conflict.body, GITHUB)
+    server.check_clean(GITHUB)
+
+
+def test_the_name_of_an_unknown_field_is_not_repeated(server: LoggingServer) -> None:
+    """An agent sends a secret as the name of a field or a parameter: the refusal says where, not what."""
+    bus = server.bus
+    for secret in (GITHUB, FINE_GRAINED):
+        for answer in (
+            bus.call("POST", "/engram", {"claim": "Alpha.", secret: 1}),
+            bus.call("POST", "/engrams", {"engrams": [{"claim": "Alpha.", secret: 1}]}),
+            bus.call("GET", f"/engram/query?{secret}=1"),
+            bus.call("POST", "/policy", {"policy": {secret: 1}}),
+            bus.call("POST", "/engram", b'{"%s": 1, "%s": 2}' % (secret.encode(), secret.encode())),
+        ):
+            assert 400 <= answer.status < 500, answer.body
+            assert not leaks(answer.body, secret), answer.body
+    server.check_clean(GITHUB, FINE_GRAINED)
+
+
+def test_a_header_is_not_repeated(server: LoggingServer) -> None:
+    """A client sends a secret as host, origin, method or content type."""
+    bus = server.bus
+    for secret in (GITHUB, FINE_GRAINED):
+        for method, headers in (
+            ("GET", {"Host": f"{secret}.example.com"}),
+            ("GET", {"Origin": f"https://{secret}.example.com"}),
+            ("POST", {"Content-Type": f"text/{secret}"}),
+            ("POST", {"Idempotency-Key": secret * 9}),
+            ("POST", {"Engrambus-Head": secret}),
+            (secret, {}),
+        ):
+            answer = bus.call(method, "/run", b"{}" if method == "POST" else None, headers=headers)
+            assert 400 <= answer.status < 500, answer.body
+            assert not leaks(answer.body, secret), answer.body
+            assert not any(leaks(value, secret) for value in answer.headers.values())
+    server.check_clean(GITHUB, FINE_GRAINED)
+
+
+def test_the_command_line_repeats_no_secret(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person types a secret where a name, an option, a pointer or a command is expected."""
+    shell = Shell(repository, tmp_path / "home", monkeypatch)
+    shell.ok("init")
+    for secret in (GITHUB, FINE_GRAINED):
+        for words in (
+            (secret,), ("put", "Alpha.", "--kind", secret), ("put", "Alpha.", f"--{secret}"), ("put", secret),
+            ("deref", secret), ("query", "--scope", secret), ("agent", "add", "x", "--role", secret),
+            ("forget", secret), ("put", "Alpha.", "--at", f"src/{secret}:1"), ("message", secret),
+        ):  # fmt: skip
+            for more in ((), ("--json",)):
+                result = shell.run(*words, *more)
+                assert result.code != 0, words
+                assert not leaks(result.out + result.err, secret), (words, result)
+    assert files_with(repository.path / ".catalog", GITHUB, FINE_GRAINED) == []
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_an_mcp_answer_repeats_no_secret(repository: Repository, settings: Settings, transport: str) -> None:
+    """A model passes a secret as a tool's argument, as its name, or in the address of a resource."""
+
+    async def talk(client: Client) -> None:
+        for secret in (GITHUB, FINE_GRAINED):
+            for name, arguments in (
+                ("less_put_engram", {"claim": "Alpha.", secret: 1}),
+                ("less_put_engram", {"claim": secret, "at": ["src/parser.py:1"]}),
+                ("less_put_engram", {"claim": "Alpha.", "at": ["src/parser.py:1"], "kind": secret}),
+                ("less_deref_pointer", {"pointer": secret}),
+                ("less_query_engrams", {"scope": secret, "full": True}),
+                ("less_query_engrams", {"as": secret}),
+                ("less_put_engram", {"claim": "Alpha.", "action": secret}),
+            ):
+                result = await client.call_tool(name, arguments)
+                assert result.is_error, (name, arguments)
+                assert not leaks(text_of(result), secret), text_of(result)
+
+    talk_over(transport, repository, settings, "2026-07-28", talk)
+    assert files_with(repository.path / ".catalog", GITHUB, FINE_GRAINED) == []
