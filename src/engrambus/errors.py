@@ -58,6 +58,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── UrlsOff          403  URLS_OFF
 │   │   └── UrlRefused       403  URL_REFUSED
 │   ├── SecretFound               SECRET_FOUND
+│   ├── InvisibleText             INVISIBLE_TEXT
 │   ├── MessageRefusal            a message does not have the required form
 │   │   ├── MessageShape          MESSAGE_SHAPE
 │   │   ├── MessageFence          MESSAGE_FENCE
@@ -216,6 +217,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from engrambus.visible_text import make_visible
+
 
 class EngramBusError(Exception):
     """Something went wrong."""
@@ -246,11 +249,12 @@ class EngramBusError(Exception):
         line: int | None = None,
     ) -> None:
         self.title = (type(self).__doc__ or "").strip()
-        self.detail = detail or self.title
+        # decision 72: details and hints quote what a caller or a file says
+        self.detail = make_visible(detail) if detail else self.title
         self.field = field
         self.limit = limit
         self.used = used
-        self.hint = hint
+        self.hint = hint and make_visible(hint)
         self.line = line
         super().__init__(self.detail)
 
@@ -540,6 +544,22 @@ class SecretFound(Refusal):
     """The text contains a secret, and secrets are not stored."""
 
     is_denial = True
+
+
+class InvisibleText(Refusal):
+    """The text contains a character that people do not see and models read."""
+
+    is_denial = True
+    members = (*Refusal.members, "character", "position")
+
+    def __init__(
+        self, detail: str | None = None, *, character: str | None = None, position: int | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail, **members)
+        self.character = character
+        """`U+202E RIGHT-TO-LEFT OVERRIDE`"""
+        self.position = position
+        """Characters of the field's text before it."""
 
 
 class MessageRefusal(Refusal):
@@ -1219,9 +1239,9 @@ class Internal(Trouble):
 
 
 def _unicode(value: Any) -> Any:
-    """Return the value with lone surrogates replaced: refused input may not be valid Unicode."""
+    """Return the value with lone surrogates replaced and invisible characters escaped: refused input may have both."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return value if value.isascii() else make_visible(value.encode("utf-8", "replace").decode())
     if isinstance(value, Mapping):
         return {_unicode(key): _unicode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
