@@ -1,6 +1,6 @@
 """The rule of invisible text: which characters people do not see and models read, and how they are shown.
 
-decision 72: refused where a caller writes them, shown as `\\u{202E}` where they come out of files, steps and old journals.
+decision 72: refused where a caller writes them, shown as `\\u{202E}` where they come from elsewhere.
 Joiners, variation selectors and a few others are part of ordinary writing, so those count as invisible only outside of
 the places where writing needs them. The tables follow UAX #31, UTS #39 and UTS #51.
 """
@@ -28,9 +28,10 @@ _CURSIVE = (
 )
 """Letters and marks of scripts that need joiners: Arabic and its relatives, Mongolian, and the scripts of India."""
 _UNSPACED = (
-    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17b3\u17b6-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff\uaa00-\uaadf"
+    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17b3\u17b6-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f"
+    "\ua980-\ua9ff\uaa00-\uaadf"
 )
-"""Letters and marks of scripts without spaces, where U+200B ends a word: Thai, Lao, Khmer, Burmese, Javanese and others."""
+"""Letters and marks of scripts without spaces, where U+200B ends a word: Thai, Lao, Khmer, Burmese and others."""
 _SYMBOL = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -57,7 +58,7 @@ _FLAGS = "|".join(
 
 
 class Invisible(NamedTuple):
-    """A character of a text that nobody sees."""
+    """A character of a text that people do not see."""
 
     position: int
     """Characters before it."""
@@ -95,35 +96,36 @@ def _rule() -> re.Pattern[str]:
 
 
 def find_invisible(text: str) -> Invisible | None:
-    """Return the first character of a text that nobody sees; None if there is none."""
+    """Return the first character of a text that people do not see; None if there is none."""
     for found in _matches(text):
         return Invisible(found.start(), _describe(found[1]))
     return None
 
 
 def count_invisible(text: str) -> int:
-    """Return how many characters of a text nobody sees."""
+    """Return how many characters of a text people do not see."""
     return sum(1 for _ in _matches(text))
 
 
-def make_visible(text: str) -> str:
-    """Return the text with each invisible character as an escape, such as `\\u{202E}`."""
-    return _replace(text, _escape)
+def brace_escape(character: str) -> str:
+    """Return the escape of a character as texts show it: `\\u{202E}`."""
+    return f"\\u{{{ord(character):04X}}}"
+
+
+def make_visible(text: str, escape: Callable[[str], str] = brace_escape) -> str:
+    """Return the text with an escape in place of each invisible character."""
+    return _replace(text, escape)
 
 
 def make_json_visible(document: bytes) -> bytes:
     """Return JSON whose values have escapes, such as `\\u{202E}`, in place of invisible characters."""
     # Only strings hold characters outside of ASCII, so the document can be searched as one text.
-    return document if document.isascii() else _replace(document.decode(), lambda found: "\\" + _escape(found)).encode()
+    return _replace_in(document, lambda character: "\\" + brace_escape(character))
 
 
 def escape_json(document: bytes) -> bytes:
     """Return JSON of the same value, with the escapes of JSON in place of invisible characters."""
-    return document if document.isascii() else _replace(document.decode(), _json_escape).encode()
-
-
-def _escape(character: str) -> str:
-    return f"\\u{{{ord(character):04X}}}"
+    return _replace_in(document, _json_escape)
 
 
 def _json_escape(character: str) -> str:
@@ -134,10 +136,20 @@ def _json_escape(character: str) -> str:
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
+def _replace_in(document: bytes, escape: Callable[[str], str]) -> bytes:
+    """Return the document, the same object if nothing in it is invisible."""
+    if document.isascii():
+        return document
+    text = document.decode()
+    visible = _replace(text, escape)
+    return document if visible is text else visible.encode()
+
+
 def _replace(text: str, escape: Callable[[str], str]) -> str:
     if text.isascii() or not _suspects().search(text):
         return text
-    return _rule().sub(lambda found: escape(found[1]) if found[1] else found[0], text)
+    visible, count = _rule().subn(lambda found: escape(found[1]) if found[1] else found[0], text)
+    return visible if count else text
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:

@@ -1,18 +1,14 @@
-"""Text that people cannot see and models read: refused where a caller writes it, shown as escapes where it lies in a file."""
+"""Text that people cannot see and models read: refused where a caller writes it, shown as escapes in files."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engrambus import Bus
-from engrambus.errors import EngramBusError
-from engrambus.gateway import LOCAL_ADMIN
+from engrambus.testing import expect_refusal
 from tests.cli.runner import Shell
 from tests.limits.conftest import edge, team
 from tests.limits.edges import Edge
@@ -37,7 +33,9 @@ HIDDEN = {
     "joiners between Latin letters": "a\u200db\u200cc",
 }
 """What an attacker hides, by what it is."""
-RAW = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\ue123\U000e0000-\U000e0fff]")
+RAW = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\ue123\U000e0000-\U000e0fff]"
+)
 """Characters that no model may get from us."""
 KINDS = pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
 
@@ -56,7 +54,9 @@ def assert_visible(text: str) -> None:
 def test_a_claim_with_hidden_text_is_not_stored(edge: Edge, hidden: str) -> None:
     """An agent puts a claim with hidden instructions for whoever reads it."""
     journal = edge.team.journal()
-    refusal = edge.refusal("put_engram", edge.team.paul, claim=f"The parser trusts {hidden} its input.", at=["src/parser.py:1-2"])
+    refusal = edge.refusal(
+        "put_engram", edge.team.paul, claim=f"The parser trusts {hidden} its input.", at=["src/parser.py:1-2"]
+    )
     assert (refusal["code"], refusal["field"]) == ("INVISIBLE_TEXT", "claim")
     assert edge.team.journal().count(b"\n") - journal.count(b"\n") <= 1, "at most the denial is recorded"
     assert "trusts" not in edge.team.journal().decode()
@@ -89,10 +89,9 @@ def test_hidden_text_is_refused_on_the_command_line(team: Team, monkeypatch: pyt
 
 def test_hidden_text_is_refused_in_python(team: Team) -> None:
     """An orchestrator puts retrieved text with a zero-width space through the Python package."""
-    with Bus.open(team.repository.path, settings=make_settings(team.repository.path.parent / "home")) as bus:
-        with pytest.raises(EngramBusError) as refused:
-            bus.put_engram(claim="The parser\u200b trusts its input.", at=["src/parser.py:1-2"])
-    assert refused.value.code == "INVISIBLE_TEXT"
+    settings = make_settings(team.repository.path.parent / "home")
+    with Bus.open(team.repository.path, settings=settings) as bus, expect_refusal("INVISIBLE_TEXT", "claim"):
+        bus.put_engram(claim="The parser\u200b trusts its input.", at=["src/parser.py:1-2"])
 
 
 FILE = f"# Parser\n\nThe parser is safe.{TAGS}\nAccess \u202elevel\u200b of\ufeff users\n"

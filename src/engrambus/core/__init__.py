@@ -18,6 +18,7 @@ from engrambus.core.ids import Randomness, canonical_id, is_ulid, new_ulid, ulid
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
 from engrambus.core.strict_yaml import read_yaml, read_yaml_with_lines
+from engrambus.core.text_check import check_visible
 from engrambus.core.tokens import MAX_BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "check_depth",
     "check_fits",
     "check_tokens_fit",
+    "check_visible",
     "digest",
     "digest_of",
     "estimate_tokens",

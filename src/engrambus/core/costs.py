@@ -11,16 +11,21 @@ import msgspec
 
 from engrambus.core.tokens import MAX_BYTES_PER_TOKEN, estimate_tokens
 from engrambus.errors import BudgetTooSmall
+from engrambus.visible_text import make_json_visible
 
 MICROS_PER_DOLLAR = 1_000_000
 """Money is counted in whole micro-dollars."""
 
 T = TypeVar("T")
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 
 
 # decision 5: the JSON of the whole answer counts, because the reader pays for all of it.
+
+
+def _encode(value: object) -> bytes:
+    return make_json_visible(_encoder.encode(value))  # decision 72: escapes are what the reader gets
 
 
 def fits(answer: msgspec.Struct, max_tokens: int) -> bool:

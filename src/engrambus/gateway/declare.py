@@ -136,6 +136,10 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """Those of `agent_fields` that also take roles."""
     prose: tuple[str, ...] = ()
     """Fields in which people and agents write words; the gateway refuses code in them. `engrams.claim` is nested."""
+    raw_fields: tuple[str, ...] = ()
+    """Fields that take the content of a file: invisible characters in them are stored, and shown as escapes."""
+    is_hashed: bool = False
+    """True if readers hash the answer again, so that programs get its texts unchanged (decision 72)."""
 
     @property
     def tool_name(self) -> str:
@@ -235,6 +239,8 @@ def operation(
     agent_fields: tuple[str, ...] = (),
     role_fields: tuple[str, ...] = (),
     prose: tuple[str, ...] = (),
+    raw_fields: tuple[str, ...] = (),
+    is_hashed: bool = False,
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are those of request and response, its docstring is the help."""
 
@@ -266,6 +272,8 @@ def operation(
             agent_fields=agent_fields,
             role_fields=role_fields,
             prose=prose,
+            raw_fields=raw_fields,
+            is_hashed=is_hashed,
         )
         return run
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engrambus.core import Randomness, canonical
+from engrambus.core import Randomness, canonical, check_visible
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     BadText,
@@ -38,6 +38,7 @@ from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge import messages
 from engrambus.policy import ADMIN, Caller, with_article
 from engrambus.policy.secrets import check_no_secrets
+from engrambus.visible_text import make_json_visible
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence
@@ -53,6 +54,8 @@ MAX_WARNINGS = 16
 """Warnings that one call delivers."""
 MAX_IDEMPOTENCY_KEY = 128
 """Characters."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -200,8 +203,12 @@ class Gateway:
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
         # Here, for every operation that writes, so that none can forget it.
-        if operation.writes and not operation.redacts:
-            check_no_secrets(_storable_fields(operation, request))
+        if operation.writes:
+            fields = _storable_fields(operation, request)
+            # decision 72: the content of files is stored as it is, and shown as escapes
+            check_visible({name: value for name, value in fields.items() if name not in operation.raw_fields})
+            if not operation.redacts:
+                check_no_secrets(fields)
         with self.store.read() as view:
             caller = self._identify(view, credential)
             if call is not None:
@@ -228,7 +235,7 @@ class Gateway:
             with _naming_fields(context):
                 answer = operation.run(context, request)
         self._deliver_warnings(operation, context, on_warning)
-        return answer
+        return _visible(operation, answer)
 
     def _idempotency(self, operation: Operation[Any, Any], request: msgspec.Struct, key: str) -> Idempotency:
         """Return the digests of an idempotency key and its request."""
@@ -333,8 +340,17 @@ def _naming_fields(context: Context) -> Iterator[None]:
         context.completer.explain(warning)
 
 
+def _visible(operation: Operation[Any, Response], answer: Response) -> Response:
+    """Return the answer with invisible characters as escapes, wherever they come from (decision 72)."""
+    if operation.is_hashed:
+        return answer
+    document = _encode(answer)
+    visible = make_json_visible(document)
+    return answer if visible is document else msgspec.json.decode(visible, type=operation.response)
+
+
 def _storable_fields(operation: Operation[Any, Any], request: msgspec.Struct) -> Any:
-    """Return the request's fields that could be stored, to be searched for secrets.
+    """Return the request's fields that could be stored, to be searched for secrets and invisible text.
 
     A budget token is not stored as it was sent. A text field is checked by its operation, which can name the line of
     a secret.

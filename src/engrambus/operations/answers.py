@@ -19,10 +19,9 @@ from engrambus.knowledge.messages import (
     inline_budget,
 )
 from engrambus.operations.artifacts import charge_bodies, store_bodies
-from engrambus.operations.message_texts import parse_text, reject_text
+from engrambus.operations.message_texts import check_stored_text, parse_text, reject_text
 from engrambus.operations.messages import SendMessage, deliver_report, prepare_report
 from engrambus.policy import end_turn
-from engrambus.policy.secrets import check_no_secrets
 
 
 class TakeAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,7 +100,7 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
             requests=sent.requests,
             resends=sent.resends,
         )
-    check_no_secrets({"text": request.text})
+    check_stored_text({"text": request.text})
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
     counter = messages.CodeCounter(context.project_files)

@@ -59,6 +59,7 @@ class ArtifactAnswer(Struct, frozen=True, kw_only=True):
     ),
     tool=Tool(hidden=("name",)),
     prose=("name",),
+    raw_fields=("text",),
     span="create_memory",
 )
 def store_artifact(context: Context, request: StoreArtifact) -> ArtifactAnswer:

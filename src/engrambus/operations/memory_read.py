@@ -37,6 +37,7 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
     tool=Tool(
         hidden=("dropped", "now_utc", "scoring", "trust_filter"), explained=("budget",), defaults={"dropped": "counts"}
     ),
+    is_hashed=True,
 )
 def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     """Search JSONL memory files; equal input gives equal excerpts, within a token limit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from engrambus.core import new_ulid, parse_duration
+from engrambus.core import check_visible, new_ulid, parse_duration
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, GrantRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.ports import View
@@ -46,16 +46,22 @@ def check_text(context: Context, text: str, kind: MessageKind, budget_token: str
 
 
 def parse_text(context: Context, text: str, kind: MessageKind) -> messages.ParsedMessage:
-    """Parse a text, and refuse it if it has a secret."""
+    """Parse a text, and refuse it if it has a secret or invisible characters."""
     role = context.caller.role if context.caller.role != ADMIN else None
     max_ttl_us = parse_duration(context.policy.max_ttl)
     parsed = messages.parse_message(text, kind, max_ttl_us=max_ttl_us, role=role, completer=context.completer)
     sections: dict[str, Any] = {}
     if parsed.message is not None:
         sections = messages.message_sections(messages.as_stored(parsed.message))
-    # The sections come first: their escapes are undone, and a secret in them is reported with its field.
-    check_no_secrets({**sections, "text": text})
+    # The sections come first: their escapes are undone, and what is wrong in them is reported with its field.
+    check_stored_text({**sections, "text": text})
     return parsed
+
+
+def check_stored_text(texts: dict[str, Any]) -> None:
+    """Refuse what the gateway refuses in a request's other fields: invisible text and secrets."""
+    check_visible(texts)
+    check_no_secrets(texts)
 
 
 def open_grant(

@@ -22,9 +22,16 @@ from engrambus.knowledge.messages import (
     inline_budget,
 )
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.operations.message_texts import check_text, granted_code, name_code, open_grant, parse_text, reject_text
+from engrambus.operations.message_texts import (
+    check_stored_text,
+    check_text,
+    granted_code,
+    name_code,
+    open_grant,
+    parse_text,
+    reject_text,
+)
 from engrambus.policy import ADMIN, InlineBudget
-from engrambus.policy.secrets import check_no_secrets
 
 Text = Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="The message, as YAML or JSON")]
 
@@ -135,7 +142,7 @@ def prepare_report(context: Context, request: SendMessage) -> messages.PreparedR
 def _prepare_note(context: Context, request: SendMessage) -> messages.PreparedReport:
     """Check plain words against the limits of a message."""
     words = messages.note_text(request.text)
-    check_no_secrets({"text": words})
+    check_stored_text({"text": words})
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
     counter = messages.CodeCounter(context.project_files)

@@ -49,6 +49,7 @@ class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ),
     tool=Tool(hidden=("intoto",), needs_yools=True),
     resource=Resource("engrambus://receipt/{id}", "What one execution did", "application/json", ttl_ms=3_600_000),
+    is_hashed=True,
 )
 def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     """Show a receipt: the record of one executed step."""
@@ -173,6 +174,7 @@ class TestReportAnswer(Struct, frozen=True, kw_only=True):
     ),
     absent_from={"http": "receipts are not written over the wire", "mcp": "receipts are not written over the wire"},
     prose=("name",),
+    raw_fields=("report",),
 )
 def record_tests(context: Context, request: RecordTests) -> TestReportAnswer:
     """Record a JUnit test report as a receipt, so that test: pointers can refer to it."""

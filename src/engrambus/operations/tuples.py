@@ -192,6 +192,7 @@ class TupleAnswer(Struct, frozen=True, kw_only=True):
         override="work:rd",
     ),
     absent_from=_INNER_LOOP,
+    is_hashed=True,
 )
 def tuple_rd(context: Context, request: TupleRd) -> TupleAnswer:
     """Show the oldest tuple that matches a pattern, and leave it in its lane."""
@@ -217,6 +218,7 @@ class TupleIn(TupleRd, frozen=True, kw_only=True, forbid_unknown_fields=True):
         override="work:in_",
     ),
     absent_from=_INNER_LOOP,
+    is_hashed=True,
 )
 def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
     """Take one waiting tuple out of its lane for good."""

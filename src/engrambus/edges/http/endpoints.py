@@ -40,6 +40,7 @@ from engrambus.gateway import (
     warning_header,
 )
 from engrambus.version import __version__
+from engrambus.visible_text import escape_json
 
 SPEAK_AS = "as"
 
@@ -127,7 +128,7 @@ class OperationEndpoint:
         request = to_request(values, self._operation.request, lax=not self._takes_body)
         if not self._takes_body:
             _check_numbers(request)
-        return _encode(self._gateway.call(self._operation, request, credential, warnings.append))
+        return escape_json(_encode(self._gateway.call(self._operation, request, credential, warnings.append)))
 
 
 def _check_numbers(request: msgspec.Struct) -> None:

@@ -52,6 +52,7 @@ _WITH_BODY: ErrorTypes = (
     errors.NumberRange,
     errors.SecretFound,
     errors.SecretCheckFailed,
+    errors.InvisibleText,
 )
 _WRITING: ErrorTypes = (errors.RunEnded, errors.IdempotencyConflict, errors.DiskPressure)
 _QUERY: ErrorTypes = (errors.NumberRange, errors.BodyTooLarge)

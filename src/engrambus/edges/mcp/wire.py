@@ -24,6 +24,7 @@ from engrambus.core import read_json
 from engrambus.edges.mcp.answers import problem_text
 from engrambus.errors import BodyTooLarge, EngramBusError
 from engrambus.gateway import hide_secrets_in
+from engrambus.visible_text import make_json_visible, make_visible
 
 MAX_LINE_BYTES = 1024 * 1024
 
@@ -48,7 +49,12 @@ def tool_result(value: dict[str, Any] | str, *, is_error: bool = False, notes: S
     `notes` are lines that stand before the answer, as texts of their own; with them there is no structured content.
     """
     # decision 15: clients that get structured content show a model nothing else, so prose must come without any.
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    # decision 72: all of this is for a model, also answers that are hashed, whose programs get them unchanged
+    if isinstance(value, str):
+        text = make_visible(value)
+    else:
+        document = make_json_visible(msgspec.json.encode(value))
+        value, text = msgspec.json.decode(document), document.decode()
     content = [{"type": "text", "text": shown} for shown in (*notes, text)]
     result: dict[str, Any] = {"content": content, "isError": is_error, "resultType": "complete"}
     if not isinstance(value, str) and not notes:

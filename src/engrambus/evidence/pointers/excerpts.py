@@ -13,6 +13,7 @@ from engrambus.evidence.pointers.addresses import BodyAddress, Pointer, RepoAddr
 from engrambus.evidence.pointers.grammar import parse_lines, parse_ref, print_address
 from engrambus.evidence.pointers.read_spans import FileLines, ReadSpan, all_of
 from engrambus.evidence.pointers.resolve import Content
+from engrambus.visible_text import count_invisible, make_visible
 
 
 class DerefAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +31,8 @@ class DerefAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The lines in the excerpt, `L1-L60` of the file, if something was left out and `max_tokens` has room for it."""
     excerpt_digest: str | None = None
     """Digest of exactly these lines."""
+    escaped: int = 0
+    """Invisible characters that the excerpt shows as escapes; the digests are of the bytes as they are."""
 
     @property
     def excerpt_pointer(self) -> Pointer | None:
@@ -81,17 +84,28 @@ def cut_to_fit(pointed: PointedText, max_tokens: int, *, tail: bool) -> tuple[De
     The cut is at the end of a line; inside a line only where not one line fits.
     """
     text, cut = pointed.text, pointed.incomplete
-    full = DerefAnswer(
+    full = answer = DerefAnswer(
         excerpt=text, pointer=pointed.pointer, content_digest=pointed.digest, truncated=cut, tail=cut and tail
     )
     # No text of more characters fits, so one that is too long is not encoded to find that out.
-    if len(text) <= max_tokens * MAX_BYTES_PER_TOKEN and fits(full, max_tokens):
-        return full, _spans_of(pointed, full)
-    # decision 56: the lines of a cut read are named with their digest, unless that leaves no room for a line
-    answer = _cut_naming_lines(pointed, full, max_tokens, tail)
-    if answer is None:
-        answer = _cut(pointed, full, max_tokens, tail, lambda answer: answer)
-    return answer, _spans_of(pointed, answer)
+    if len(text) > max_tokens * MAX_BYTES_PER_TOKEN or not fits(_count_escapes(full), max_tokens):
+        # decision 56: the lines of a cut read are named with their digest, unless that leaves no room for a line
+        answer = _cut_naming_lines(pointed, full, max_tokens, tail) or _cut(pointed, full, max_tokens, tail)
+    # decision 72: spans and digests are of the bytes, and only the text that is sent has escapes
+    return _show(answer), _spans_of(pointed, answer)
+
+
+def _count_escapes(answer: DerefAnswer) -> DerefAnswer:
+    """Return the answer with the number of characters that will be shown as escapes."""
+    count = count_invisible(answer.excerpt)
+    return msgspec.structs.replace(answer, escaped=count) if count else answer
+
+
+def _show(answer: DerefAnswer) -> DerefAnswer:
+    counted = _count_escapes(answer)
+    if counted is answer:
+        return answer
+    return msgspec.structs.replace(counted, excerpt=make_visible(answer.excerpt))
 
 
 def _cut_naming_lines(pointed: PointedText, full: DerefAnswer, max_tokens: int, tail: bool) -> DerefAnswer | None:
@@ -119,7 +133,7 @@ def _cut(
     full: DerefAnswer,
     max_tokens: int,
     tail: bool,
-    complete: Callable[[DerefAnswer], DerefAnswer],
+    complete: Callable[[DerefAnswer], DerefAnswer] = lambda answer: answer,
 ) -> DerefAnswer:
     """Return the answer with the longest excerpt that fits; `complete` adds what an answer says about its excerpt."""
     # decision 5: the budget counts the JSON of the whole answer, because the reader pays for all of it
@@ -151,9 +165,9 @@ def _last_lines(text: str) -> list[int]:
 
 def _longest(lengths: Sequence[int], answer: Callable[[int], DerefAnswer], max_tokens: int) -> int:
     """Return the greatest of the ascending lengths whose answer fits, 0 if there is none."""
-    count = bisect_right(lengths, False, key=lambda length: not fits(answer(length), max_tokens))
+    count = bisect_right(lengths, False, key=lambda length: not fits(_count_escapes(answer(length)), max_tokens))
     # What stands before the cut changes the weight of what follows by a fraction of a token.
-    while count and not fits(answer(lengths[count - 1]), max_tokens):
+    while count and not fits(_count_escapes(answer(lengths[count - 1])), max_tokens):
         count -= 1
     return lengths[count - 1] if count else 0
 

@@ -45,6 +45,7 @@ from engrambus.evidence.pointers.addresses import (
     TestAddress,
     UrlAddress,
 )
+from engrambus.visible_text import make_visible
 
 MAX_REF = 300
 MAX_LINE = 10_000_000
@@ -464,10 +465,12 @@ def _qualifier(repository: str | None) -> str:
 
 
 def _encode(text: str) -> str:
-    return text.translate(_ENCODED)
+    # decision 72: a file with invisible characters in its name has a pointer that can be read, sent and followed
+    return make_visible(text.translate(_ENCODED), _percent)
 
 
-_ENCODED = {
-    code: "".join(f"%{byte:02X}" for byte in chr(code).encode())
-    for code in (*range(0x21), *range(0x7F, 0xA0), ord("%"), ord("#"), ord("@"))
-}
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
+
+
+_ENCODED = {code: _percent(chr(code)) for code in (*range(0x21), *range(0x7F, 0xA0), ord("%"), ord("#"), ord("@"))}

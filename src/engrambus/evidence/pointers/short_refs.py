@@ -5,6 +5,7 @@ from __future__ import annotations
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers.addresses import RepoAddress
 from engrambus.evidence.pointers.grammar import parse_ref
+from engrambus.visible_text import find_invisible
 
 SHORT_REVISION_CHARS = 7
 """Digits of a commit that people and agents read."""
@@ -19,6 +20,8 @@ def compact_ref(ref: str, revision_chars: int = SHORT_REVISION_CHARS) -> str:
     except EngramBusError:  # a ref of an older version that is no longer valid
         return ref
     if not isinstance(address, RepoAddress) or address.repository is not None or _MARKS.intersection(address.path):
+        return ref
+    if find_invisible(address.path):  # only the ref has them encoded
         return ref
     return short_address(address, revision_chars)
 

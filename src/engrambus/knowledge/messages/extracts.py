@@ -13,6 +13,7 @@ from itertools import islice
 from engrambus.knowledge.engrams import MAX_CLAIM_CHARS, MAX_CLAIM_SENTENCES, count_sentences, split_sentences
 from engrambus.knowledge.messages.code import count_code, find_code_blocks
 from engrambus.policy.secrets import find_secrets
+from engrambus.visible_text import find_invisible
 
 MAX_READ_CHARS = 20_000
 """Only the beginning of a text is read: what it is about is said there."""
@@ -46,8 +47,8 @@ def read_beginning(text: str) -> str:
 
 
 def is_clean(sentence: str) -> bool:
-    """True if a text holds neither code nor a secret."""
-    return not count_code(sentence) and not find_secrets(sentence)
+    """True if a text holds neither code nor a secret nor invisible characters."""
+    return not count_code(sentence) and not find_secrets(sentence) and not find_invisible(sentence)
 
 
 def _sentences(text: str) -> Iterator[str]:

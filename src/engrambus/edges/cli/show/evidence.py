@@ -40,6 +40,11 @@ def deref(answer: DerefAnswer) -> Iterator[str]:
     if part is not None and part.digest is not None:
         yield safe(part.ref)
         yield dim(safe(part.digest) + "  of the lines above")
+    if answer.escaped:
+        shown = (
+            f"{counted(answer.escaped, 'invisible character')} shown as escapes; the digest is of the file as it is."
+        )
+        yield click.style(shown, fg="yellow")
     if answer.truncated:
         end = "" if answer.tail else ", and --tail shows the end"
         yield click.style(f"Cut to fit --max-tokens; a larger number shows more{end}.", fg="yellow")
