@@ -155,6 +155,13 @@ OTHER_DATA_FIELDS = {
     ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",
     ("close_turn", "name"): "names an agent",
+    ("adopt_knowledge", "engrams.fields"): "checked one by one; what holds code is left out and counted",
+    ("adopt_knowledge", "memories.key"): "a name in another project, hashed",
+    ("adopt_knowledge", "memories.text"): "checked one by one; what holds code is left out and counted",
+    ("adopt_knowledge", "memories.categories"): "checked one by one; what holds code is left out and counted",
+    ("adopt_knowledge", "memories.confidence"): "a number, or ignored",
+    ("adopt_knowledge", "memories.by"): "a name by its pattern, or ignored",
+    ("adopt_knowledge", "origin"): "a name by its pattern",
     ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""

@@ -128,6 +128,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── MarkMissing               MARK_MISSING
 │   ├── RunEnded                  RUN_ENDED
 │   ├── CortexOff                 CORTEX_OFF
+│   ├── EngramUntrusted           ENGRAM_UNTRUSTED
 │   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
@@ -175,6 +176,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
 │   ├── UsedUnresolved            USED_UNRESOLVED
+│   ├── UsedUntrusted             USED_UNTRUSTED
+│   ├── UntrustedShown            UNTRUSTED_SHOWN
 │   ├── NothingSearched           NOTHING_SEARCHED
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
@@ -862,6 +865,10 @@ class ScopeForbidden(Forbidden):
     """The caller may not use this scope."""
 
 
+class EngramUntrusted(Forbidden):
+    """The engram came from elsewhere, and no person here has confirmed it."""
+
+
 class NotYourDescendant(Forbidden):
     """The caller may speak only for itself and its descendants."""
 
@@ -1093,6 +1100,14 @@ class ClaimConfirmed(Notice):
 
 class UsedUnresolved(Notice):
     """An engram that was used has no evidence that could be found."""
+
+
+class UsedUntrusted(Notice):
+    """An engram that was used came from elsewhere, and no person here has confirmed it."""
+
+
+class UntrustedShown(Notice):
+    """The engram came from elsewhere, and no person here has confirmed it."""
 
 
 class NothingSearched(Notice):

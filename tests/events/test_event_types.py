@@ -19,12 +19,15 @@ from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, SnapshotTaken
 from engrambus.knowledge.engrams import (
+    Adoption,
     Engram,
+    EngramAdopted,
     EngramConfirmed,
     EngramForgotten,
     EngramPinned,
     EngramPromoted,
     EngramPut,
+    EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
@@ -114,6 +117,19 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         RUN,
     ),
     (EngramForgotten(id=ID, space="p", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),
+    (EngramForgotten(id=ID, space="u", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),
+    (
+        EngramAdopted(
+            engram=engram(scope="project"),
+            run=RUN,
+            expires_at=1,
+            adoption=Adoption(origin=SECOND_RUN, by="eve", made_at="", adopted_at=""),
+        ),
+        "less.engram.adopt",
+        {"engram": ID, "kind": "risk", "from": SECOND_RUN, "pointers": 1},
+        EVERYONE,
+    ),
+    (EngramTrusted(id=ID, by=BY), "less.engram.trust", {"engram": ID}, EVERYONE),
     (EngramPinned(id=ID, space="r7", by=BY), "less.engram.pin", {"engram": ID}, "r7"),
     (EngramUnpinned(id=ID, space="p", by=BY), "less.engram.unpin", {"engram": ID}, EVERYONE),
     (

@@ -13,6 +13,7 @@ from engrambus.gateway.ports import RequestAnswered
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
 from engrambus.knowledge.engrams import (
+    EngramAdopted,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
@@ -21,6 +22,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramsUsed,
+    EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
@@ -53,6 +55,8 @@ EngramChange = (
     | EngramForgotten
     | EngramConfirmed
     | EngramReceived
+    | EngramAdopted
+    | EngramTrusted
     | EngramDelivered
     | EngramPinned
     | EngramUnpinned

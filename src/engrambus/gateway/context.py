@@ -12,10 +12,10 @@ from engrambus.core import Randomness, print_time
 from engrambus.errors import USE_ANOTHER_KEY, IdempotencyConflict, RunEnded
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store, View
-from engrambus.gateway.role_view import restrict_view, visible_store
+from engrambus.gateway.role_view import project_stores, restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge.engrams import VisibleStore
-from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes, visible_spaces
+from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence, PointerCompleter
@@ -80,8 +80,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def visible_stores(self, scope: str | None = None) -> Iterator[list[VisibleStore]]:
         """Yield what the caller may see, the project's own store first; only one scope's when it is named."""
         with self.shared.visible_stores(shared_scopes(self.policy, scope), self.role_filter) as wider:
-            spaces = visible_spaces(self.caller, scope)
-            yield [visible_store(self.view, spaces), *wider] if spaces else wider
+            yield [*project_stores(self.view, self.caller, scope), *wider]
 
     def note(self, line: str) -> None:
         """Add a line to the log of the shared cortex."""

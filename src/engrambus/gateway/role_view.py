@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec.structs import replace
 
 from engrambus.knowledge.engrams import VisibleStore
+from engrambus.policy import Caller, untrusted_spaces, visible_spaces
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import View
@@ -132,6 +133,13 @@ def unrestricted(view: View) -> View:
     return view.unrestricted if isinstance(view, RoleView) else view
 
 
-def visible_store(view: View, spaces: Sequence[str]) -> VisibleStore:
+def visible_store(view: View, spaces: Sequence[str], *, is_untrusted: bool = False) -> VisibleStore:
     """Return a view and the spaces to read in it."""
-    return VisibleStore(view, spaces, view.unrestricted if isinstance(view, RoleView) else None)
+    return VisibleStore(view, spaces, view.unrestricted if isinstance(view, RoleView) else None, is_untrusted)
+
+
+def project_stores(view: View, caller: Caller, scope: str | None = None) -> list[VisibleStore]:
+    """Return what a caller may read of the project: its own spaces, then that of untrusted knowledge."""
+    spaces, untrusted = visible_spaces(caller, scope), untrusted_spaces(scope)
+    own = [visible_store(view, spaces)] if spaces else []
+    return [*own, *([visible_store(view, untrusted, is_untrusted=True)] if untrusted else [])]

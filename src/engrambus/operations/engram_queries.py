@@ -11,14 +11,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
-from engrambus.errors import EmbeddingsOff, FieldValue, NothingSearched
+from engrambus.errors import EmbeddingsOff, FieldValue, NothingSearched, UntrustedShown
 from engrambus.evidence.pointers import STALE, Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,
+    Adoption,
     Engram,
+    EngramReads,
     Kind,
     Reader,
     VisibleStore,
@@ -30,7 +32,7 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
 from engrambus.operations.evidence_about import EvidenceAbout, evidence_about, pointer_states
-from engrambus.policy import ADMIN, Role, Scope
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Role, Scope
 
 MAX_QUERY_CHARS = 2000
 MAX_CURSOR_DIGITS = 18
@@ -39,6 +41,7 @@ MAX_ROWS = 200
 MAX_SEARCHED = 10_000
 """Engrams one feed request looks at; its cursor continues from there."""
 READ_SIZE = 200
+HOW_IT_IS_MARKED = "`engram.show` returns where it came from."
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,6 +70,10 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: list[str] = []
     """Ids of the engrams it is based on."""
     used_by: UsesAbout | None = None
+    untrusted: Adoption | None = None
+    """Where it came from, if it was adopted from elsewhere and no person here has confirmed it."""
+    adopted: Adoption | None = None
+    """Where it came from and who confirmed it, if it was adopted and a person has."""
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,9 +121,15 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
         # decision 10: without words only the nearest store is listed; there is no order across stores
         if not stores:
             return _query_answer(context, request, stores, [], [])
-        reads, spaces, _ = stores[0]
+        reads, spaces = _listed(stores)
         ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
         return _query_answer(context, request, stores, reads.engrams(ordinals[: request.k]), ordinals)
+
+
+def _listed(stores: Sequence[VisibleStore]) -> tuple[EngramReads, tuple[str, ...]]:
+    """Return the nearest store, and its spaces with that of untrusted engrams: by time they are one list."""
+    reads = stores[0].reads
+    return reads, tuple(space for store in stores if store.reads is reads for space in store.spaces)
 
 
 def _query_answer(
@@ -158,14 +171,19 @@ def about_engrams(
     readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
     # All pointers at once: which commit is checked out is read from the disk.
     standings = iter(context.project_files.staleness_of([pointer for engram in engrams for pointer in engram.pointers]))
+    adoptions = context.view.adoptions([engram.id for engram in engrams])
     about = {}
     for engram in engrams:
+        adoption = adoptions.get(engram.id)
+        is_untrusted = adoption is not None and adoption.confirmed_by is None
         states = pointer_states(context, engram, list(islice(standings, len(engram.pointers))))
         about[engram.id] = EngramAbout(
             read_by=readers[engram.id],
             evidence=evidence_about(context, engram, states),
             used=used_about(context, stores, engram.id),
             used_by=uses_about(context, stores, engram.id, shown=shown_uses),
+            untrusted=adoption if is_untrusted else None,
+            adopted=adoption if not is_untrusted else None,
         )
     return about
 
@@ -238,7 +256,11 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def get_engram(context: Context, request: EngramId) -> Engram:
     """Return one engram in full, as the published schema has it."""
     with context.visible_stores() as stores:
-        return find_visible(stores, request.id)[1].engram
+        stored = find_visible(stores, request.id)[1]
+    if stored.space == UNTRUSTED_SPACE:  # the published schema has no place for it
+        detail = f"{stored.engram.id} came from elsewhere and no person here has confirmed it."
+        context.limits.applied(UntrustedShown(detail, field="id", used=stored.engram.id, hint=HOW_IT_IS_MARKED))
+    return stored.engram
 
 
 class ShownEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -282,6 +304,7 @@ class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
     kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
     stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
+    untrusted: Annotated[bool, Meta(description="Only adopted engrams that no person has confirmed")] = False
     id: Annotated[str, Meta(max_length=36, description="Only this engram")] | None = None
     k: Annotated[int, Meta(ge=1, le=MAX_ROWS, description="Maximum number of results")] = DEFAULT_ROWS
     cursor: Annotated[str, Meta(max_length=20, description="Continue where the previous answer ended")] | None = None
@@ -334,18 +357,20 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     as_of = print_time(context.as_of)
     with context.visible_stores(request.scope) as stores:
         if request.id is not None:
-            (reads, *_), stored = find_visible(stores, request.id)
-            pinned = stored.ordinal in reads.pinned((stored.space,))
+            store, stored = find_visible(stores, request.id)
+            pinned = stored.ordinal in store.reads.pinned((stored.space,))
             return FeedAnswer(rows=[_feed_row(context, stores, stored.engram, roles, pinned=pinned)], as_of=as_of)
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
-        reads, spaces, _ = stores[0]
+        reads, spaces = _listed(stores)
+        if request.untrusted:
+            spaces = tuple(space for space in spaces if space == UNTRUSTED_SPACE)
         pinned_ordinals = frozenset(reads.pinned(spaces))
         matches = _feed_filter(request, roles)
         # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
         rows: list[FeedRow] = []
         searched, last = 0, read_cursor(request.cursor)
-        for ordinal, engram in _newest_first(stores[0], request.kind, last):
+        for ordinal, engram in _newest_first(reads, spaces, request.kind, last):
             if len(rows) == request.k or searched == MAX_SEARCHED:
                 return FeedAnswer(rows=rows, as_of=as_of, searched=searched, cursor=str(last))
             searched, last = searched + 1, ordinal
@@ -372,8 +397,9 @@ class _Roles:
         return self._by_author[author]
 
 
-def _newest_first(store: VisibleStore, kind: str | None, older_than: int | None) -> Iterator[tuple[int, Engram]]:
-    reads, spaces, _ = store
+def _newest_first(
+    reads: EngramReads, spaces: Sequence[str], kind: str | None, older_than: int | None
+) -> Iterator[tuple[int, Engram]]:
     while True:
         ordinals = reads.newest(spaces, kind=kind, limit=READ_SIZE, older_than=older_than)
         yield from zip(ordinals, reads.engrams(ordinals), strict=True)

@@ -10,12 +10,12 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.ports import View
-from engrambus.gateway.role_view import restrict_view, visible_store
+from engrambus.gateway.role_view import project_stores, restrict_view
 
 # decision 39: as a module, so that a message without `used` does not load the rules
 from engrambus.knowledge import engrams
 from engrambus.knowledge.engrams import MAX_USED, UserKind, VisibleStore
-from engrambus.policy import shared_scopes, visible_spaces
+from engrambus.policy import shared_scopes
 
 if TYPE_CHECKING:
     from engrambus.knowledge.messages import Mail
@@ -53,8 +53,7 @@ def resolve_used(context: Context, ids: Sequence[str], field: str = "used") -> t
     ids = engrams.read_used(list(ids), field)
     wider_scopes = shared_scopes(context.policy)
     with context.store.read() as view, context.shared.visible_stores(wider_scopes, context.role_filter) as wider:
-        spaces = visible_spaces(context.caller)
-        stores = [visible_store(restrict_view(view, context.role_filter), spaces), *wider]
+        stores = [*project_stores(restrict_view(view, context.role_filter), context.caller), *wider]
         return engrams.find_used(stores, ids, context.limits, field)
 
 

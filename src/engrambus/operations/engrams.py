@@ -42,7 +42,7 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.operations.engram_queries import EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces
+from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, untrusted_spaces, visible_spaces
 
 T = TypeVar("T")
 
@@ -271,12 +271,13 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
 def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
     """Confirm that an engram is still true; its lifetime starts again.
 
-    Pointers that were unresolved are resolved, if what they lead to is here now.
+    Pointers that were unresolved are resolved, if what they lead to is here now. An engram that was adopted from
+    elsewhere becomes trusted when a person confirms it, and its pin takes effect.
     """
     resolved: tuple[Pointer, ...] = ()
     with suppress(EngramNotFound), context.store.read() as view:
         seen = restrict_view(view, context.role_filter)
-        engram = find_engram(seen, visible_spaces(context.caller), request.id).engram
+        engram = find_engram(seen, (*visible_spaces(context.caller), *untrusted_spaces()), request.id).engram
         resolved = resolve_again(engram, context.evidence, context.project_files.repositories)
     return _commit_where_found(
         context, lambda view, spaces: confirm(view, spaces, request.id, context.caller, resolved), ConfirmAnswer

@@ -10,6 +10,7 @@ from engrambus.gateway.declare import Operations
 # fmt: off
 OPERATIONS = Operations(__package__, {
     "admin": "apply_policy show_policy verify",
+    "adoption": "adopt_knowledge",
     "answers": "take_answer",
     "artifacts": "store_artifact",
     "brief": "brief list_briefs",

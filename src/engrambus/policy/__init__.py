@@ -58,12 +58,14 @@ if TYPE_CHECKING:
         OUTBOX,
         PROJECT_SPACE,
         SHARED_SCOPES,
+        UNTRUSTED_SPACE,
         Scope,
         check_may_promote,
         check_may_write,
         narrower_scope,
         shared_scopes,
         space_of,
+        untrusted_spaces,
         visible_spaces,
         wider_space,
     )
@@ -107,8 +109,8 @@ if not TYPE_CHECKING:
         "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
-            "OUTBOX PROJECT_SPACE SHARED_SCOPES Scope check_may_promote check_may_write narrower_scope "
-            "shared_scopes space_of visible_spaces wider_space "
+            "OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote check_may_write "
+            "narrower_scope shared_scopes space_of untrusted_spaces visible_spaces wider_space "
         ),
         "tokens": "TokenClaims TokenKey",
         "turns": (
@@ -120,15 +122,15 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
-    "ROLE_PREFIX", "SHARED_SCOPES", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller",
-    "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole",
-    "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project",
-    "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims",
-    "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge",
-    "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text",
-    "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_project",
-    "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
-    "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent", "narrower_scope", "open_run",
-    "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of", "spans_of",
-    "turn_of", "visible_spaces", "wider_space", "with_article",
+    "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied",
+    "Caller", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget",
+    "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied",
+    "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope",
+    "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
+    "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put",
+    "charge_text", "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn",
+    "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
+    "find_agent", "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent", "narrower_scope",
+    "open_run", "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of",
+    "spans_of", "turn_of", "untrusted_spaces", "visible_spaces", "wider_space", "with_article",
 ]

@@ -2,7 +2,8 @@
 
 A *space* is the part of the index that one read covers: `p` for the project, `r7` for the project's seventh run.
 Engrams of the scopes org and global are kept in the project's *outbox*, which no query reads, until they are delivered
-to the shared stores.
+to the shared stores. Knowledge from elsewhere has a space of its own until a person confirms it: queries read it and
+mark what they find there, and nothing else reads it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ Scope = Literal["run", "project", "org", "global"]
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 PROJECT_SPACE = "p"
 OUTBOX = "o"
+UNTRUSTED_SPACE = "u"
+"""Engrams of the scope project that were adopted from elsewhere and that no person has confirmed (decision 68)."""
 SHARED_SCOPES = ("org", "global")
 
 
@@ -38,6 +41,11 @@ def visible_spaces(caller: Caller, scope: str | None = None) -> tuple[str, ...]:
     if scope is not None:
         return (spaces[scope],) if scope in spaces else ()
     return tuple(spaces.values())
+
+
+def untrusted_spaces(scope: str | None = None) -> tuple[str, ...]:
+    """Return the spaces of untrusted engrams that every caller may read; with `scope`, only that scope's."""
+    return (UNTRUSTED_SPACE,) if scope in (None, "project") else ()
 
 
 def shared_scopes(policy: Policy, scope: str | None = None) -> tuple[str, ...]:

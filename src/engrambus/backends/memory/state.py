@@ -18,14 +18,16 @@ from engrambus.backends.facts import (
     used_paths_of,
 )
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
-from engrambus.core import SECOND_US, parse_time
+from engrambus.core import SECOND_US, parse_time, print_time
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import MAX_OUTCOMES, Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from engrambus.knowledge.engrams import (
     EVERYTHING,
+    Adoption,
     Engram,
+    EngramAdopted,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
@@ -34,6 +36,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramsUsed,
+    EngramTrusted,
     EngramUnpinned,
     EngramUse,
     PromotionAnswered,
@@ -69,6 +72,7 @@ from engrambus.policy import (
     DEFAULT_POLICY,
     OUTBOX,
     PROJECT_SPACE,
+    UNTRUSTED_SPACE,
     Agent,
     AgentAdded,
     AppliedPolicy,
@@ -114,6 +118,7 @@ class KnowledgeState:
         self.puts: dict[str, dict[tuple[int, str], RecentPuts]] = {}
         self.votes: dict[int, set[str]] = {}
         self.pins: dict[int, None] = {}
+        self.adoptions: dict[int, Adoption] = {}
         self.uses: dict[tuple[str, str, str], EngramUse] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.reads: dict[str, dict[RecordedRead, None]] = {}
@@ -275,6 +280,11 @@ class KnowledgeState:
                     self.uses.setdefault((fact.kind, fact.item, engram_id), use)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
+            case EngramAdopted():
+                self._put(fact, UNTRUSTED_SPACE)
+                self.adoptions[self.ordinal] = fact.adoption
+            case EngramTrusted():
+                self._trust(fact, at_us)
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
@@ -327,7 +337,7 @@ class KnowledgeState:
         """Return the role of an agent."""
         return ADMIN if agent == ADMIN else self.agents[run, agent].role
 
-    def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
+    def _put(self, fact: EngramPut | EngramReceived | EngramAdopted, space: str) -> None:
         self.ordinal += 1
         stored = StoredEngram(
             ordinal=self.ordinal,
@@ -347,6 +357,13 @@ class KnowledgeState:
         self._drop(ordinal)
         engram = as_promoted(stored.engram, fact)
         self._insert(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
+
+    def _trust(self, fact: EngramTrusted, at_us: int) -> None:
+        ordinal = self.ids[UNTRUSTED_SPACE, fact.id]
+        stored, keys = self.stored[ordinal], self.keys[ordinal]
+        self._drop(ordinal)
+        self._insert(msgspec.structs.replace(stored, space=PROJECT_SPACE), keys)
+        self.adoptions[ordinal] = self.adoptions[ordinal].confirm(fact.by, print_time(at_us))
 
     def _insert(self, stored: StoredEngram, keys: frozenset[str]) -> None:
         self.stored[stored.ordinal] = stored
@@ -491,6 +508,15 @@ class MemoryView(MemoryCortex):
     def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
         newest = reversed(self._state.promotions.values())
         return [stored for stored in newest if not waiting or stored.answer is None][:limit]
+
+    def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
+        state = self._state
+        live = ((ordinal, state.stored[ordinal]) for ordinal in state.adoptions if ordinal in state.stored)
+        return {
+            stored.engram.id: state.adoptions[ordinal]
+            for ordinal, stored in live
+            if stored.engram.id in engram_ids and stored.expires_at > self._as_of
+        }
 
     def outbox(self) -> list[StoredEngram]:
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]

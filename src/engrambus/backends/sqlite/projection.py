@@ -20,7 +20,7 @@ from engrambus.backends.facts import (
 from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
-from engrambus.core import SECOND_US, canonical, parse_time
+from engrambus.core import SECOND_US, canonical, parse_time, print_time
 from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
@@ -29,6 +29,7 @@ from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from engrambus.knowledge.engrams import (
     Engram,
+    EngramAdopted,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
@@ -37,6 +38,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramsUsed,
+    EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
@@ -53,6 +55,7 @@ from engrambus.knowledge.messages import (
 from engrambus.policy import (
     OUTBOX,
     PROJECT_SPACE,
+    UNTRUSTED_SPACE,
     Agent,
     AgentAdded,
     ContentDrawn,
@@ -78,7 +81,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 26
+LAYOUT = 27
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -88,6 +91,7 @@ SWEEP_BATCH = 64
 
 _encode = msgspec.json.Encoder().encode
 decode_engram = msgspec.json.Decoder(Engram).decode
+decode_adoption = msgspec.json.Decoder(engrams.Adoption).decode
 
 
 class KnowledgeIndexState(msgspec.Struct, kw_only=True):
@@ -121,6 +125,7 @@ class KnowledgeProjection:
         self.state = state
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
+        self._adoptions: list[tuple[int, str, bytes]] = []
         self._puts: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._put_turns: dict[tuple[str, str], Turn] = {}
         self._live: dict[tuple[str, str], int] = {}
@@ -140,6 +145,10 @@ class KnowledgeProjection:
         if isinstance(fact, EngramPut):  # puts come in bulk, so their rows are gathered
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             self._count_put(fact, at_us)
+            return
+        if isinstance(fact, EngramAdopted):
+            self._put(fact, UNTRUSTED_SPACE)
+            self._adoptions.append((self.state.ordinal, fact.engram.id, _encode(fact.adoption)))
             return
         self.flush()
         for delivery in mail_of(fact):
@@ -210,6 +219,8 @@ class KnowledgeProjection:
                 self._execute("answer_promotion", _encode(fact), at_us, fact.request_id)
             case EngramPromoted():
                 self._promote(fact)
+            case EngramTrusted():
+                self._trust(fact, at_us)
             case EngramForgotten():
                 self._drop(self._row_of(fact.space, fact.id)[0])
             case EngramConfirmed():
@@ -246,6 +257,7 @@ class KnowledgeProjection:
             return
         self.connection.executemany(self._sql["insert_engram"], self._engrams)
         self.connection.executemany(self._sql["use_id"], ((row[2],) for row in self._engrams))
+        self.connection.executemany(self._sql["insert_adoption"], self._adoptions)
         # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
         if self.state.pending + len(self._tokens) < MAX_PENDING:
             self.connection.executemany(self._sql["add_pending"], self._tokens)
@@ -265,7 +277,8 @@ class KnowledgeProjection:
             self._set_turn(run, agent, turn)
         for (space, kind), count in self._live.items():
             self._execute("count_live", space, kind, count)
-        self._engrams, self._tokens, self._puts, self._put_turns, self._live = [], [], {}, {}, {}
+        self._engrams, self._tokens, self._adoptions = [], [], []
+        self._puts, self._put_turns, self._live = {}, {}, {}
 
     def sweep(self, now_us: int) -> int:
         """Delete some expired engrams; return how many."""
@@ -281,7 +294,7 @@ class KnowledgeProjection:
         self._paths = {}
         self._tallies.write()
 
-    def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
+    def _put(self, fact: EngramPut | EngramReceived | EngramAdopted, space: str) -> None:
         engram = fact.engram
         self.state.ordinal += 1
         ordinal = self.state.ordinal
@@ -341,6 +354,19 @@ class KnowledgeProjection:
         self._execute("count_live", space, engram.kind, 1)
         self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
+    def _trust(self, fact: EngramTrusted, at_us: int) -> None:
+        ordinal, more_keys, body = self._row_of(UNTRUSTED_SPACE, fact.id)
+        self._vacate(PROJECT_SPACE, fact.id)
+        self._unpost(ordinal)
+        engram = decode_engram(body)
+        self._execute("promote_engram", PROJECT_SPACE, engram.scope, body, ordinal)
+        self._execute("count_live", UNTRUSTED_SPACE, engram.kind, -1)
+        self._execute("count_live", PROJECT_SPACE, engram.kind, 1)
+        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(PROJECT_SPACE, engram, more_keys.split()))
+        row: Any = self.connection.execute(self._sql["adoption_row"], (ordinal,)).fetchone()
+        adoption = decode_adoption(row[0]).confirm(fact.by, print_time(at_us))
+        self._execute("set_adoption", _encode(adoption), ordinal)
+
     def _row_of(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
         row: Any = self.connection.execute(self._sql["engram_row"], (space, engram_id)).fetchone()
         ordinal, more_keys, body = row
@@ -358,6 +384,7 @@ class KnowledgeProjection:
             self._execute("count_live", space, kind, -1)
         self._execute("delete_votes", ordinal)
         self._execute("unpin", ordinal)
+        self._execute("delete_adoption", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:

@@ -16,6 +16,7 @@ from engrambus.backends.sqlite.projection import (
     NEWEST_FIRST,
     KnowledgeIndexState,
     agent_from_row,
+    decode_adoption,
     decode_engram,
     run_from_row,
     turn_from_row,
@@ -28,6 +29,7 @@ from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import (
     EVERYTHING,
+    Adoption,
     Engram,
     EngramUse,
     PromotionAnswered,
@@ -239,6 +241,11 @@ class SqliteView(SqliteCortex):
     def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
         rows = self._connection.execute(self._sql["promotions"], (waiting, limit))
         return [_promotion_from_row(row) for row in rows]
+
+    def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
+        pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
+        rows: Any = self._connection.executemany(self._sql["adoptions"], pairs)
+        return {engram_id: decode_adoption(body) for engram_id, body in rows}
 
     def outbox(self) -> list[StoredEngram]:
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]

@@ -86,14 +86,18 @@ def short_pointer(pointer: Pointer) -> str:
 
 
 def engram_line(engram: Engram, about: EngramAbout) -> str:
-    """Return an engram as one line: kind unless a fact, claim, evidence with its state and readers, short id."""
+    """Return an engram as one line: kind unless a fact, claim, evidence with its state and readers, short id.
+
+    The mark of an untrusted one comes first, where no claim can imitate or hide it.
+    """
+    mark = "(untrusted) " if about.untrusted is not None else ""
     kind = "" if engram.kind == "fact" else f"{engram.kind}: "
     evidence = about.evidence
     state = f" {evidence.state}" if evidence is not None and evidence.state is not None else ""
     absent = evidence.unresolved if evidence is not None and evidence.state != "unresolved" else []
     marked = (short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in engram.pointers)
     places = " ".join(marked)
-    return f"{kind}{_line(engram.claim)} [{places}{state}, {_readers(engram, about)}] {short_id(engram.id)}"
+    return f"{mark}{kind}{_line(engram.claim)} [{places}{state}, {_readers(engram, about)}] {short_id(engram.id)}"
 
 
 def _readers(engram: Engram, about: EngramAbout) -> str:

@@ -54,6 +54,12 @@ def _pin(session: PageSession, form: Form) -> str:
     return "Pinned. It now comes first in every brief."
 
 
+def _confirm(session: PageSession, form: Form) -> str:
+    """Confirm an engram that was adopted from elsewhere."""
+    confirmed = session.call("confirm_engram", id=form["id"])
+    return "Trusted, and pinned to every brief." if confirmed.pinned else "Trusted from now on."
+
+
 def _unpin(session: PageSession, form: Form) -> str:
     session.call("unpin_engram", id=form["id"])
     return "No longer pinned."
@@ -90,6 +96,7 @@ ACTIONS: dict[str, Action] = {
     "accept": Action(_accept, _ID | {"pinned"}, _ID),
     "approve": Action(_approve, _ID | {"cap_tokens", "uses"}, _ID),
     "approve-promotion": Action(_approve_promotion, _ID, _ID),
+    "confirm": Action(_confirm, _ID, _ID),
     "decline-promotion": Action(_decline_promotion, _ID, _ID),
     "deny": Action(_deny, _ID, _ID),
     "message": Action(send_message, frozenset({"to", "text"}), frozenset({"to", "text"})),

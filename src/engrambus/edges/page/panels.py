@@ -253,6 +253,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 ENGRAM_EVENTS = (
     "less.engram.put",
+    "less.engram.adopt",
+    "less.engram.trust",
     "less.engram.promote",
     "less.engram.forget",
     "less.engram.pin",

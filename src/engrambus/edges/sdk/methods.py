@@ -387,6 +387,7 @@ class Methods(ABC):
         scope: Literal["run", "project", "org", "global"] | None = None,
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
         stale: bool = False,
+        untrusted: bool = False,
         id: str | None = None,
         k: int = 50,
         cursor: str | None = None,
@@ -400,11 +401,12 @@ class Methods(ABC):
             scope: Only engrams of this scope
             kind: Only engrams of this kind
             stale: Only engrams whose evidence has changed since
+            untrusted: Only adopted engrams that no person has confirmed
             id: Only this engram
             k: Maximum number of results
             cursor: Continue where the previous answer ended
         """
-        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor}))
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "id": id, "k": k, "cursor": cursor}))
 
     def put_engram(
         self,

@@ -14,7 +14,7 @@ import msgspec
 
 from engrambus.core import print_time
 from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE, Event, EventSubject
-from engrambus.policy import ADMIN, Caller
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller
 
 _ID = re.compile(r"[A-Za-z0-9_.:/-]{1,80}")
 Audience = Literal["run", "space", "scope", "project"]
@@ -41,6 +41,13 @@ FACT_EVENTS: dict[str, FactMapping] = {
         audience="scope",
     ),
     "engram.confirmed": FactMapping(type="less.engram.confirm", data={"engram": "id"}, audience="space"),
+    "engram.adopted": FactMapping(
+        type="less.engram.adopt",
+        data={"engram": "engram.id", "kind": "engram.kind", "from": "adoption.from", "pointers": "engram.pointers"},
+        agent="engram.provenance.created_by",
+        audience="project",
+    ),
+    "engram.trusted": FactMapping(type="less.engram.trust", data={"engram": "id"}, audience="project"),
     "engram.promoted": FactMapping(
         type="less.engram.promote", data={"engram": "id", "scope": "scope"}, audience="project"
     ),  # the engram was visible in its run only and now is to everyone
@@ -252,7 +259,8 @@ def _audience(row: FactMapping, fact: Mapping[str, Any], run: str, agent: str) -
     if row.audience == "project":
         return EVERYONE
     if row.audience == "space":
-        return _id_or_empty(fact.get("space")) or ADMINS_ONLY
+        space = _id_or_empty(fact.get("space")) or ADMINS_ONLY
+        return EVERYONE if space == UNTRUSTED_SPACE else space
     if row.audience == "scope" and _value_at(fact, "engram.scope") in ("project", "org", "global"):
         return EVERYONE
     if "run" not in fact and agent == ADMIN:
@@ -265,6 +273,7 @@ _ENGRAM_FACTS = frozenset(
         "engram.confirmed",
         "engram.promoted",
         "engram.forgotten",
+        "engram.trusted",
         "engram.pinned",
         "engram.unpinned",
         "promotion.requested",
@@ -275,7 +284,7 @@ _ENGRAM_FACTS = frozenset(
 
 def _subject(fact: Mapping[str, Any]) -> EventSubject | None:
     match fact.get("fact"):
-        case "engram.put":
+        case "engram.put" | "engram.adopted":
             kind, scope = _value_at(fact, "engram.kind"), _value_at(fact, "engram.scope")
             return EventSubject(kind=kind, scope=scope, refs=_refs(_value_at(fact, "engram.pointers")))
         case "sam.kept":

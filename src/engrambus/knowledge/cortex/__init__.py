@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.knowledge.cortex.adoption import (
+        AdoptableMemory,
+        ForeignMemory,
+        adopt_memories,
+        check_foreign_memory,
+    )
     from engrambus.knowledge.cortex.episodes import EpisodeDraft, SamResolver, episode_at, keep, no_episode, pin
     from engrambus.knowledge.cortex.ports import CortexReads
     from engrambus.knowledge.cortex.review import (
@@ -68,6 +74,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "adoption": "AdoptableMemory ForeignMemory adopt_memories check_foreign_memory",
         "episodes": "EpisodeDraft SamResolver episode_at keep no_episode pin",
         "ports": "CortexReads",
         "review": (
@@ -95,9 +102,10 @@ if not TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MAX_BYTES", "DEFAULT_MAX_ITEMS", "MAX_CATEGORIES", "MAX_CONTENT_CHARS", "MAX_EVIDENCE",
     "MAX_EVIDENCE_CHARS", "MAX_INPUT_CHARS", "MAX_KIND_CHARS", "MAX_LABEL_CHARS", "MAX_SLUG_CHARS", "MAX_TEXT_CHARS",
-    "AcceptanceTerms", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted", "CortexReads",
-    "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind", "SamResolver", "SharedContextSnapshot",
-    "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept", "apply_move", "check_draft", "check_kind",
+    "AcceptanceTerms", "AdoptableMemory", "Contribution", "ContributionDraft", "ContributionMoved",
+    "ContributionSubmitted", "CortexReads", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
+    "ForeignMemory", "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken",
+    "Status", "accept", "adopt_memories", "apply_move", "check_draft", "check_foreign_memory", "check_kind",
     "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "engram_draft", "episode_at",
     "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "no_episode", "pin",
     "redact_draft", "reject", "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",

@@ -12,6 +12,7 @@ from msgspec import field
 
 from engrambus.core import print_time
 from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.engrams import Adoption
 
 Status = Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"]
 WAITING: tuple[Status, ...] = ("submitted", "flagged")
@@ -159,6 +160,8 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """Engrams it is based on; filled in when it is shown."""
     review_used: tuple[str, ...] = ()
     """Engrams that the decision on it is based on; filled in when it is shown."""
+    untrusted: Adoption | None = None
+    """Where it came from, if a person took it on from elsewhere; only a person decides on it."""
 
 
 class EpisodeKept(msgspec.Struct, frozen=True, kw_only=True, tag="sam.kept", tag_field="fact"):

@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.knowledge.engrams.adoption import (
+        ForeignEngram,
+        PreparedAdoption,
+        adopt_engrams,
+        author_name,
+        check_foreign,
+        id_from_elsewhere,
+    )
     from engrambus.knowledge.engrams.approvals import (
         PromotionReads,
         PromotionView,
@@ -13,6 +21,7 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
     from engrambus.knowledge.engrams.facts import (
+        EngramAdopted,
         EngramConfirmed,
         EngramDelivered,
         EngramForgotten,
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
         EngramPut,
         EngramReceived,
         EngramsUsed,
+        EngramTrusted,
         EngramUnpinned,
         PromotionAnswered,
         PromotionRequested,
@@ -77,6 +87,7 @@ if TYPE_CHECKING:
         MAX_CLAIM_CHARS,
         MAX_CLAIM_SENTENCES,
         MAX_USED,
+        Adoption,
         CheckedEngram,
         Engram,
         Kind,
@@ -92,11 +103,12 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "adoption": "ForeignEngram PreparedAdoption adopt_engrams author_name check_foreign id_from_elsewhere",
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
-            "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut EngramReceived "
-            "EngramUnpinned EngramsUsed PromotionAnswered PromotionRequested "
+            "EngramAdopted EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
+            "EngramReceived EngramTrusted EngramUnpinned EngramsUsed PromotionAnswered PromotionRequested "
         ),
         "keys": "hash_keys name_keys normalise_key query_keys",
         "lifecycle": (
@@ -116,23 +128,24 @@ if not TYPE_CHECKING:
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_USED CheckedEngram Engram Kind "
-            "Provenance Source UserKind has_evidence is_contradiction less_export "
+            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_USED Adoption CheckedEngram "
+            "Engram Kind Provenance Source UserKind has_evidence is_contradiction less_export "
         ),
     })
 
 __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
-    "MAX_K", "MAX_USED", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramConfirmed", "EngramDelivered",
-    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned",
-    "EngramUse", "EngramView", "EngramsUsed", "ForgetAnswer", "Kind", "PinAnswer", "PreparedEngram",
-    "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader",
-    "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind",
-    "VisibleStore", "answer_promotion", "as_promoted", "confirm", "count_negations", "count_sentences",
+    "MAX_K", "MAX_USED", "Adoption", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramConfirmed",
+    "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
+    "EngramReceived", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsUsed", "ForeignEngram",
+    "ForgetAnswer", "Kind", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered", "PromotionReads",
+    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
+    "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "adopt_engrams",
+    "answer_promotion", "as_promoted", "author_name", "check_foreign", "confirm", "count_negations", "count_sentences",
     "describe_readers", "find_engram", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
-    "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered", "name_keys", "normalise_key",
-    "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
-    "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "resolve_again", "schema_bytes",
-    "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate", "visible_uses",
-    "with_gain",
+    "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
+    "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
+    "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "resolve_again",
+    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate",
+    "visible_uses", "with_gain",
 ]

@@ -13,6 +13,7 @@ from engrambus.core import Randomness, new_ulid
 from engrambus.errors import (
     ApprovalPending,
     EngramNotFound,
+    EngramUntrusted,
     EvidenceUnresolved,
     IdTaken,
     PromotionDecided,
@@ -20,9 +21,17 @@ from engrambus.errors import (
 )
 from engrambus.evidence.pointers import Pointer, name_repository
 from engrambus.knowledge.engrams.facts import EngramPromoted, PromotionAnswered, PromotionRequested
-from engrambus.knowledge.engrams.ports import EngramView
+from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
-from engrambus.policy import ADMIN, SHARED_SCOPES, Caller, Policy, check_may_promote, wider_space
+from engrambus.policy import (
+    ADMIN,
+    SHARED_SCOPES,
+    UNTRUSTED_SPACE,
+    Caller,
+    Policy,
+    check_may_promote,
+    wider_space,
+)
 
 MAX_LISTED_REFS = 3
 """Unresolved pointers that a refusal names."""
@@ -138,6 +147,18 @@ def check_evidence(engram: Engram, change: str) -> None:
             field="id",
             used=", ".join(refs[:MAX_LISTED_REFS]) + (", …" if len(refs) > MAX_LISTED_REFS else ""),
             hint="Fetch or configure what its pointers name, then `engram.confirm` resolves them.",
+        )
+
+
+def check_trusted(stored: StoredEngram, change: str) -> None:
+    """Refuse to change an engram that was adopted and that no person has confirmed."""
+    # decision 68: what came from elsewhere becomes the project's own by a person's decision alone
+    if stored.space == UNTRUSTED_SPACE:
+        raise EngramUntrusted(
+            f"This engram came from elsewhere and no person here has confirmed it, so it cannot be {change}.",
+            field="id",
+            used=stored.engram.id,
+            hint="A person confirms it with `engrambus confirm ID`; an agent puts the claim with evidence of its own.",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from engrambus.evidence.pointers import Pointer
-from engrambus.knowledge.engrams.values import Engram, UserKind
+from engrambus.knowledge.engrams.values import Adoption, Engram, UserKind
 
 # Tags and field names are stored in every project's journal, so they never change.
 
@@ -28,6 +28,26 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """The author's turn that paid for it; 0 if none did."""
     put_tokens: int = 0
     """Tokens that were charged to that turn."""
+
+
+class EngramAdopted(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engram.adopted", tag_field="fact", omit_defaults=True
+):
+    """A person took on an engram of another project; it is untrusted until a person confirms it."""
+
+    engram: Engram
+    run: str
+    """The run it was adopted in."""
+    expires_at: int
+    adoption: Adoption
+    more_keys: tuple[str, ...] = ()
+
+
+class EngramTrusted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.trusted", tag_field="fact"):
+    """A person confirmed an adopted engram: from now on it is one of the project's own."""
+
+    id: str
+    by: str
 
 
 class EngramReceived(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from engrambus.knowledge.engrams.approvals import (
     PromotionView,
     answer_waiting,
     check_evidence,
+    check_trusted,
     needs_approval,
     pending_notice,
     pointers_for,
@@ -30,17 +31,19 @@ from engrambus.knowledge.engrams.facts import (
     EngramPinned,
     EngramPromoted,
     EngramReceived,
+    EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
 )
 from engrambus.knowledge.engrams.keys import hash_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram, VisibleStore
-from engrambus.knowledge.engrams.values import Engram, unresolved_refs
+from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
 from engrambus.policy import (
     ADMIN,
     PROJECT_SPACE,
     SHARED_SCOPES,
+    UNTRUSTED_SPACE,
     Caller,
     IdentityReads,
     LimitChecks,
@@ -80,6 +83,10 @@ class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Refs that were unresolved and whose content is here now."""
     unresolved: list[str] = []
     """Refs whose content is still not here."""
+    trusted: bool = False
+    """True if it had been adopted from elsewhere, and is one of the project's own from now on."""
+    pinned: bool = False
+    """True if it was pinned where it came from, and now is here."""
 
 
 class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +137,7 @@ def forget(
             used=parent_of(view, caller),
             hint="The admin deletes it, or a tool that the admin added without a parent.",
         )
-    stored = find_engram(view, spaces, engram_id)
+    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
     engram_id = stored.engram.id
     return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
 
@@ -149,18 +156,41 @@ def resolve_again(engram: Engram, evidence: Evidence, repositories: Repositories
 
 def confirm(
     view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, resolved: Sequence[Pointer] = ()
-) -> tuple[list[EngramConfirmed], ConfirmAnswer]:
-    """Confirm an engram by its id, as repeating its claim does; `resolved` are pointers whose content is here now."""
-    stored = find_engram(view, spaces, engram_id)
+) -> tuple[list[Any], ConfirmAnswer]:
+    """Confirm an engram by its id, as repeating its claim does; `resolved` are pointers whose content is here now.
+
+    A person's confirmation makes an adopted engram one of the project's own, and its pin takes effect.
+    """
+    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
+    is_untrusted = stored.space == UNTRUSTED_SPACE
+    trusted: list[EngramTrusted] = []
+    if is_untrusted:
+        stored = _trust(view, stored, caller)
+        trusted.append(EngramTrusted(id=stored.engram.id, by=caller.full_name))
     fact = confirmation(view, stored, caller, resolved=resolved)
+    engram = with_gain(stored.engram, fact)
+    pins: list[EngramPinned] = []
+    if is_untrusted and view.adoptions((engram.id,))[engram.id].pinned and has_evidence(engram):
+        pins.append(EngramPinned(id=engram.id, space=stored.space, by=caller.full_name))
     votes = view.votes(stored.ordinal, except_root=fact.root) + 1
-    return [fact], ConfirmAnswer(
-        id=stored.engram.id,
+    return [*trusted, fact, *pins], ConfirmAnswer(
+        id=engram.id,
         votes=votes,
         expires_at=print_time(fact.expires_at),
         resolved=[pointer.ref for pointer in fact.resolved],
-        unresolved=unresolved_refs(with_gain(stored.engram, fact)),
+        unresolved=unresolved_refs(engram),
+        trusted=is_untrusted,
+        pinned=bool(pins),
     )
+
+
+def _trust(view: EngramView, stored: StoredEngram, caller: Caller) -> StoredEngram:
+    """Return an adopted engram where a person's confirmation puts it; refuse anybody else's."""
+    if caller.role != ADMIN:
+        check_trusted(stored, "confirmed by an agent")
+    if view.is_id_taken(PROJECT_SPACE, stored.engram.id):
+        raise IdTaken(field="id", used=stored.engram.id)
+    return msgspec.structs.replace(stored, space=PROJECT_SPACE)
 
 
 def confirmation(
@@ -242,8 +272,9 @@ def promote(
     A parent's promotion beyond the project waits for an admin; until then the engram stays as it is. `repository` is
     the name that other projects know the project's own by.
     """
-    stored = find_engram(view, spaces, engram_id)
+    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
     engram = stored.engram
+    check_trusted(stored, "promoted")
     if caller.role != ADMIN:
         _check_parent(view, caller, engram.provenance.created_by)
     if engram.scope == scope:
@@ -280,9 +311,10 @@ def set_pinned(
     view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, *, pinned: bool
 ) -> tuple[list[EngramPinned | EngramUnpinned], PinAnswer]:
     """Pin an engram, so that it comes first in its section of every brief, or unpin it."""
-    stored = find_engram(view, spaces, engram_id)
+    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
     engram_id = stored.engram.id
     if pinned:
+        check_trusted(stored, "pinned")
         check_evidence(stored.engram, "pinned")
     answer = PinAnswer(id=engram_id, pinned=pinned)
     if pinned == (stored.ordinal in view.pinned((stored.space,))):

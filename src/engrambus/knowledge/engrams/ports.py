@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from engrambus.knowledge.engrams.values import Engram, UserKind
+from engrambus.knowledge.engrams.values import Adoption, Engram, UserKind
 from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
@@ -108,6 +108,10 @@ class EngramReads(Protocol):
         """
         ...
 
+    def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
+        """Return where those of these live engrams came from that were adopted, by id."""
+        ...
+
     def outbox(self) -> list[StoredEngram]:
         """Return the engrams that wait to be delivered to a shared store."""
         ...
@@ -152,3 +156,5 @@ class VisibleStore(NamedTuple):
     spaces: Sequence[str]
     counted: EngramReads | None = None
     """The same reads with the rows that a role rule hides, if there is one: weights are counted over all of them."""
+    is_untrusted: bool = False
+    """True if these spaces hold knowledge from elsewhere that no person here has confirmed."""

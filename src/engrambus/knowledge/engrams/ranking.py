@@ -2,13 +2,15 @@
 
 For each key the newest `DEPTH` live engrams that the caller may see are read. A key found on few of them weighs more
 than one found on many; an engram's rank is the sum of the weights of the keys it was found by. A phrase is looked up
-only if the shorter phrases in it were found. Equal ranks are ordered by scope (the nearest first), then by age in whole
-seconds, confidence, how many of its pointers lead to a file the question names, and last by id.
+only if the shorter phrases in it were found. Of equal ranks, untrusted engrams come last; then they are
+ordered by scope (the nearest first), by age in whole seconds, confidence, how many of its pointers lead to a file the
+question names, and last by id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.keys import name_keys
@@ -22,6 +24,8 @@ DEPTH = 64
 
 DEFAULT_K = 12
 MAX_K = 100
+
+T = TypeVar("T")
 
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
 
@@ -39,7 +43,7 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
         if not any(postings):
             missing.add(key)
             continue
-        key_weight = _weight(sum(map(_posting_counter(key, kind), stores, postings)))
+        key_weight = _weight(_count(list(map(_posting_counter(key, kind), stores, postings)), stores))
         for store_index, ordinals in enumerate(postings):
             for ordinal in ordinals:
                 name = ordinal * store_count + store_index
@@ -47,14 +51,35 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
     if not ranks:
         return []
     key_set = frozenset(keys)
-    contenders = _contenders(ranks, k)
+    untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
+    contenders = [
+        *_contenders({name: rank for name, rank in ranks.items() if name % store_count not in untrusted}, k),
+        *_contenders({name: rank for name, rank in ranks.items() if name % store_count in untrusted}, k),
+    ]
     ordered = [
-        (_order(ranks[traits.ordinal * store_count + store_index], traits, key_set), store_index, traits.ordinal)
+        (
+            _order(ranks[traits.ordinal * store_count + store_index], store.is_untrusted, traits, key_set),
+            store_index,
+            traits.ordinal,
+        )
         for store_index, store in enumerate(stores)
         for traits in store.reads.traits([n // store_count for n in contenders if n % store_count == store_index])
     ]
     ordered.sort()
-    return [stores[store_index].reads.engrams((ordinal,))[0] for _, store_index, ordinal in ordered[:k]]
+    best = ordered[:k]
+    if untrusted:
+        best = _with_own_share(ordered, k, lambda entry: entry[1] in untrusted)
+    return [stores[store_index].reads.engrams((ordinal,))[0] for _, store_index, ordinal in best]
+
+
+def _with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], bool]) -> list[T]:
+    """Return the first k entries, of which untrusted ones take up to half, or more where nothing else was found."""
+    # decision 68: claims that a stranger stuffed with keys never push the project's own out of an answer
+    own = [index for index, entry in enumerate(ordered) if not is_untrusted(entry)]
+    foreign = [index for index, entry in enumerate(ordered) if is_untrusted(entry)]
+    share = max(k // 2, k - len(own))
+    chosen = sorted([*own, *foreign[:share]])[:k]
+    return [ordered[index] for index in chosen]
 
 
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
@@ -77,6 +102,13 @@ def _posting_counter(key: str, kind: str | None) -> Callable[[VisibleStore, Sequ
         return len(store.counted.postings(store.spaces, key, kind=kind, limit=DEPTH))
 
     return count
+
+
+def _count(posting_counts: Sequence[int], stores: Sequence[VisibleStore]) -> int:
+    """Return how many engrams a key counts as found on: untrusted ones only if there are no others."""
+    # decision 68: a flood of adopted engrams changes no weight, so the project's own keep their order
+    trusted = sum(count for count, store in zip(posting_counts, stores, strict=True) if not store.is_untrusted)
+    return trusted or sum(posting_counts)
 
 
 def _weight(posting_count: int) -> int:
@@ -102,10 +134,13 @@ def _contenders(ranks: dict[int, int], k: int) -> list[int]:
     return [name for name, rank in ranks.items() if rank >= lowest]
 
 
-def _order(rank: int, traits: Traits, keys: frozenset[str]) -> tuple[int, int, int, float, int, str]:
+def _order(
+    rank: int, is_untrusted: bool, traits: Traits, keys: frozenset[str]
+) -> tuple[int, bool, int, int, float, int, str]:
     named_files = sum(name in keys for name in traits.names.split())
     return (
         -rank,
+        is_untrusted,
         _DISTANCE[traits.scope],
         -(traits.created_us // SECOND_US),
         -traits.confidence,

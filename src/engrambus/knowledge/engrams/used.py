@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engrambus.errors import EngramBusError, UsedUnresolved
+from engrambus.errors import EngramBusError, UsedUnresolved, UsedUntrusted
 from engrambus.knowledge.engrams.facts import EngramsUsed
 from engrambus.knowledge.engrams.lifecycle import find_visible
 from engrambus.knowledge.engrams.ports import EngramUse, UseReads, VisibleStore
 from engrambus.knowledge.engrams.values import UserKind, has_evidence
-from engrambus.policy import ADMIN, Caller, LimitChecks
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller, LimitChecks
 
 MAX_COUNTED = 50
 """Uses of one engram that are looked at, the newest first."""
@@ -20,20 +20,25 @@ def find_used(
 ) -> tuple[str, ...]:
     """Return the whole ids of the engrams that an author used; refuse one that is not there or not visible.
 
-    The author is told of one without evidence: a conclusion may not rest on it alone.
+    The author is warned of one without evidence, and of an untrusted one: a conclusion may not rest on it alone.
     """
     # decision 62: what has expired or was forgotten cannot be read, so nobody can base anything on it now
     found = []
     for position, engram_id in enumerate(ids):
         try:
-            engram = find_visible(stores, engram_id, f"{field}[{position}]")[1].engram
+            stored = find_visible(stores, engram_id, f"{field}[{position}]")[1]
         except EngramBusError as refusal:
             refusal.used = engram_id
             refusal.hint = refusal.hint or "Name engrams as `less.query_engrams` shows them, or leave it out."
             raise
+        engram = stored.engram
         if engram.id in found:
             continue
-        if not has_evidence(engram):
+        if stored.space == UNTRUSTED_SPACE:
+            detail = f"{engram.id} came from elsewhere and no person here has confirmed it."
+            hint = "Check its evidence and put the claim yourself with `at`, or ask a person to confirm it."
+            limits.applied(UsedUntrusted(detail, field=f"{field}[{position}]", used=engram.id, hint=hint))
+        elif not has_evidence(engram):
             detail = f"Nothing was found behind the pointers of {engram.id}, so it is no evidence."
             hint = "Confirm it with lines that show it: put the claim again with `at`."
             limits.applied(UsedUnresolved(detail, field=f"{field}[{position}]", used=engram.id, hint=hint))

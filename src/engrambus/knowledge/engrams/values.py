@@ -59,6 +59,30 @@ class Engram(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     """Author, time and source."""
 
 
+class Adoption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where an engram of another project came from, as far as that project says so itself."""
+
+    origin: str = msgspec.field(name="from")
+    """The project or the person that it came from."""
+    by: str
+    """Its author there; the name is not checked here."""
+    made_at: str
+    """When it was put there."""
+    adopted_at: str
+    """When a person took it on here."""
+    pinned: bool = False
+    """True if it was pinned there; it is pinned here when a person confirms it."""
+    id: str | None = None
+    """Its id there, if another engram has that id here."""
+    confirmed_by: str | None = None
+    """The person who confirmed it; None while it is untrusted."""
+    confirmed_at: str | None = None
+
+    def confirm(self, by: str, at: str) -> Adoption:
+        """Return the adoption as a person's confirmation leaves it."""
+        return msgspec.structs.replace(self, confirmed_by=by, confirmed_at=at)
+
+
 class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     """A validated engram that can be stamped and stored."""
 

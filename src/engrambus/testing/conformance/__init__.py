@@ -7,6 +7,7 @@
 Each test takes a `harness` with a new project; nothing here imports pytest.
 """
 
+from engrambus.testing.conformance.adoption import AdoptionConformance
 from engrambus.testing.conformance.agents import AgentConformance
 from engrambus.testing.conformance.approvals import ApprovalConformance
 from engrambus.testing.conformance.briefs import BriefConformance
@@ -31,6 +32,7 @@ from engrambus.testing.conformance.turns import TurnConformance
 from engrambus.testing.conformance.uses import UseConformance
 
 __all__ = [
+    "AdoptionConformance",
     "AgentConformance",
     "ApprovalConformance",
     "BriefConformance",
@@ -58,6 +60,7 @@ __all__ = [
 
 
 class StoreConformance(
+    AdoptionConformance,
     UseConformance,
     ReadConformance,
     RecallConformance,

@@ -189,6 +189,21 @@ SELECT engram FROM uses WHERE kind = ? AND item = ? ORDER BY position;
 -- name: delete_votes
 DELETE FROM votes WHERE ordinal = ?;
 
+-- name: insert_adoption
+INSERT INTO adoptions (ordinal, id, body) VALUES (?, ?, ?);
+
+-- name: adoption_row
+SELECT body FROM adoptions WHERE ordinal = ?;
+
+-- name: set_adoption
+UPDATE adoptions SET body = ? WHERE ordinal = ?;
+
+-- name: delete_adoption
+DELETE FROM adoptions WHERE ordinal = ?;
+
+-- name: adoptions
+SELECT a.id, a.body FROM adoptions a JOIN engrams USING (ordinal) WHERE a.id = ? AND expires_at > ?;
+
 -- name: pin
 INSERT OR IGNORE INTO pins (ordinal) VALUES (?);
 

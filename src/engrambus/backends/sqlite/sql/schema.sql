@@ -46,7 +46,7 @@ CREATE TABLE policies (             -- the last one applied is in force
 
 CREATE TABLE engrams (
     ordinal    INTEGER PRIMARY KEY,
-    space      TEXT    NOT NULL,    -- who may see it: 'p' the project, 'r' and a run's number that run, 'o' waits for delivery to a shared store
+    space      TEXT    NOT NULL,    -- who may see it: 'p' the project, 'r' and a run's number that run, 'o' waits for delivery to a shared store, 'u' untrusted
     id         TEXT    NOT NULL,
     run        TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
@@ -103,6 +103,13 @@ CREATE TABLE pins (                 -- engrams that come first in every brief
     position   INTEGER PRIMARY KEY,
     ordinal    INTEGER NOT NULL UNIQUE
 ) STRICT;
+
+CREATE TABLE adoptions (            -- engrams that came from elsewhere; untrusted while their space is 'u'
+    ordinal    INTEGER PRIMARY KEY,
+    id         TEXT    NOT NULL,
+    body       BLOB    NOT NULL     -- where it came from, and who has confirmed it, as JSON
+) STRICT;
+CREATE INDEX adoptions_id ON adoptions (id);
 
 CREATE TABLE uses (                 -- engrams that others named as used; the ids may have left the project since
     position   INTEGER PRIMARY KEY,

@@ -59,6 +59,8 @@ def contribution(answer: Contribution) -> Iterator[str]:
         ("thread", answer.thread_id),
         ("confidence", f"{answer.confidence:g}"),
     ]
+    if answer.untrusted is not None:
+        rows.append(("untrusted", f"from {answer.untrusted.origin}, by {answer.untrusted.by}"))
     if answer.proposed_categories:
         rows.append(("categories", ", ".join(answer.proposed_categories)))
     if answer.conflict_check.status != "clean":
@@ -91,7 +93,9 @@ def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
     rows = [
         (
             row.contribution_id,
-            row.status + ("" if row.conflict_check.status == "clean" else f" ({row.conflict_check.status})"),
+            row.status
+            + ("" if row.conflict_check.status == "clean" else f" ({row.conflict_check.status})")
+            + (", untrusted" if row.untrusted is not None else ""),
             row.from_session.rpartition("/")[2],
             row.thread_id,
             " ".join(row.content.split())[:60],

@@ -39,6 +39,7 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
             short_ref(engram.pointers[0]) + extra,
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
+            *untrusted(about),
             *_unresolved(engram, about),
             *([read_by(engram, about)] if about is not None else []),
             engram.id,
@@ -50,6 +51,11 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         yield dim("There is more than --max-tokens allows.")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def untrusted(about: EngramAbout | None) -> list[str]:
+    """Return what a line says of an engram that no person has confirmed."""
+    return [f"untrusted, from {about.untrusted.origin}"] if about is not None and about.untrusted is not None else []
 
 
 def _unresolved(engram: Engram, about: EngramAbout | None) -> list[str]:
@@ -71,7 +77,7 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     """Show one engram, what it used and what used it."""
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
-    rows = []
+    rows = _adoption_rows(shown, about)
     if about is not None and about.evidence is not None and about.evidence.unresolved:
         rows += [("unresolved", ref) for ref in about.evidence.unresolved]
         rows += [("", about.evidence.hint)] if about.evidence.hint else []
@@ -84,6 +90,18 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
         uses = [f"{use.kind} {use.id} by {use.agent.rpartition('/')[2]}, {age(use.at, answer.as_of)}" for use in newest]
         rows += [("used by", use) for use in [*uses, *([f"{more} more"] if more else [])]]
     yield from engram(shown, rows)
+
+
+def _adoption_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, str]]:
+    """Return the rows about where an adopted engram came from."""
+    adoption = None if about is None else about.untrusted or about.adopted
+    if adoption is None:
+        return []
+    source = f"{adoption.origin}, by {adoption.by}, {adoption.made_at}"
+    if adoption.confirmed_by is not None:
+        return [("adopted from", source), ("trusted by", f"{adoption.confirmed_by}, {adoption.confirmed_at}")]
+    pin = " It was pinned there, and is pinned here then." if adoption.pinned else ""
+    return [("untrusted", f"from {source}"), ("", f"Trust it: engrambus confirm {engram.id}.{pin}")]
 
 
 def engram(answer: Engram, about: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
@@ -134,7 +152,7 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
         marks = [mark for mark, is_set in (("stale", row.stale), ("pinned", row.pinned)) if is_set]
         uses = row.about.used_by.count if row.about.used_by is not None else 0
         marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
-        marks += _unresolved(engram, row.about)
+        marks += [*untrusted(row.about), *_unresolved(engram, row.about)]
         about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks, read_by(engram, row.about)]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
@@ -153,6 +171,8 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
     # A parent and all its descendants are one line: an agent cannot multiply its own vote.
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
+    if answer.trusted:
+        yield "It is trusted from now on, and pinned." if answer.pinned else "It is trusted from now on."
     for ref in answer.resolved:
         yield f"resolved    {safe(ref)}"
     for ref in answer.unresolved:
