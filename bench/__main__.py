@@ -56,7 +56,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
     refs = make_repository(project)
     init_project(project, settings)
     gateway = open_project(project, settings)
-    index = project / ".catalog" / "index.db"
+    index = next(project.glob(".catalog/derived-*/index.db"))
     corpus = Corpus()
     questions = [corpus.question() for _ in range(QUESTIONS)]
     recalls: dict[int, tuple[list[float], list[float]]] = {}

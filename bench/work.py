@@ -22,6 +22,7 @@ from engrambus.core import SystemClock, print_time
 from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, new_receipt
 from engrambus.space.tuples import Claim, Completion, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 from engrambus.space.work import damaged_body
+from engrambus.testing.harness import KEY
 
 PROJECT = "01KDVP9R00STGMERGYBENCH000"
 RUN = "01KDVP9R00STGMERGYRUN00000"
@@ -39,9 +40,9 @@ WAITING = (10_000, 100_000, 1_000_000)
 def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
     """Open a tuple space in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    create_work(folder, project=PROJECT, now_us=SystemClock().now())
+    create_work(folder, KEY, project=PROJECT, now_us=SystemClock().now())
     settings = msgspec.structs.replace(SETTINGS, indexed_fields=indexed)
-    return TupleSpace(SqliteWork(folder, SystemClock(), indexed=indexed), settings=settings)
+    return TupleSpace(SqliteWork(folder, KEY, SystemClock(), indexed=indexed), settings=settings)
 
 
 def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:

@@ -24,6 +24,7 @@ from tests.projects import Repository
 
 EDGES = get_args(Edge)
 LOCAL_COMMANDS = {
+    "adopt",
     "init",
     "up",
     "mcp",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
+from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.errors import ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
@@ -23,16 +24,18 @@ from engrambus.policy import (
     Project,
     RunOpened,
     TokenKey,
+    create_journal_key,
     create_project,
     exclude_from_git,
     find_project,
+    load_journal_key,
 )
 from engrambus.policy.grants import GrantKey
 from engrambus.settings import Settings
 
 if TYPE_CHECKING:
     from engrambus.backends.jsonl_stores import FileStores
-    from engrambus.core.journal import Damage
+    from engrambus.core.journal import Damage, ForeignJournal
     from engrambus.evidence.receipts import Receipt
     from engrambus.policy.guardrails import Quotas, Retention
     from engrambus.space.tuples import TupleSpace, WorkView
@@ -61,7 +64,9 @@ def init_project(
     except ProjectExists as refusal:
         project, existing = find_project(start, settings.private_home), refusal
     project.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    create_store(project.state, project=project.project_id, now_us=clock.now())
+    if not (project.state / JOURNAL).exists():
+        key = create_journal_key(settings.key_folder(project.project_id))
+        create_store(project.state, key, project=project.project_id, now_us=clock.now())
     # decision 36: if two processes create it at once, the id in the journal counts
     project = find_project(start, settings.private_home)
     exclude_from_git(project)
@@ -73,7 +78,7 @@ def init_project(
             raise existing
         return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
 
-    store = SqliteStore(project.state, clock)
+    store = SqliteStore(project.state, _journal_key(project.state / JOURNAL, settings), clock)
     try:
         store.commit(open_first_run)
     finally:
@@ -91,7 +96,9 @@ def open_project(
 ) -> Gateway:
     """Open the project that a folder belongs to and return its gateway."""
     project = _find_local_project(start, settings)
-    store = SqliteStore(project.state, clock or SystemClock(), progress)
+    journal_key = _journal_key(project.state / JOURNAL, settings)
+    store = SqliteStore(project.state, journal_key, clock or SystemClock(), progress)
+    derived = derived_folder(project.state, journal_key)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
         project.repositories,
@@ -100,9 +107,14 @@ def open_project(
     )
     shared = _shared_stores(settings, clock or SystemClock(), randomness)
     project_files = ProjectFiles(
-        project.root, repositories, project.catalog, project.state, _memory_stores(project, start)
+        project.root,
+        repositories,
+        project.catalog,
+        project.state,
+        derived,
+        _memory_stores(project, derived, start),
     )
-    tuple_space = _tuple_space(project, settings, clock or SystemClock(), project_files, store, progress)
+    tuple_space = _tuple_space(project, settings, journal_key, clock or SystemClock(), project_files, store, progress)
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
         store=store,
@@ -122,6 +134,7 @@ def open_project(
 def _tuple_space(
     project: Project,
     settings: Settings,
+    journal_key: JournalKey,
     clock: Clock,
     project_files: ProjectFiles,
     knowledge: Store,
@@ -137,8 +150,8 @@ def _tuple_space(
         from engrambus.space.tuples import TupleSpace
 
         space = settings.space()
-        create_work(project.state, project=project.project_id, now_us=clock.now())
-        store = SqliteWork(project.state, clock, indexed=space.indexed_fields, on_progress=progress)
+        create_work(project.state, journal_key, project=project.project_id, now_us=clock.now())
+        store = SqliteWork(project.state, journal_key, clock, indexed=space.indexed_fields, on_progress=progress)
         return TupleSpace(
             store,
             settings=space,
@@ -210,7 +223,8 @@ def find_project_damage(start: Path, settings: Settings) -> list[Damage]:
     from engrambus.backends.sqlite import over_journals
     from engrambus.core.journal import find_damage
 
-    damages = over_journals(_find_local_project(start, settings).state, find_damage)
+    state = _find_local_project(start, settings).state
+    damages = over_journals(state, _journal_key(state / JOURNAL, settings), find_damage)
     return [damage for damage in damages if damage is not None]
 
 
@@ -220,10 +234,27 @@ def recover_project(start: Path, settings: Settings, *, clock: Clock | None = No
     from engrambus.core.journal import set_damage_aside
 
     now_us = (clock or SystemClock()).now()
-    damages = over_journals(
-        _find_local_project(start, settings).state, lambda journal: set_damage_aside(journal, now_us)
-    )
+    state = _find_local_project(start, settings).state
+    key = _journal_key(state / JOURNAL, settings)
+    damages = over_journals(state, key, lambda journal: set_damage_aside(journal, now_us))
     return [damage for damage in damages if damage is not None]
+
+
+def find_foreign_journals(start: Path, settings: Settings) -> list[ForeignJournal]:
+    """Return the journals of a project that were not written with this machine's key."""
+    from engrambus.backends.sqlite.ownership import foreign_journals
+
+    project = find_project(start, settings.private_home)
+    return foreign_journals(project.state, load_journal_key(settings.key_folder(project.project_id)))
+
+
+def own_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> None:
+    """Take the journals of a project as one's own: a person vouches for everything in them."""
+    from engrambus.backends.sqlite.ownership import own_journals
+
+    project = find_project(start, settings.private_home)
+    key = create_journal_key(settings.key_folder(project.project_id))
+    own_journals(project.state, key, project=project.project_id, now_us=(clock or SystemClock()).now())
 
 
 def _find_local_project(start: Path, settings: Settings) -> Project:
@@ -237,20 +268,39 @@ def _find_local_project(start: Path, settings: Settings) -> Project:
     return project
 
 
+def _journal_key(journal: Path, settings: Settings) -> JournalKey:
+    """Return the key that a journal must have been written with."""
+    header = read_header(journal)
+    key = load_journal_key(settings.key_folder(header.project))
+    if key is None:
+        raise foreign_journal(journal, header)
+    return key
+
+
 def _shared_stores(settings: Settings, clock: Clock, randomness: Randomness) -> SharedStores:
     def opener(scope: str) -> Callable[[], Store]:
         def open_store() -> Store:
             folder = settings.shared_folder(scope)
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            create_store(folder, project=new_ulid(clock.now(), randomness), now_us=clock.now())
-            return SqliteStore(folder, clock)
+            if not (folder / JOURNAL).exists():
+                project = new_ulid(clock.now(), randomness)
+                key = create_journal_key(settings.key_folder(project))
+                create_store(folder, key, project=project, now_us=clock.now())
+            header = read_header(folder / JOURNAL)
+            if header.format == UNMARKED_FORMAT:
+                # decision 67: no repository can write to this folder, so an older version of ours did
+                from engrambus.backends.sqlite.ownership import own_journals
+
+                key = create_journal_key(settings.key_folder(header.project))
+                own_journals(folder, key, project=header.project, now_us=clock.now())
+            return SqliteStore(folder, _journal_key(folder / JOURNAL, settings), clock)
 
         return open_store
 
     return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
 
 
-def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
+def _memory_stores(project: Project, derived: Path, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
     """Return what opens memory stores: paths start at the project's root; for a person at the machine, at `start`."""
 
     def open_stores(allowed_folders: tuple[Path, ...] | None) -> FileStores:
@@ -259,7 +309,7 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
         return FileStores(
             start if allowed_folders is None else project.root,
             allowed_folders=allowed_folders,
-            cache=project.state / MEMORY_CACHE,
+            cache=derived / MEMORY_CACHE,
         )
 
     return open_stores

@@ -199,6 +199,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 └── Trouble                  503  the server or its machine is at fault
     ├── StoreReadOnly             STORE_READ_ONLY
     ├── JournalDamaged            JOURNAL_DAMAGED
+    ├── JournalForeign            JOURNAL_FOREIGN
     ├── IndexDamaged              INDEX_DAMAGED
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
@@ -1201,6 +1202,10 @@ class StoreReadOnly(Trouble):
 
 class JournalDamaged(Trouble):
     """The journal is damaged before its last synced mark."""
+
+
+class JournalForeign(Trouble):
+    """The journal was not written with this machine's key, so nothing of it is used."""
 
 
 class IndexDamaged(Trouble):

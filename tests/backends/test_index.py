@@ -23,6 +23,7 @@ from engrambus.errors import FormatUnknown, JournalDamaged
 from engrambus.gateway import Credential, Gateway
 from engrambus.policy import RunOpened
 from engrambus.testing import GatewayClient, SeededRandomness, open_gateway
+from engrambus.testing.harness import KEY, PROJECT
 from tests.harness.stores import SqliteHarness
 
 PAGE = 4096
@@ -57,7 +58,7 @@ def answers(harness: SqliteHarness) -> list[tuple[str, bytes]]:
 
 
 def index(harness: SqliteHarness) -> Path:
-    return harness.folder / "index.db"
+    return harness.folder / KEY.derived_folder / "index.db"
 
 
 def _missing(path: Path) -> None:
@@ -181,7 +182,7 @@ def test_damage_under_an_open_store_is_repaired(harness: SqliteHarness) -> None:
     with index(harness).open("r+b") as file:
         file.write(b"\x00" * PAGE)
         file.truncate(PAGE)
-    (harness.folder / "index.db-wal").write_bytes(b"")
+    (harness.folder / KEY.derived_folder / "index.db-wal").write_bytes(b"")
     harness.reopen()
     assert answers(harness) == expected
     assert harness.gateway.store.verify() == []
@@ -223,7 +224,7 @@ def test_a_wal_left_by_a_deleted_index_does_no_harm(harness: SqliteHarness) -> N
     client = GatewayClient(harness)
     client.put("Something in the write-ahead log")
     expected = answers(harness)
-    assert (harness.folder / "index.db-wal").stat().st_size > 0
+    assert (harness.folder / KEY.derived_folder / "index.db-wal").stat().st_size > 0
     index(harness).unlink()
     assert answers(harness) == expected
     index(harness).unlink()
@@ -268,7 +269,7 @@ def test_queries_for_unknown_names_do_not_fill_the_cache(harness: SqliteHarness)
 @pytest.fixture
 def second(harness: SqliteHarness) -> Iterator[Gateway]:
     """The same project, opened a second time."""
-    store = SqliteStore(harness.folder, harness.clock)
+    store = SqliteStore(harness.folder, KEY, harness.clock)
     yield open_gateway(store, harness.folder, SeededRandomness(99))
     store.close()
 
@@ -345,14 +346,19 @@ def test_a_fact_from_a_later_version_is_named(harness: SqliteHarness) -> None:
     lines = journal.read_bytes().splitlines(keepends=True)
     last = msgspec.json.decode(lines[-1])
     line, _ = encode_line(
-        last["sum"], at_us=0, facts=b'[{"fact":"tuple.out"}]', mark=journal.stat().st_size, seq=last["seq"] + 1
+        KEY.line_key(kind="memory", project=PROJECT),
+        last["sum"],
+        at_us=0,
+        facts=b'[{"fact":"tuple.out"}]',
+        mark=journal.stat().st_size,
+        seq=last["seq"] + 1,
     )
     with journal.open("ab") as file:
         file.write(line)
     harness.close()
     index(harness).unlink()
     with pytest.raises(FormatUnknown, match=r"tuple\.out"):
-        SqliteStore(harness.folder, harness.clock)
+        SqliteStore(harness.folder, KEY, harness.clock)
     assert journal.read_bytes().endswith(line)
     journal.write_bytes(b"".join(lines))
     harness._open()
@@ -408,7 +414,7 @@ def test_verify_blocks_no_caller(harness: SqliteHarness) -> None:
             putting.start()
             putting.join(timeout=30)
 
-    with closing(SqliteStore(harness.folder, harness.clock)) as store:
+    with closing(SqliteStore(harness.folder, KEY, harness.clock)) as store:
         store.index._on_progress = on_progress
         assert store.verify() == []
         assert len(done) == 2
@@ -440,12 +446,12 @@ def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
     """The journal has its old length again, but the index already holds a later line."""
     journal = harness.folder / "memory.jsonl"
     client, length = GatewayClient(harness), journal.stat().st_size
-    with closing(SqliteStore(harness.folder, harness.clock)) as second:
+    with closing(SqliteStore(harness.folder, KEY, harness.clock)) as second:
         second.commit(lambda view: ([RunOpened(run="01KDVP9R00STGMERGYTEST0009", goal="gone", by="x")], None))
     data = bytearray(journal.read_bytes())
     data[length + 30] ^= 1
     journal.write_bytes(data)
-    over_journals(harness.folder, lambda damaged: set_damage_aside(damaged, harness.clock.now()))
+    over_journals(harness.folder, KEY, lambda damaged: set_damage_aside(damaged, harness.clock.now()))
     if first == "writes":
         client.put("One more matter")
     assert len(client.call("list_runs").runs) == 1

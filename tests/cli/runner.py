@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
+from engrambus.core.journal import JournalKey
 from engrambus.edges.cli.root import engrambus
+from engrambus.policy import find_project, load_journal_key
+from engrambus.settings import Settings
 from tests.projects import Repository
 
 COMMAND = str(Path(sys.executable).with_name("engrambus"))
@@ -50,6 +53,14 @@ class Shell:
         for name in ("ENGRAMBUS_URL", "ENGRAMBUS_TOKEN", "ENGRAMBUS_RUN", "XDG_STATE_HOME", "XDG_DATA_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HOME", str(home))
+
+    @property
+    def journal_key(self) -> JournalKey:
+        """The key of the project's journals."""
+        settings = Settings.from_environment({"HOME": str(self.home)})
+        key = load_journal_key(settings.key_folder(find_project(self.path).project_id))
+        assert key is not None
+        return key
 
     def run(
         self, *words: str, folder: Path | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None

@@ -172,7 +172,7 @@ def test_recover_repairs_the_journal_of_work(shell: Shell, rotated: bool) -> Non
     catalog = shell.path / ".catalog"
     work = catalog / "tuples.jsonl"
     if rotated:
-        store = SqliteWork(catalog, SystemClock())
+        store = SqliteWork(catalog, shell.journal_key, SystemClock())
         assert store.rotate(least_bytes=1, before_us=1 << 62)
         store.close()
         assert shell.run("out", "-", stdin=draft).code == 0
@@ -204,14 +204,14 @@ def _damage(shell: Shell) -> bytes:
     lines = journal.read_bytes().splitlines(keepends=True)
     lines[-2] = lines[-2].replace(b'"at"', b'"At"', 1)
     journal.write_bytes(b"".join(lines))
-    (shell.path / ".catalog" / "index.db").unlink()
+    next(shell.path.glob(".catalog/derived-*/index.db")).unlink()
     return journal.read_bytes()
 
 
 def test_a_deleted_index_changes_no_answer(shell: Shell) -> None:
     shell.ok("put", CLAIM, "--at", AT)
     previous = shell.ok("query", "parser", "--json").json["engrams"]
-    (shell.path / ".catalog" / "index.db").unlink()
+    next(shell.path.glob(".catalog/derived-*/index.db")).unlink()
     assert shell.ok("query", "parser", "--json").json["engrams"] == previous
 
 

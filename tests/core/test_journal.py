@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.core.journal import FORMAT, Journal, JournalPosition, create_journal, encode_facts, encode_line
+from engrambus.core.journal import FORMAT, Journal, JournalPosition, create_journal, encode_facts
 from engrambus.core.journal import file as journal_file
 from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
+from engrambus.testing.harness import KEY
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 
 
 def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
     """Append lines, `batch` of them per sync, and return the offset of each line."""
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     place = journal.last_valid(journal.start)
     offsets = []
     for start in range(0, count, batch):
         mark, lines = place.offset, []
         for number in range(start, min(start + batch, count)):
             facts = encode_facts([{"fact": "test", "number": number, "text": "ключ"}])
-            line, checksum = encode_line(place.checksum, at_us=number, facts=facts, mark=mark, seq=place.seq + 1)
             offsets.append(place.offset)
-            place = JournalPosition(offset=place.offset + len(line), seq=place.seq + 1, checksum=checksum, at_us=number)
+            line, place = journal.encode(place, at_us=number, facts=facts, mark=mark)
             lines.append(line)
         journal.append(lines)
         journal.sync()
@@ -37,13 +37,13 @@ def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "memory.jsonl"
-    create_journal(path, kind="memory", project=PROJECT, now_us=0)
+    create_journal(path, KEY, kind="memory", project=PROJECT, now_us=0)
     return path
 
 
 def tail_of(path: Path, synced: int = 0) -> tuple[JournalPosition, int]:
     """Return the end of the valid lines, and the number of torn bytes after it."""
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     try:
         end = journal.last_valid(journal.start)
         return end, journal.classify_tail(end, synced)
@@ -52,7 +52,7 @@ def tail_of(path: Path, synced: int = 0) -> tuple[JournalPosition, int]:
 
 
 def test_a_new_journal_has_only_a_header(path: Path) -> None:
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     assert (journal.header.kind, journal.header.project, journal.header.format) == ("memory", PROJECT, FORMAT)
     assert list(journal.read(journal.start)) == []
     assert journal.classify_tail(journal.start) == 0
@@ -63,14 +63,14 @@ def test_a_new_journal_has_only_a_header(path: Path) -> None:
 def test_creating_a_journal_twice_keeps_the_first(path: Path) -> None:
     write(path, 3)
     content = path.read_bytes()
-    create_journal(path, kind="memory", project="01KDVP9R000000000000000000", now_us=5)
+    create_journal(path, KEY, kind="memory", project="01KDVP9R000000000000000000", now_us=5)
     assert path.read_bytes() == content
     assert [entry.name for entry in path.parent.iterdir()] == ["memory.jsonl"]
 
 
 def test_lines_are_read_back_as_they_were_written(path: Path) -> None:
     write(path, 5)
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     lines = list(journal.read(journal.start))
     assert [line.seq for line, _ in lines] == [1, 2, 3, 4, 5]
     assert [line.at_us for line, _ in lines] == [0, 1, 2, 3, 4]
@@ -95,7 +95,7 @@ def test_a_tail_torn_at_any_byte_is_dropped_and_the_file_stays_usable(path: Path
         path.write_bytes(content[:length])
         end, torn = tail_of(path)
         assert (end.seq, end.offset, torn) == (3, offsets[-1], length - offsets[-1])
-        journal = Journal(path)
+        journal = Journal(path, KEY, "memory")
         journal.cut(end.offset)
         journal.close()
         write(path, 1)
@@ -172,9 +172,9 @@ def test_damage_in_the_last_line_is_reported_if_it_was_synced(path: Path) -> Non
 
 def test_a_valid_unsynced_line_is_kept(path: Path) -> None:
     write(path, 3)
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     end = journal.last_valid(journal.start)
-    line, _ = encode_line(end.checksum, at_us=9, facts=b"[]", mark=end.offset, seq=end.seq + 1)
+    line, _ = journal.encode(end, at_us=9, facts=b"[]", mark=end.offset)
     journal.append([line])  # and the process dies here
     journal.close()
     end, torn = tail_of(path)
@@ -187,20 +187,20 @@ def test_a_damaged_header_is_refused(path: Path) -> None:
     for index in range(content.index(b"\n") + 1):
         path.write_bytes(content[:index] + bytes([content[index] ^ 0x81]) + content[index + 1 :])
         with pytest.raises(FormatUnknown):
-            Journal(path)
+            Journal(path, KEY, "memory")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"{}\n", b"\x00" * 100, b"not a journal", b"[" * 100_000])
 def test_other_files_are_no_journals(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(FormatUnknown):
-        Journal(path)
+        Journal(path, KEY, "memory")
 
 
 def test_another_format_is_refused_by_its_number(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
-    with pytest.raises(FormatUnknown, match="format 2"):
-        Journal(path)
+    path.write_bytes(path.read_bytes().replace(b'"format":2', b'"format":3'))
+    with pytest.raises(FormatUnknown, match="format 3"):
+        Journal(path, KEY, "memory")
 
 
 def test_a_header_cut_short_is_refused(path: Path) -> None:
@@ -208,17 +208,17 @@ def test_a_header_cut_short_is_refused(path: Path) -> None:
     for length in range(len(header)):
         path.write_bytes(header[:length])
         with pytest.raises(FormatUnknown):
-            Journal(path)
+            Journal(path, KEY, "memory")
 
 
 def test_a_position_belongs_to_its_own_journal_only(path: Path, tmp_path: Path) -> None:
     write(path, 3)
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     end = journal.last_valid(journal.start)
     second_path = tmp_path / "second.jsonl"
-    create_journal(second_path, kind="memory", project=PROJECT, now_us=1)
+    create_journal(second_path, KEY, kind="memory", project=PROJECT, now_us=1)
     write(second_path, 30)
-    second = Journal(second_path)
+    second = Journal(second_path, KEY, "memory")
     assert journal.holds(end)
     assert journal.holds(journal.start)
     assert not second.holds(end)
@@ -230,7 +230,7 @@ def test_a_position_belongs_to_its_own_journal_only(path: Path, tmp_path: Path) 
 def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, 2)
     content = path.read_bytes()
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     os_write = os.write
     for number in (errno.ENOSPC, errno.EDQUOT):
 
@@ -258,7 +258,7 @@ def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_failed_sync_ends_all_writing_and_is_never_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, 2)
-    journal = Journal(path)
+    journal = Journal(path, KEY, "memory")
     calls = 0
 
     def fail(descriptor: int) -> None:

@@ -14,7 +14,7 @@ from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import SystemClock
 from engrambus.core.journal import Journal
 from engrambus.policy import RunOpened
-from engrambus.testing.harness import PROJECT
+from engrambus.testing.harness import KEY, PROJECT
 
 RUN = "01KDVP9R000000000000000000"
 SPACES = ("r1", "p")
@@ -23,8 +23,8 @@ SPACES = ("r1", "p")
 def new_project(folder: Path) -> None:
     """Create a project with one run."""
     folder.mkdir(parents=True)
-    create_store(folder, project=PROJECT, now_us=SystemClock().now())
-    store = SqliteStore(folder, SystemClock())
+    create_store(folder, KEY, project=PROJECT, now_us=SystemClock().now())
+    store = SqliteStore(folder, KEY, SystemClock())
     store.commit(lambda view: ([RunOpened(run=RUN, goal="survive", by=f"{RUN}/admin")], None))
     store.close()
 
@@ -66,7 +66,7 @@ class AcknowledgedWrites:
     def check(self, folder: Path) -> int:
         """Check the store against the logs; return the number of engrams it has."""
         notes = self.notes
-        store = SqliteStore(folder, SystemClock())
+        store = SqliteStore(folder, KEY, SystemClock())
         try:
             assert store.verify() == []
             put, forgotten = self._journal(folder)
@@ -87,7 +87,7 @@ class AcknowledgedWrites:
 
     def _journal(self, folder: Path) -> tuple[Counter[str], Counter[str]]:
         """Count every id put and every id forgotten; the journal must be valid to its last byte."""
-        journal = Journal(folder / "memory.jsonl")
+        journal = Journal(folder / "memory.jsonl", KEY, "memory")
         put: Counter[str] = Counter()
         forgotten: Counter[str] = Counter()
         for line, _ in journal.read(journal.start):

@@ -16,13 +16,14 @@ from engrambus.core import SystemClock
 from engrambus.gateway import Credential
 from engrambus.testing import GatewayClient, open_gateway
 from engrambus.testing.fakes import repo_ref
+from engrambus.testing.harness import KEY
 
 
 class ReaderProject:
     """The store in a folder, with the system clock."""
 
     def __init__(self, folder: Path) -> None:
-        self.gateway = open_gateway(SqliteStore(folder, SystemClock()), folder, os.urandom)
+        self.gateway = open_gateway(SqliteStore(folder, KEY, SystemClock()), folder, os.urandom)
 
 
 def main(folder: Path, log: Path) -> None:

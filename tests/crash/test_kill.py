@@ -17,6 +17,7 @@ import pytest
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
 from engrambus.gateway.ports import Store
+from engrambus.testing.harness import KEY
 
 from .acknowledged import SPACES, AcknowledgedWrites, new_project, start_writer, wait_for
 
@@ -56,7 +57,7 @@ def _one_round(folder: Path, logs: list[Path], dice: random.Random) -> None:
             writer.send_signal(signal.SIGKILL)
             time.sleep(dice.random() * 0.03)
         if dice.random() < 0.2:
-            (folder / "index.db").unlink(missing_ok=True)
+            (folder / KEY.derived_folder / "index.db").unlink(missing_ok=True)
         time.sleep(dice.random() * 0.15)
         for writer in writers[len(early) :]:
             assert writer.poll() is None, writer.communicate()[1].decode()[-3000:]
@@ -104,7 +105,7 @@ POINTS = {
 def test_a_kill_at_any_point_of_a_commit_loses_nothing(tmp_path: Path, point: str, happened: bool) -> None:
     folder, log = tmp_path / "project", tmp_path / "log"
     new_project(folder)
-    watching = SqliteStore(folder, SystemClock())
+    watching = SqliteStore(folder, KEY, SystemClock())
     count = _count(watching)
     dead = start_writer(folder, log, 1, point)
     try:
@@ -141,10 +142,10 @@ def test_a_kill_during_a_rebuild_loses_nothing(tmp_path: Path) -> None:
         wait_for(second, "paused")
     finally:
         _kill(dead)
-    assert not (folder / "index.db").exists()
-    (folder / "index.db.new").write_bytes(b"half an index")
+    assert not (folder / KEY.derived_folder / "index.db").exists()
+    (folder / KEY.derived_folder / "index.db.new").write_bytes(b"half an index")
     AcknowledgedWrites([first]).check(folder)
-    assert not (folder / "index.db.new").exists()
+    assert not (folder / KEY.derived_folder / "index.db.new").exists()
 
 
 def _count(store: Store) -> int:

@@ -20,6 +20,7 @@ from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.sqlite.work import WORK_INDEX, create_work
 from engrambus.core import SystemClock
 from engrambus.space.tuples import ENDED, StepCost, StepDone, TupleDone, TupleSpace, read_pattern
+from engrambus.testing.harness import KEY
 from tests.crash.work_process import PERSON, RUN, open_space
 
 LONG = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) > 10
@@ -37,7 +38,7 @@ def _start(folder: Path, log: Path, parent: str, tuples: int) -> subprocess.Pope
 def _new(folder: Path) -> str:
     """Create a project with a parent tuple for all the work; return its id."""
     folder.mkdir()
-    create_work(folder, project=PROJECT, now_us=SystemClock().now())
+    create_work(folder, KEY, project=PROJECT, now_us=SystemClock().now())
     space = open_space(folder)
     parent = {"lane": "plan", "payload": [], "agent_terms": {"budget_usd": 1_000_000}}
     put = space.out(parent, authority=PERSON, run=RUN)[0].id
@@ -67,7 +68,7 @@ def test_no_tuple_is_lost_and_none_ends_twice(tmp_path: Path) -> None:
             _, output = workers[victim].communicate()
             assert workers[victim].returncode in (-signal.SIGKILL, 0), output.decode()[-3000:]
             if dice.random() < 0.05:
-                (folder / WORK_INDEX).unlink(missing_ok=True)
+                (folder / KEY.derived_folder / WORK_INDEX).unlink(missing_ok=True)
             workers[victim] = start()
             if LONG:
                 print(f"\r{kill + 1} of {KILLS} kills", end="", flush=True)

@@ -17,6 +17,7 @@ from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.core import SECOND_US, SystemClock, print_time
 from engrambus.evidence.receipts import Cost, new_receipt
 from engrambus.space.tuples import Claim, Completion, Price, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
+from engrambus.testing.harness import KEY
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
 RUN = "01KDVP9R00STGMERGYRUN00000"
@@ -28,7 +29,7 @@ STEP_MICROS = 1_000
 
 def open_space(folder: Path) -> TupleSpace:
     """Open the space in a folder, with the system clock."""
-    return TupleSpace(SqliteWork(folder, SystemClock()), settings=SETTINGS)
+    return TupleSpace(SqliteWork(folder, KEY, SystemClock()), settings=SETTINGS)
 
 
 def do(space: TupleSpace, claim: Claim) -> Completion:

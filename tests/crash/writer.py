@@ -21,13 +21,14 @@ from engrambus.core import SystemClock, new_ulid
 from engrambus.core.journal import Journal
 from engrambus.errors import EngramBusError
 from engrambus.testing import GatewayClient, open_gateway
+from engrambus.testing.harness import KEY
 
 
 class WriterProject:
     """The store in a folder, with the system clock."""
 
     def __init__(self, folder: Path) -> None:
-        self.gateway = open_gateway(SqliteStore(folder, SystemClock()), folder, os.urandom)
+        self.gateway = open_gateway(SqliteStore(folder, KEY, SystemClock()), folder, os.urandom)
 
 
 class Writer:
@@ -145,7 +146,7 @@ def main() -> None:
     if pause:
         stop_at(pause[0], writer)
         if pause[0] == "before a rebuild is in place":
-            (Path(folder) / "index.db").unlink()
+            (Path(folder) / KEY.derived_folder / "index.db").unlink()
         writer.put()
         return
     try:

@@ -18,6 +18,7 @@ from engrambus.gateway import Store
 from engrambus.gateway.events import Event, EventLog, ResumePoint
 from engrambus.gateway.events.event_log import PENDING_EVENTS
 from engrambus.policy import Caller, Run, RunOpened
+from engrambus.testing.harness import KEY
 from tests.harness.stores import MemoryHarness, SqliteHarness
 
 
@@ -63,7 +64,7 @@ def test_a_line_is_found_by_binary_search(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(2, 200):
         commit_line(harness.gateway.store, number, rng.choice((1, 1, 1, 40, 5000)))
     harness.close()
-    journal = Journal(tmp_path / "memory.jsonl")
+    journal = Journal(tmp_path / "memory.jsonl", KEY, "memory")
     positions = [journal.start, *(position for _, position in journal.read(journal.start))]
     monkeypatch.setattr("engrambus.core.journal.line_reader.CHUNK", 300)
     lines_read: list[int] = []
@@ -86,7 +87,7 @@ def test_a_line_is_found_by_binary_search(tmp_path: Path, monkeypatch: pytest.Mo
 def test_commits_of_another_process_are_visible(tmp_path: Path) -> None:
     harness = SqliteHarness(tmp_path)
     store = harness.gateway.store
-    second_store = SqliteStore(tmp_path, SystemClock())
+    second_store = SqliteStore(tmp_path, KEY, SystemClock())
     assert store.last_line() == 1
     commit_line(second_store, 2)
     assert store.last_line() == 2
@@ -170,7 +171,7 @@ def test_polling_lasts_as_long_as_there_is_a_follower(tmp_path: Path) -> None:
     assert not _pollers()
     first = RecordingFollower(log)
     assert len(_pollers()) == 1
-    second_store = SqliteStore(tmp_path, SystemClock())
+    second_store = SqliteStore(tmp_path, KEY, SystemClock())
     commit_line(second_store, 2)
     assert first.woken.wait(60)
     assert first.read_ids() == ["2.0"]

@@ -138,7 +138,7 @@ def test_confirming_resolves_what_has_become_available(
     assert bus.pin_engram(engram.id).pinned
     journal = (repository.path / ".catalog/memory.jsonl").read_text()
     assert journal.count('"resolved"') == 1
-    (repository.path / ".catalog/index.db").unlink()
+    next(repository.path.glob(".catalog/derived-*/index.db")).unlink()
     assert open_bus().get_engram(engram.id) == confirmed
     assert bus.confirm_engram(engram.id).resolved == []
 
@@ -249,7 +249,7 @@ def test_a_journal_with_unread_pointers_of_an_older_version_opens(
             EngramPinned(id=older.id, space=PROJECT_SPACE, by=put.provenance.created_by),
         ]
         gateway.store.commit(lambda view: (facts, None))
-    (repository.path / ".catalog/index.db").unlink()
+    next(repository.path.glob(".catalog/derived-*/index.db")).unlink()
     bus = open_bus()
     about = bus.query_engrams(kind="constraint").about[older.id].evidence
     assert about is not None

@@ -19,6 +19,7 @@ from engrambus.core import SystemClock
 from engrambus.core.journal import Journal, find_damage, set_damage_aside
 from engrambus.errors import JournalDamaged
 from engrambus.space.tuples import TupleSpace
+from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN
 
 LATER = 1 << 62
@@ -28,8 +29,8 @@ PROJECT = "01KDVP9R00STGMERGYTEST0000"
 def open_work(folder: Path) -> TupleSpace:
     """Open the tuple space of a folder."""
     folder.mkdir(exist_ok=True)
-    create_work(folder, project=PROJECT, now_us=SystemClock().now())
-    return TupleSpace(SqliteWork(folder, SystemClock()))
+    create_work(folder, KEY, project=PROJECT, now_us=SystemClock().now())
+    return TupleSpace(SqliteWork(folder, KEY, SystemClock()))
 
 
 def store(space: TupleSpace) -> SqliteWork:
@@ -74,7 +75,7 @@ def test_nothing_is_lost_however_often_the_journal_is_rotated(tmp_path_factory: 
     assert numbers(space) == list(range(count))
     put(space, count)
     space.close()
-    (folder / "work.db").unlink()
+    (folder / KEY.derived_folder / "work.db").unlink()
     reopened = open_work(folder)
     assert numbers(reopened) == list(range(count + 1))
     assert store(reopened).verify() == []
@@ -206,7 +207,7 @@ def test_recovery_keeps_what_is_sound_before_a_damaged_segment(tmp_path: Path, h
     first, second = three_segments(tmp_path)
     second.write_bytes(harm(second.read_bytes()))
     contents = {path.name: path.read_bytes() for path in tmp_path.glob("tuples*")}
-    journal = Journal(tmp_path / "tuples.jsonl")
+    journal = Journal(tmp_path / "tuples.jsonl", KEY, "tuples")
     damage = find_damage(journal)
     assert damage is not None
     assert 40 <= damage.commits < 80

@@ -13,7 +13,7 @@ from engrambus.gateway import Gateway
 from engrambus.gateway.ports import Store
 from engrambus.space.tuples import SpaceSettings, TupleSpace
 from engrambus.testing.clock import ManualClock, SeededRandomness
-from engrambus.testing.harness import PROJECT, SHARED_PROJECTS, open_first_run, open_gateway
+from engrambus.testing.harness import KEY, PROJECT, SHARED_PROJECTS, open_first_run, open_gateway
 
 
 class MemoryHarness:
@@ -22,9 +22,10 @@ class MemoryHarness:
     def __init__(self, clock: ManualClock | None = None, seed: int = 0) -> None:
         self.clock = clock or ManualClock()
         self._randomness = SeededRandomness(seed)
-        self._journal = MemoryJournal(project=PROJECT, now_us=self.clock.now())
+        self._journal = MemoryJournal(KEY, project=PROJECT, now_us=self.clock.now())
         self._shared = {
-            scope: MemoryJournal(project=project, now_us=self.clock.now()) for scope, project in SHARED_PROJECTS.items()
+            scope: MemoryJournal(KEY, project=project, now_us=self.clock.now())
+            for scope, project in SHARED_PROJECTS.items()
         }
         self._open()
         open_first_run(self.gateway.store, self.clock, self._randomness)
@@ -71,7 +72,7 @@ class SqliteHarness:
         self._randomness = SeededRandomness(seed)
         self._created_us = self.clock.now()
         folder.mkdir(parents=True, exist_ok=True)
-        create_store(folder, project=PROJECT, now_us=self.clock.now())
+        create_store(folder, KEY, project=PROJECT, now_us=self.clock.now())
         self._open()
         open_first_run(self.gateway.store, self.clock, self._randomness)
 
@@ -88,7 +89,7 @@ class SqliteHarness:
     def delete_index(self) -> None:
         """Unlink the index of the open store; the `-wal` and `-shm` files of SQLite stay."""
         for folder in (self.folder, *(self.folder / scope for scope in SHARED_PROJECTS)):
-            (folder / "index.db").unlink(missing_ok=True)
+            (folder / KEY.derived_folder / "index.db").unlink(missing_ok=True)
 
     def journal_bytes(self) -> bytes:
         """Return the project's journal, header included."""
@@ -105,15 +106,15 @@ class SqliteHarness:
         self._gateway.shared.close()
 
     def _open(self) -> None:
-        store = SqliteStore(self.folder, self.clock)
+        store = SqliteStore(self.folder, KEY, self.clock)
         shared = {scope: partial(self._open_shared, scope) for scope in SHARED_PROJECTS}
         self._gateway = open_gateway(store, self.folder, self._randomness, {**shared})
 
     def _open_shared(self, scope: str) -> Store:
         folder = self.folder / scope
         folder.mkdir(exist_ok=True)
-        create_store(folder, project=SHARED_PROJECTS[scope], now_us=self._created_us)
-        return SqliteStore(folder, self.clock)
+        create_store(folder, KEY, project=SHARED_PROJECTS[scope], now_us=self._created_us)
+        return SqliteStore(folder, KEY, self.clock)
 
 
 class MemoryWorkHarness:
@@ -122,7 +123,7 @@ class MemoryWorkHarness:
     def __init__(self, clock: ManualClock | None = None, settings: SpaceSettings | None = None) -> None:
         self.clock = clock or ManualClock()
         self._settings = settings
-        self._journal = MemoryJournal(project=PROJECT, now_us=self.clock.now(), kind="tuples")
+        self._journal = MemoryJournal(KEY, project=PROJECT, now_us=self.clock.now(), kind="tuples")
         self._boot = "first"
         self._open()
 
@@ -161,7 +162,7 @@ class SqliteWorkHarness:
         self._settings = settings
         self._boot = "first"
         folder.mkdir(parents=True, exist_ok=True)
-        create_work(folder, project=PROJECT, now_us=self.clock.now())
+        create_work(folder, KEY, project=PROJECT, now_us=self.clock.now())
         self._open()
 
     def reopen(self) -> None:
@@ -176,7 +177,7 @@ class SqliteWorkHarness:
 
     def delete_index(self) -> None:
         """Unlink the index of the open store; the `-wal` and `-shm` files of SQLite stay."""
-        (self.folder / WORK_INDEX).unlink(missing_ok=True)
+        (self.folder / KEY.derived_folder / WORK_INDEX).unlink(missing_ok=True)
 
     def journal_bytes(self) -> bytes:
         """Return the journal, header included."""
@@ -188,5 +189,5 @@ class SqliteWorkHarness:
 
     def _open(self) -> None:
         indexed = self._settings.indexed_fields if self._settings is not None else ()
-        store = SqliteWork(self.folder, self.clock, indexed=indexed)
+        store = SqliteWork(self.folder, KEY, self.clock, indexed=indexed)
         self.space = TupleSpace(store, settings=self._settings, boot=self._boot)

@@ -104,7 +104,8 @@ def test_every_broken_part_is_reported(shell: Shell) -> None:
 
 def test_a_work_journal_ahead_of_the_clock_is_reported(shell: Shell) -> None:  # YT-06
     shell.ok("out", "--lane", "notes")
-    with closing(SqliteWork(shell.path / ".catalog", ManualClock(SystemClock().now() + 7200 * SECOND_US))) as store:
+    clock = ManualClock(SystemClock().now() + 7200 * SECOND_US)
+    with closing(SqliteWork(shell.path / ".catalog", shell.journal_key, clock)) as store:
         store.commit(lambda view: ([EpochBegun(epoch=1, boot="ahead")], None))
     code, checks = _checks(shell)
     assert (code, checks["clock"]["state"]) == (0, "note")

@@ -155,4 +155,4 @@ def test_the_limit_can_be_turned_off_for_a_role(team: Team) -> None:
 
 def test_an_ordinary_claim_is_not_looked_up_in_the_repository(team: Team) -> None:
     team.client.put("Refunds over 500 need a second approval.", team.paul, refs=[team.lines()], tags=["refunds"])
-    assert not team.gateway.project_files.state_path("anchors.db").exists()
+    assert not [*team.gateway.project_files.state_path("").rglob("anchors.db")]

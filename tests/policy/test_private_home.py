@@ -32,7 +32,7 @@ def test_private_state_is_kept_in_the_home_and_only_committed_files_in_the_catal
         bus.stats()
     assert project.state == tmp_path / "private" / project.project_id
     assert {file.name for file in project.catalog.iterdir()} == COMMITTED
-    assert {"memory.jsonl", "index.db"} <= {file.name for file in project.state.iterdir()}
+    assert {"memory.jsonl", "index.db"} <= {file.name for file in project.state.rglob("*")}
     assert find_project_damage(repository.path, private) == recover_project(repository.path, private) == []
 
 

@@ -81,7 +81,7 @@ def test_counters_survive_a_restart_and_a_deleted_index(workspace: Workspace) ->
     workspace.reopen()
     with expect_refusal("DEREF_DENIED"):
         workspace.deref()
-    (workspace.repository.path / ".catalog" / "index.db").unlink()
+    next(workspace.repository.path.glob(".catalog/derived-*/index.db")).unlink()
     with expect_refusal("DEREF_DENIED"):
         workspace.deref()
 

@@ -22,6 +22,7 @@ from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
 from engrambus.evidence.receipts import ReceiptFolder
 from engrambus.space.tuples import BodyPurged, Claim, Completion, Price, SpaceSettings, TupleRecord
+from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
 from tests.harness.stores import SqliteWorkHarness
 
@@ -68,7 +69,7 @@ def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
     expected = harness.space.rd_all({})
     harness.close()
-    index = tmp_path / "catalog" / WORK_INDEX
+    index = tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX
     for part in (index, index.with_name(index.name + "-wal")):
         if part.exists():
             part.write_bytes(b"not a database" * 1000)
@@ -151,7 +152,7 @@ def test_new_ids_are_merged_regularly(tmp_path: Path, monkeypatch: pytest.Monkey
         done = completion(harness, claim)
         harness.space.complete([done])
         receipts += [receipt.id for receipt in (*done.receipts, done.final_receipt) if receipt is not None]
-    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+    with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
         for table, total in (("tuple_ids", 12), ("receipt_ids", 24)):
             ((gathered, together),) = index.execute(
                 f"SELECT (SELECT count(*) FROM new_{table}), (SELECT count(*) FROM all_{table})"
@@ -170,7 +171,7 @@ def test_processes_with_different_indexed_fields_share_one_index(tmp_path: Path)
         return SqliteWorkHarness(tmp_path / "catalog", first.clock, SpaceSettings(indexed_fields=indexed))
 
     def posted_by() -> list[str]:
-        with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
             return [str(path) for (path,) in index.execute("SELECT DISTINCT path FROM posted ORDER BY path")]
 
     first = SqliteWorkHarness(tmp_path / "catalog", settings=SpaceSettings(indexed_fields=("map_pos.n",)))
@@ -195,7 +196,7 @@ def test_an_index_of_another_layout_is_rebuilt(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
     expected = harness.space.rd_all({})
     harness.close()
-    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+    with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
         index.execute("UPDATE applied SET layout = layout - 1; ALTER TABLE applied DROP COLUMN figures")
     reopened = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
     assert reopened.space.rd_all({}) == expected
@@ -333,7 +334,7 @@ def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
         assert second.space.in_({"lane": "build"}, by="w") is not None
     second.close()
     spoil(folder / WORK_JOURNAL, length)
-    over_journals(folder, lambda journal: set_damage_aside(journal, first.clock.now()))
+    over_journals(folder, KEY, lambda journal: set_damage_aside(journal, first.clock.now()))
     assert (folder / WORK_JOURNAL).stat().st_size == length
     if then == "writes":
         ids += put(first, draft())
@@ -396,7 +397,7 @@ def full(folder: Path) -> SqliteWorkHarness:
 def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, table: str, statement: str) -> None:
     harness = full(tmp_path / "catalog")
     assert harness.space.store.verify() == []
-    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+    with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
         index.execute(statement)
         assert index.changes() > 0
     assert f"work table {table}" in [item.where for item in harness.space.store.verify()]
@@ -408,7 +409,7 @@ def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, table: st
 def test_verify_is_tested_with_every_table(tmp_path: Path) -> None:  # BX-03
     """A new table must be added to the test above."""
     full(tmp_path / "catalog").close()
-    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+    with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
         tables = {name for (name,) in index.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     words = {word for _, statement in CHANGES for word in statement.split()}
     assert tables <= words
@@ -435,13 +436,13 @@ def test_verify_blocks_no_caller(tmp_path: Path) -> None:
         done.append("begun")
         done.extend(pool.submit(item).result(timeout=30) for item in work)
 
-    with ThreadPoolExecutor(1) as pool, closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
+    with ThreadPoolExecutor(1) as pool, closing(SqliteWork(tmp_path / "catalog", KEY, harness.clock)) as store:
         store.index._on_progress = on_progress
         assert store.verify() == []
         assert done == ["begun", [], True, 1, True]
         assert store.verify() == []
     assert harness.space.store.verify() == []
-    remaining = {path.name for path in (tmp_path / "catalog").glob(f"{WORK_INDEX}*")}
+    remaining = {path.name for path in (tmp_path / "catalog" / KEY.derived_folder).glob(f"{WORK_INDEX}*")}
     assert remaining <= {f"{WORK_INDEX}{end}" for end in ("", "-wal", "-shm")}
     harness.close()
 
@@ -453,13 +454,13 @@ def test_damage_to_an_acknowledged_line_is_reported_after_a_reboot(tmp_path: Pat
     put(harness, draft(), draft())
     harness.space.claim({}, worker="w")  # is not synced
     harness.close()
-    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+    with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
         index.execute("UPDATE applied SET machine = 'another start'")
     journal = tmp_path / "catalog" / WORK_JOURNAL
     *earlier, acknowledged, claimed = journal.read_bytes().splitlines(keepends=True)
     damaged = b"".join(earlier) + acknowledged[:-20]
     journal.write_bytes(damaged)
-    with pytest.raises(JournalDamaged), closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
+    with pytest.raises(JournalDamaged), closing(SqliteWork(tmp_path / "catalog", KEY, harness.clock)) as store:
         store.last_line()
     assert journal.read_bytes() == damaged
     journal.write_bytes(b"".join(earlier) + acknowledged + claimed[:-20])

@@ -57,6 +57,7 @@ from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.backends.sqlite.work.wakeups import FifoWaiter
 from engrambus.core import SystemClock
 from engrambus.space.tuples import TupleSpace, space
+from engrambus.testing.harness import KEY
 
 space.POLL_SECONDS = 60.0  # without a wake-up it would look again only then
 wait = FifoWaiter.wait
@@ -66,7 +67,7 @@ def printing_wait(waiter, seconds):
     wait(waiter, seconds)
 
 FifoWaiter.wait = printing_wait
-record = TupleSpace(SqliteWork(Path(sys.argv[1]), SystemClock())).in_({"lane": "late"}, by="me", timeout=60.0)
+record = TupleSpace(SqliteWork(Path(sys.argv[1]), KEY, SystemClock())).in_({"lane": "late"}, by="me", timeout=60.0)
 print(record.id if record else "nothing", flush=True)
 """
 

@@ -19,6 +19,7 @@ from engrambus.evidence.receipts import BodyStore, Receipt, ReceiptFolder
 from engrambus.space.catalog import REGISTRY, Catalog, Registry
 from engrambus.space.tuples import SpaceSettings, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, Progress, SingleFlight, WorkerDependencies
+from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN
 
 MODULE = "tests.space.yools"
@@ -84,10 +85,10 @@ def open_worker_harness(
     """Create a project in a folder."""
     catalog, clock = folder / ".catalog", SystemClock()
     catalog.mkdir(parents=True, exist_ok=True)
-    create_work(catalog, project="01KDVP9R00STGMERGYTEST0000", now_us=clock.now())
+    create_work(catalog, KEY, project="01KDVP9R00STGMERGYTEST0000", now_us=clock.now())
     bodies = BodyStore(catalog / "cas")
     deps = WorkerDependencies(
-        space=TupleSpace(SqliteWork(catalog, clock), settings=settings),
+        space=TupleSpace(SqliteWork(catalog, KEY, clock), settings=settings),
         registry=YOOLS,
         catalog=lambda: CATALOG,
         runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),

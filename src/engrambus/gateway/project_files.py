@@ -29,7 +29,7 @@ OpenStores: TypeAlias = "Callable[[tuple[Path, ...] | None], AbstractContextMana
 """Opens the memory stores below some folders, or anywhere."""
 
 ANCHORS = "anchors.db"
-"""The index of lines in a project's catalog. It can be deleted at any time; git has all that is in it."""
+"""The index of the repositories' lines. It can be deleted at any time; git has all that is in it."""
 
 
 class ProjectFiles:
@@ -41,14 +41,19 @@ class ProjectFiles:
         repositories: Repositories,
         catalog: Path | None = None,
         state: Path | None = None,
+        derived: Path | None = None,
         memory_stores: OpenStores | None = None,
     ) -> None:
-        """`catalog` holds the committed files, `state` the private ones; without it, indexes stay in memory."""
+        """`catalog` holds the committed files, `state` the private ones.
+
+        `derived` holds those made from others; without it, indexes stay in memory.
+        """
         self.root = root
         self._memory_stores = memory_stores
         self.repositories = repositories
         self._catalog = catalog
         self._state = state
+        self._derived = derived
         self._capabilities: CatalogReader | None = None
         self._anchors: Anchors | None = None
         self._lock = threading.Lock()
@@ -65,7 +70,7 @@ class ProjectFiles:
             if self._anchors is None:
                 from engrambus.evidence.anchoring import Anchors
 
-                self._anchors = Anchors(self.repositories, self._state / ANCHORS if self._state else None)
+                self._anchors = Anchors(self.repositories, self._derived / ANCHORS if self._derived else None)
             return self._anchors
 
     def completer(self, head: str | None = None) -> PointerCompleter:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         root_of,
         with_article,
     )
+    from engrambus.policy.journal_key import create_journal_key, load_journal_key
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.marks import Mark, MarkKey
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
@@ -101,6 +102,7 @@ if not TYPE_CHECKING:
             "ADMIN ROLES ROLE_PREFIX Agent Caller IdentityReads LeadRole Role Run check_descends find_agent "
             "is_role lineage_of lineage_of_agent parent_of root_of with_article "
         ),
+        "journal_key": "create_journal_key load_journal_key",
         "limits": "LimitChecks LimitName",
         "marks": "Mark MarkKey",
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
@@ -129,8 +131,9 @@ __all__ = [
     "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
     "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put",
     "charge_text", "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn",
-    "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
-    "find_agent", "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent", "narrower_scope",
-    "open_run", "parent_of", "payers_of", "present_turn", "read_policy", "root_of", "shared_scopes", "space_of",
-    "spans_of", "turn_of", "untrusted_spaces", "visible_spaces", "wider_space", "with_article",
+    "create_journal_key", "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits",
+    "explain_settings", "find_agent", "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent",
+    "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "read_policy",
+    "root_of", "shared_scopes", "space_of", "spans_of", "turn_of", "untrusted_spaces", "visible_spaces", "wider_space",
+    "with_article",
 ]

@@ -13,27 +13,34 @@ def load_secret(folder: Path, name: str) -> bytes:
     """Return the 32 random bytes stored in a file; the first process that needs them creates it."""
     path = folder / name
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.new"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            # A link appears complete or not at all, and fails if another process was first: then its key is read.
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
+        create_secret(folder, name)
+    return read_secret(path, "Delete it: the next command creates another, and every agent needs a new token.")
+
+
+def create_secret(folder: Path, name: str) -> None:
+    """Create a file with 32 random bytes; leave an existing one alone."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.new"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        # A link appears complete or not at all, and fails if another process was first: then its key is read.
+        os.link(draft, folder / name)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def read_secret(path: Path, hint: str) -> bytes:
+    """Return the 32 random bytes stored in a file; `hint` says what to do if it holds anything else."""
     secret = path.read_bytes()
     if len(secret) != KEY_BYTES:
         # decision 44: a hook that rewrites a tool call loads this module and none of the product's others
         from engrambus.errors import FormatUnknown
 
-        raise FormatUnknown(
-            f"The key file {path} is not {KEY_BYTES} bytes long.",
-            hint="Delete it: the next command creates another, and every agent needs a new token.",
-        )
+        raise FormatUnknown(f"The key file {path} is not {KEY_BYTES} bytes long.", hint=hint)
     return secret

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engrambus.core import Randomness, new_ulid
+from engrambus.core.journal import JournalKey
 from engrambus.evidence.pointers import BodyAddress, Evidence, RepoAddress, SamAddress, TestAddress
 from engrambus.gateway import Gateway, ProjectFiles
 from engrambus.gateway.ports import Store
@@ -17,9 +18,11 @@ from engrambus.testing.clock import ManualClock
 from engrambus.testing.fakes import FakeBodyStore, FakeMemory, FakeReports, FakeRepositories, FakeRepository
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
-SHARED_PROJECTS = {scope: f"01KDVP9R00STGMERGYTEST{scope.upper():X>4.4}" for scope in SHARED_SCOPES}
+SHARED_PROJECTS = {scope: f"01KDVP9R00STGMERGYTEST{number:04}" for number, scope in enumerate(SHARED_SCOPES, 1)}
 """Project ids of the shared stores, by scope."""
 FIRST_GOAL = "first run"
+KEY = JournalKey(b"the key of the journals in tests")
+"""The key of the project's journals."""
 
 
 class HasGateway(Protocol):

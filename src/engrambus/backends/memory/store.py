@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from engrambus.backends.facts import decode_facts
 from engrambus.backends.memory.state import KnowledgeState
 from engrambus.core import Clock, ProjectClock
-from engrambus.core.journal import Line, encode_facts, encode_header, encode_line
+from engrambus.core.journal import JournalKey, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.format import is_valid_line, parse_header, parse_line
 from engrambus.gateway.ports import Finding, View
 
@@ -22,8 +22,9 @@ V_co = TypeVar("V_co", covariant=True)
 class MemoryJournal:
     """The lines of a journal in a list. Pass it to another store to open the same project again."""
 
-    def __init__(self, *, project: str, now_us: int, kind: str = "memory") -> None:
-        self.lines = [encode_header(kind=kind, project=project, now_us=now_us)[0]]
+    def __init__(self, key: JournalKey, *, project: str, now_us: int, kind: str = "memory") -> None:
+        self.line_key = key.line_key(kind=kind, project=project)
+        self.lines = [encode_header(self.line_key, kind=kind, project=project, now_us=now_us)[0]]
 
     def text(self) -> bytes:
         """Return the journal as it would be on disk."""
@@ -141,7 +142,12 @@ class JournalledStore(Generic[V]):
     def _append(self, facts: list[Any], now_us: int) -> None:
         text = encode_facts(facts)
         line, checksum = encode_line(
-            self._checksum, at_us=now_us, facts=text, mark=self._synced_bytes, seq=self._seq + 1
+            self._journal.line_key,
+            self._checksum,
+            at_us=now_us,
+            facts=text,
+            mark=self._synced_bytes,
+            seq=self._seq + 1,
         )
         self._journal.lines.append(line)
         self._apply(facts, now_us, checksum, len(line))

@@ -21,12 +21,12 @@ from engrambus.backends.sqlite.journal_index import IndexSchema, JournalIndex, O
 from engrambus.core import Clock, boot_id
 from engrambus.core.journal import (
     GroupCommit,
+    JournalKey,
     JournalPosition,
     Line,
     LineReader,
     Ticket,
     encode_facts,
-    encode_line,
 )
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
@@ -57,12 +57,13 @@ class IndexedStore(Generic[S, P, V]):
         journal: Path,
         index: Path,
         lock: Path,
+        key: JournalKey,
         schema: IndexSchema[S, P, V],
         clock: Clock,
         on_progress: OnProgress | None = None,
     ) -> None:
         self.schema = schema
-        self.index = JournalIndex(journal, index, lock, schema, clock, on_progress)
+        self.index = JournalIndex(journal, index, lock, key, schema, clock, on_progress)
         self.journal = self.index.journal
         self._clock = self.index.clock
         self._readers = ReaderPool(index)
@@ -198,10 +199,8 @@ class IndexedStore(Generic[S, P, V]):
                 continue
             if not facts:
                 continue  # nothing happened, so there is no line
-            seq = position.seq + 1
-            line, checksum = encode_line(position.checksum, at_us=now_us, facts=text, mark=mark, seq=seq)
+            line, position = self.journal.encode(position, at_us=now_us, facts=text, mark=mark)
             lines.append(line)
-            position = JournalPosition(offset=position.offset + len(line), seq=seq, checksum=checksum, at_us=now_us)
             for fact in facts:
                 projection.apply(fact, now_us)
             synced = synced or ticket.work.synced or schema.must_sync(facts)

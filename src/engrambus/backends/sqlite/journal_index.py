@@ -26,7 +26,7 @@ from engrambus.backends.sqlite.connections import (
 )
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.core import Clock, ProjectClock, boot_id, parse_time
-from engrambus.core.journal import Journal, JournalPosition
+from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
@@ -76,6 +76,9 @@ class IndexSchema(Protocol[S, P, V]):
 
     `S` is the state row, `P` the projection that applies facts, `V` the view.
     """
+
+    kind: str
+    """The kind of journal: the first line says which it is."""
 
     def create(self, connection: apsw.Connection, project: str, start: JournalPosition) -> S:
         """Create the tables of an empty index."""
@@ -133,11 +136,12 @@ class JournalIndex(Generic[S, P]):
         journal: Path,
         path: Path,
         lock: Path,
+        key: JournalKey,
         schema: IndexSchema[S, P, Any],
         clock: Clock,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self.journal = Journal(journal)
+        self.journal = Journal(journal, key, schema.kind)
         self.path = path
         self.name = str(path)
         self.schema = schema
@@ -300,6 +304,7 @@ class JournalIndex(Generic[S, P]):
 
     def _build(self, path: Path) -> None:
         """Build an index from the journal under another name, then move it into place."""
+        path.parent.mkdir(mode=0o700, exist_ok=True)  # whoever frees space may have deleted the folder
         draft = path.with_name(path.name + ".new")
         remove_index(draft)
         with closing(apsw.Connection(str(draft))) as connection:

@@ -21,7 +21,7 @@ from engrambus.backends.sqlite.projection import (
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.view import ReadCache, SqliteView
 from engrambus.core import SECOND_US, boot_id
-from engrambus.core.journal import JournalPosition, encode_facts, encode_line
+from engrambus.core.journal import JournalPosition, encode_facts
 from engrambus.gateway.ports import Finding, View
 
 SWEEP_EVERY_US = SECOND_US
@@ -68,6 +68,8 @@ KnowledgeJournalIndex = JournalIndex[KnowledgeIndexState, KnowledgeProjection]
 
 class KnowledgeIndex:
     """The index schema of the knowledge store."""
+
+    kind = "memory"
 
     def __init__(self) -> None:
         self._cache: tuple[FileId, ReadCache] = ((0, 0), ReadCache())
@@ -163,14 +165,9 @@ def sweep_expired(index: KnowledgeJournalIndex, writer: apsw.Connection, state: 
     position = state.position
     now_us = index.clock.now(position.at_us)
     if now_us > position.at_us:
-        line, checksum = encode_line(
-            position.checksum, at_us=now_us, facts=encode_facts([]), mark=position.offset, seq=position.seq + 1
-        )
+        line, position = index.journal.encode(position, at_us=now_us, facts=encode_facts([]), mark=position.offset)
         index.journal.append([line])
         index.journal.sync()
-        position = JournalPosition(
-            offset=position.offset + len(line), seq=position.seq + 1, checksum=checksum, at_us=now_us
-        )
     swept = True
     while swept:
         with transaction(writer):

@@ -1,26 +1,36 @@
 """The journal: an append-only file of commits. It is the only truth; every index is rebuilt from it (decision 1)."""
 
 from engrambus.core.journal.damage import Damage, find_damage, set_damage_aside
+from engrambus.core.journal.derived import derived_folder
 from engrambus.core.journal.file import Journal, JournalPosition, create_journal, read_header
-from engrambus.core.journal.format import FORMAT, Line, encode_facts, encode_header, encode_line
+from engrambus.core.journal.foreign import foreign_journal
+from engrambus.core.journal.format import FORMAT, UNMARKED_FORMAT, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.group import GroupCommit, Ticket
+from engrambus.core.journal.key import JournalKey
 from engrambus.core.journal.line_reader import LineReader, position_after
+from engrambus.core.journal.vouch import ForeignJournal, vouch_for
 
 __all__ = [
     "FORMAT",
+    "UNMARKED_FORMAT",
     "Damage",
+    "ForeignJournal",
     "GroupCommit",
     "Journal",
+    "JournalKey",
     "JournalPosition",
     "Line",
     "LineReader",
     "Ticket",
     "create_journal",
+    "derived_folder",
     "encode_facts",
     "encode_header",
     "encode_line",
     "find_damage",
+    "foreign_journal",
     "position_after",
     "read_header",
     "set_damage_aside",
+    "vouch_for",
 ]

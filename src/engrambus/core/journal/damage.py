@@ -17,7 +17,7 @@ from engrambus.errors import JournalDamaged
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """The place where a journal stops being valid."""
+    """The place where a journal stops being valid, or ours."""
 
     journal: Path
     """The damaged file: the one that is appended to, or a finished segment."""
@@ -29,6 +29,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     """Number of valid commits before it."""
     size_bytes: int
     """Bytes from it to the end of the journal."""
+    foreign: bool = False
+    """True if the lines from there on are whole, but were not written with this machine's key."""
     set_aside: Path | None = None
     """Copy of the damaged file, once it was made; later files lie in the same folder under the same ending."""
 
@@ -40,15 +42,15 @@ def find_damage(journal: Journal) -> Damage | None:
     except JournalDamaged as problem:
         problem.hint = "Restore the file from a copy: its first segment is unreadable, so nothing can be recovered."
         raise
-    with suppress(JournalDamaged):  # a segment that cannot be read to its end
-        for _, behind in journal.read(end):
-            end = behind
-    end = journal.into_segment(end)
+    end = journal.last_sound(end)
     size_bytes = journal.size() - end.offset
     if size_bytes == 0:
         return None
     file = journal.file_at(end.offset)
-    return Damage(journal=file, line=end.seq + 2, offset=end.offset, commits=end.seq, size_bytes=size_bytes)
+    foreign = next(journal.read(end), None) is not None
+    return Damage(
+        journal=file, line=end.seq + 2, offset=end.offset, commits=end.seq, size_bytes=size_bytes, foreign=foreign
+    )
 
 
 def set_damage_aside(journal: Journal, now_us: int) -> Damage | None:

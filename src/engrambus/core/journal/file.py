@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from engrambus.core.journal.foreign import foreign_journal, foreign_lines
 from engrambus.core.journal.format import (
     END_LENGTH,
     TAIL_LENGTH,
@@ -17,7 +18,9 @@ from engrambus.core.journal.format import (
     Line,
     encode_continuation,
     encode_header,
+    encode_line,
     is_continuation,
+    is_marked_line,
     is_valid_line,
     parse_header,
     parse_line,
@@ -25,8 +28,9 @@ from engrambus.core.journal.format import (
     stated_end,
     stated_mark,
 )
+from engrambus.core.journal.key import JournalKey
 from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, split_lines, sync, sync_folder
-from engrambus.errors import DiskPressure, JournalDamaged, StoreReadOnly
+from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
 MAX_HEADER_BYTES = 1024
 
@@ -44,13 +48,14 @@ class JournalPosition(msgspec.Struct, frozen=True, kw_only=True):
     """Commit time of that line."""
 
 
-def create_journal(path: Path, *, kind: str, project: str, now_us: int) -> None:
+def create_journal(path: Path, key: JournalKey, *, kind: str, project: str, now_us: int) -> None:
     """Write a new journal that holds only its header; leave an existing one alone."""
     if path.exists():
         return
+    line_key = key.line_key(kind=kind, project=project)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     with draft.open("wb") as file:
-        file.write(encode_header(kind=kind, project=project, now_us=now_us)[0])
+        file.write(encode_header(line_key, kind=kind, project=project, now_us=now_us)[0])
         file.flush()
         sync(file.fileno())
     try:
@@ -71,12 +76,17 @@ def read_header(path: Path) -> Header:
 class _OpenSegment:
     """The segment that is appended to. Every reader holds a reference to it: the last one to go closes the file."""
 
-    __slots__ = ("descriptor", "file_id", "header", "start")
+    __slots__ = ("descriptor", "file_id", "header", "line_key", "start")
 
-    def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    def __init__(self, path: Path, key: JournalKey | None, kind: str, *, vouched: bool = False) -> None:
+        self.descriptor = os.open(path, (os.O_RDWR if key else os.O_RDONLY) | os.O_APPEND | os.O_CLOEXEC)
         first = next((line for line, _ in split_lines(_pieces(self, 0), 0)), b"")
         self.header = parse_header(first)
+        if self.header.kind != kind:
+            raise FormatUnknown(f"{path} is not a journal of the kind '{kind}'.", used=self.header.kind)
+        self.line_key = key.line_key(kind=kind, project=self.header.project) if key else b""
+        if key and not vouched and not is_marked_line(self.line_key, self.header.after, first):
+            raise foreign_journal(path, self.header)
         status = os.fstat(self.descriptor)
         self.file_id = status.st_dev, status.st_ino
         self.start = JournalPosition(
@@ -96,16 +106,22 @@ class _OpenSegment:
 class Journal:
     """One journal, open for reading and appending. Only the caller that holds the project's lock may append.
 
+    It is opened with the project's key, and refused if its header was not written with it. Without a key any journal
+    can be read, as far as its checksums hold, and none can be appended to. `vouched` says that a person takes it as
+    theirs: then a segment with this machine's key is begun behind it (`vouch.py`).
+
     Offsets count through all its segments. `size` notices when another process has begun a new segment; every caller
     asks it before trusting what it knows of the journal.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: JournalKey | None, kind: str, *, vouched: bool = False) -> None:
         self.path = path
         self._name = str(path)
+        self._key = key
+        self._kind = kind
         self.segments = Segments(path)
-        self._read_only = False
-        self._current = _OpenSegment(path)
+        self._read_only = key is None
+        self._current = _OpenSegment(path, key, kind, vouched=vouched)
 
     @property
     def header(self) -> Header:
@@ -137,7 +153,7 @@ class Journal:
         except FileNotFoundError:
             status = os.fstat(current.descriptor)
         if (status.st_dev, status.st_ino) != current.file_id:
-            current = self._current = _OpenSegment(self.path)
+            current = self._current = _OpenSegment(self.path, self._key, self._kind)
             status = os.fstat(current.descriptor)
         return current.header.base + status.st_size
 
@@ -145,25 +161,73 @@ class Journal:
 
     def read(self, position: JournalPosition) -> Iterator[tuple[Line, JournalPosition]]:
         """Yield the valid lines after a position, each with the position behind it; stop at the first invalid one."""
+        for text, _, end in self._valid_lines(position):
+            if not is_continuation(text):
+                yield parse_line(text), end
+
+    def last_valid(self, position: JournalPosition) -> JournalPosition:
+        """Return the position behind the last valid line after `position`, which is a line of ours.
+
+        Raise JournalForeign if that line was not written with the journal's key. Because of the checksums its MAC
+        vouches for every line before it.
+        """
+        end, last, problem = self._scan(position)
+        if problem is not None:
+            raise problem
+        if self._is_foreign(last, end):
+            marked = self._last_marked(position)
+            raise foreign_lines(self.file_at(marked.offset), line=marked.seq + 2, offset=marked.offset)
+        return self.into_segment(end)
+
+    def last_sound(self, position: JournalPosition) -> JournalPosition:
+        """Return the position before the first damaged or foreign line after `position`."""
+        end, last, _ = self._scan(position)
+        return self.into_segment(self._last_marked(position) if self._is_foreign(last, end) else end)
+
+    def _scan(
+        self, position: JournalPosition
+    ) -> tuple[JournalPosition, tuple[str, bytes] | None, JournalDamaged | None]:
+        """Return the position behind the last valid line, that line after the checksum before it, and any damage."""
+        last = None
+        try:
+            for text, previous, end in self._valid_lines(position):
+                last, position = (previous, text), end
+        except JournalDamaged as problem:
+            return position, last, problem
+        return position, last, None
+
+    def _is_foreign(self, last: tuple[str, bytes] | None, end: JournalPosition) -> bool:
+        """True if the last valid line was not written with the journal's key."""
+        # The header of the open segment vouches for every segment before it, whatever their lines carry.
+        if self._key is None or last is None or end.offset <= self._current.header.base:
+            return False
+        return not is_marked_line(self._current.line_key, *last)
+
+    def _last_marked(self, position: JournalPosition) -> JournalPosition:
+        """Return the position behind the last valid line after `position` that was written with the journal's key."""
+        marked = position
+        with suppress(JournalDamaged):
+            for text, previous, end in self._valid_lines(position):
+                if is_marked_line(self._current.line_key, previous, text):
+                    marked = end
+        return self.into_segment(marked)
+
+    def _valid_lines(self, position: JournalPosition) -> Iterator[tuple[bytes, str, JournalPosition]]:
+        """Yield each valid line and header after a position, the checksum before it, and the position behind it."""
         for text, offset in self._raw_lines(position.offset):
-            if not is_valid_line(position.checksum, text):
+            previous = position.checksum
+            if not is_valid_line(previous, text):
                 return
             end = offset + len(text)
             if is_continuation(text):
                 checksum = parse_header(text).checksum
                 position = JournalPosition(offset=end, seq=position.seq, checksum=checksum, at_us=position.at_us)
-                continue
-            line = parse_line(text)
-            if line.seq != position.seq + 1:
-                return
-            position = JournalPosition(offset=end, seq=line.seq, checksum=line.checksum, at_us=line.at_us)
-            yield line, position
-
-    def last_valid(self, position: JournalPosition) -> JournalPosition:
-        """Return the position behind the last valid line after `position`."""
-        for _, behind in self.read(position):
-            position = behind
-        return self.into_segment(position)
+            else:
+                line = parse_line(text)
+                if line.seq != position.seq + 1:
+                    return
+                position = JournalPosition(offset=end, seq=line.seq, checksum=line.checksum, at_us=line.at_us)
+            yield text, previous, position
 
     def into_segment(self, position: JournalPosition) -> JournalPosition:
         """Move a position at the end of a finished segment behind the header of the open one; return others as is."""
@@ -206,6 +270,8 @@ class Journal:
         size = self.size()
         if size == end.offset:
             return 0
+        # A segment is begun only when everything before it is on disk.
+        synced_bytes = max(synced_bytes, self._current.header.base)
         for text, offset in self._raw_lines(end.offset):
             mark = stated_mark(text)
             if mark <= offset + len(text):  # no honest line marks what comes after it
@@ -224,6 +290,12 @@ class Journal:
         return size - end.offset
 
     # Writing
+
+    def encode(self, end: JournalPosition, *, at_us: int, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
+        """Return the line of a commit that follows the position `end`, and the position behind it."""
+        seq = end.seq + 1
+        line, checksum = encode_line(self._current.line_key, end.checksum, at_us=at_us, facts=facts, mark=mark, seq=seq)
+        return line, JournalPosition(offset=end.offset + len(line), seq=seq, checksum=checksum, at_us=at_us)
 
     def cut(self, offset: int) -> None:
         """Truncate the open segment at an offset, durably."""
@@ -271,7 +343,9 @@ class Journal:
         The caller holds the lock and has synced everything up to `end`. The current file gets a second name, then the
         new file takes its first one: the journal is complete at every moment in between.
         """
-        text, _ = encode_continuation(self.header, base=end.offset, after=end.checksum, seq=end.seq, now_us=now_us)
+        text, _ = encode_continuation(
+            self._current.line_key, self.header, base=end.offset, after=end.checksum, seq=end.seq, now_us=now_us
+        )
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         with draft.open("wb") as file:
             file.write(text)

@@ -1,11 +1,11 @@
 """The text of a journal: one line is one commit, and each line's checksum covers the line before it.
 
-    {"at":"<RFC 3339>","format":1,"kind":"memory","project":"<ulid>","seq":0,"sum":"<32 hex>"}
-    {"at":"<RFC 3339>","facts":[…],"mark":112,"seq":1,"sum":"<32 hex>"}
+    {"at":"<RFC 3339>","format":2,"kind":"memory","project":"<ulid>","seq":0,"mac":"<32 hex>","sum":"<32 hex>"}
+    {"at":"<RFC 3339>","facts":[…],"mark":153,"seq":1,"mac":"<32 hex>","sum":"<32 hex>"}
 
 A journal that has grown long is continued in a new file, a segment. Its header says where it continues:
 
-    {"after":"<32 hex>","at":"<RFC 3339>","base":69201,"format":1,"kind":"tuples","project":"<ulid>","seq":301,"sum":…}
+    {"after":"<32 hex>","at":"<RFC 3339>","base":69201,"format":2,"kind":"tuples","project":"<ulid>","seq":301,"mac":…}
 
 `base` is the number of bytes in all earlier segments: offsets count through all of them. `after` is the checksum of
 the last line before the segment and `seq` its number; the header's own checksum covers `after` as any line's does.
@@ -13,28 +13,41 @@ the last line before the segment and `seq` its number; the header's own checksum
 `sum` is the first 128 bits of SHA-256 over the previous line's `sum` and this line up to its own `sum`. `mark` is an
 offset: everything before it was on disk when the line was written. An invalid line after the last mark is a commit that
 never happened; an invalid line before it is damage (decision 1).
+
+`mac` is the first 128 bits of HMAC-SHA256 under the journal's key, over the previous line's `sum` and this line up to
+its `mac`. Anyone can check the sums; only a machine with the key can write a line whose `mac` is right, and because of
+the sums one such line vouches for every line before it. Format 1, of older versions, has no `mac` (decision 67).
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from typing import Any
 
 import msgspec
 
 from engrambus.core.clock import parse_time, print_time
+from engrambus.core.ids import is_ulid
+from engrambus.core.journal.key import MAC_CHARS, line_mac
 from engrambus.errors import FormatUnknown
 
-FORMAT = 1
+FORMAT = 2
+UNMARKED_FORMAT = 1
+"""The format of older versions, whose lines have no `mac`."""
+_MAC_FIELD = b',"mac":"'
 _CHECKSUM_FIELD = b',"sum":"'
 _CHECKSUM_LENGTH = 32
-_MARK = re.compile(rb',"mark":([0-9]{1,18}),"seq":[0-9]{1,18},"sum":"[0-9a-f]{32}"}\n\Z')
-_END = re.compile(rb',"seq":([0-9]{1,18}),"sum":"([0-9a-f]{32})"}\n\Z')
+_MAC = rb'(?:,"mac":"([0-9a-f]{32})")?'
+_MARK = re.compile(rb',"mark":([0-9]{1,18}),"seq":[0-9]{1,18}' + _MAC + rb',"sum":"[0-9a-f]{32}"}\n\Z')
+_END = re.compile(rb',"seq":([0-9]{1,18})' + _MAC + rb',"sum":"([0-9a-f]{32})"}\n\Z')
 TAIL_LENGTH = len(_CHECKSUM_FIELD) + _CHECKSUM_LENGTH + len(b'"}\n')
 """Bytes of the checksum at the end of every line."""
-END_LENGTH = len(b',"seq":') + 18 + TAIL_LENGTH
-"""Most bytes that the number and the checksum at the end of a line take."""
+MAC_LENGTH = len(_MAC_FIELD) + MAC_CHARS + len(b'"')
+"""Bytes of the MAC before the checksum."""
+END_LENGTH = len(b',"seq":') + 18 + MAC_LENGTH + TAIL_LENGTH
+"""Most bytes that the number, the MAC and the checksum at the end of a line take."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,25 +98,31 @@ def encode_facts(facts: list[Any]) -> bytes:
     return _facts_encoder.encode(facts)
 
 
-def encode_header(*, kind: str, project: str, now_us: int) -> tuple[bytes, str]:
+def encode_header(line_key: bytes, *, kind: str, project: str, now_us: int) -> tuple[bytes, str]:
     """Return the first line of a new journal and its checksum."""
     text = f'{{"at":"{print_time(now_us)}","format":{FORMAT},"kind":"{kind}","project":"{project}","seq":0'
-    return _seal("", text.encode())
+    return _seal("", _mark(line_key, "", text.encode()))
 
 
-def encode_continuation(header: Header, *, base: int, after: str, seq: int, now_us: int) -> tuple[bytes, str]:
+def encode_continuation(
+    line_key: bytes, header: Header, *, base: int, after: str, seq: int, now_us: int
+) -> tuple[bytes, str]:
     """Return the first line of a segment that continues a journal, and its checksum."""
     text = (
         f'{{"after":"{after}","at":"{print_time(now_us)}","base":{base},"format":{FORMAT},"kind":"{header.kind}"'
         f',"project":"{header.project}","seq":{seq}'
     )
-    return _seal(after, text.encode())
+    return _seal(after, _mark(line_key, after, text.encode()))
 
 
-def encode_line(previous: str, *, at_us: int, facts: bytes, mark: int, seq: int) -> tuple[bytes, str]:
+def encode_line(line_key: bytes, previous: str, *, at_us: int, facts: bytes, mark: int, seq: int) -> tuple[bytes, str]:
     """Return the line of a commit and its checksum; `previous` is the checksum of the line before it."""
     text = b'{"at":"%b","facts":%b,"mark":%d,"seq":%d' % (print_time(at_us).encode(), facts, mark, seq)
-    return _seal(previous, text)
+    return _seal(previous, _mark(line_key, previous, text))
+
+
+def _mark(line_key: bytes, previous: str, text: bytes) -> bytes:
+    return b"".join((text, _MAC_FIELD, line_mac(line_key, previous, text), b'"'))
 
 
 def _seal(previous: str, text: bytes) -> tuple[bytes, str]:
@@ -120,6 +139,12 @@ def is_valid_line(previous: str, line: bytes) -> bool:
     """True if a line, newline included, is complete and follows the line with checksum `previous`."""
     text = line[:-TAIL_LENGTH]
     return len(line) > TAIL_LENGTH and _seal(previous, text)[0] == line
+
+
+def is_marked_line(line_key: bytes, previous: str, line: bytes) -> bool:
+    """True if a valid line that follows the line with checksum `previous` carries a MAC under this key."""
+    marked = line[:-TAIL_LENGTH]
+    return hmac.compare_digest(_mark(line_key, previous, marked[:-MAC_LENGTH]), marked)
 
 
 def stated_checksum(line: bytes) -> str | None:
@@ -139,7 +164,7 @@ def stated_mark(line: bytes) -> int:
 def stated_end(line: bytes) -> tuple[int, str] | None:
     """Return the number and checksum a line ends with, without verifying the line; None if its end is incomplete."""
     match = _END.search(line)
-    return (int(match.group(1)), match.group(2).decode()) if match else None
+    return (int(match.group(1)), match.group(3).decode()) if match else None
 
 
 def parse_line(line: bytes) -> Line:
@@ -154,8 +179,10 @@ def parse_header(line: bytes) -> Header:
         header = _header_decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise FormatUnknown("The journal does not begin with a header.") from None
-    if header.format != FORMAT:
+    if header.format not in (UNMARKED_FORMAT, FORMAT):
         raise FormatUnknown(f"The journal has format {header.format}.", limit=FORMAT)
     if not is_valid_line(header.after, line):
         raise FormatUnknown("The checksum of the journal's header is wrong.")
+    if not is_ulid(header.project):  # it names the folder of the project's keys
+        raise FormatUnknown("The header of the journal does not name a project.")
     return header

@@ -582,6 +582,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus recover",
         "maintenance:recover",
     ),
+    "adopt": Entry(
+        "maintenance",
+        "Take over journals that were not written with this machine's key.",
+        "engrambus adopt --own",
+        "adopt:adopt",
+    ),
     "gc": Entry(
         "maintenance",
         "Free disk space: delete stored output that no receipt has to keep.",

@@ -28,6 +28,7 @@ _EVERY_CALL: ErrorTypes = (
     errors.OriginForbidden,
     errors.StoreReadOnly,
     errors.JournalDamaged,
+    errors.JournalForeign,
     errors.IndexDamaged,
     errors.FormatUnknown,
     errors.Internal,

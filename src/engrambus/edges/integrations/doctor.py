@@ -79,7 +79,10 @@ def _project(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         return
     if damaged:
         message = "; ".join(
-            f"{place.journal.name} is damaged at line {place.line}, byte {place.offset}" for place in damaged
+            f"JOURNAL_FOREIGN: {place.journal.name} has lines of another machine from line {place.line} on"
+            if place.foreign
+            else f"{place.journal.name} is damaged at line {place.line}, byte {place.offset}"
+            for place in damaged
         )
         yield _broken("journal", message, "engrambus recover keeps every undamaged line.")
         return
@@ -96,7 +99,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
     with closing(gateway):
         differences = [difference.what for difference in gateway.store.verify()]
         if differences:
-            remove = f"Remove {project.state / 'index.db'}: it is rebuilt from the journal."
+            remove = f"Remove {project.state / 'derived-*' / 'index.db'}: it is rebuilt from the journal."
             yield _broken("index", "; ".join(differences)[:200], remove)
         else:
             yield _ok("index", "agrees with the journal")

@@ -45,6 +45,8 @@ COMPARED = {
 class WorkIndex:
     """The index schema of the work store. `indexed` are the fields by which tuples are posted."""
 
+    kind = "tuples"
+
     def __init__(self, indexed: tuple[str, ...]) -> None:
         self._indexed = tuple(path for path in indexed if path not in STAMPED_FIELDS)
 

@@ -14,7 +14,7 @@ from engrambus.backends.sqlite.work.projection import WorkProjection
 from engrambus.backends.sqlite.work.state import WorkIndexState
 from engrambus.backends.sqlite.work.wakeups import Wakeups
 from engrambus.core import Clock
-from engrambus.core.journal import create_journal
+from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.space.tuples import (
     Fact,
     TupleClaimed,
@@ -46,19 +46,26 @@ WAITERS: dict[type[Any], frozenset[str]] = {
 """Kinds of waiters that each fact may concern."""
 
 
-def create_work(folder: Path, *, project: str, now_us: int) -> None:
+def create_work(folder: Path, key: JournalKey, *, project: str, now_us: int) -> None:
     """Create an empty work journal in a folder; leave an existing one alone."""
-    create_journal(folder / WORK_JOURNAL, kind="tuples", project=project, now_us=now_us)
+    create_journal(folder / WORK_JOURNAL, key, kind=WorkIndex.kind, project=project, now_us=now_us)
 
 
 class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
     """The work store in one `.catalog` folder."""
 
     def __init__(
-        self, folder: Path, clock: Clock, *, indexed: tuple[str, ...] = (), on_progress: OnProgress | None = None
+        self,
+        folder: Path,
+        key: JournalKey,
+        clock: Clock,
+        *,
+        indexed: tuple[str, ...] = (),
+        on_progress: OnProgress | None = None,
     ) -> None:
-        journal, index, lock = folder / WORK_JOURNAL, folder / WORK_INDEX, folder / WORK_LOCK
-        super().__init__(journal, index, lock, WorkIndex(indexed), clock, on_progress)
+        journal, lock = folder / WORK_JOURNAL, folder / WORK_LOCK
+        index = derived_folder(folder, key) / WORK_INDEX
+        super().__init__(journal, index, lock, key, WorkIndex(indexed), clock, on_progress)
         self._wakeups = Wakeups(folder / WAKEUP_FOLDER)
         self._concerned: set[str] = set()
         """Kinds of waiters that the batch being committed may concern."""

@@ -91,12 +91,16 @@ def recover(session: Session, values: Values) -> None:
 
 
 def _describe(damage: Damage) -> Iterator[str]:
-    yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
+    if damage.foreign:
+        where = f"from line {damage.line} on, byte {damage.offset:,}"
+        yield f"{safe(str(damage.journal))} has lines {where}, that were not written with this machine's key."
+    else:
+        yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
     yield f"The {damage.commits:,} commits before it are sound and stay."
-    yield f"The {damage.size_bytes:,} bytes from there on leave the project; the damaged file is kept as a copy."
+    yield f"The {damage.size_bytes:,} bytes from there on leave the project; the whole file is kept as a copy."
 
 
 def _outcome(damage: Damage) -> Iterator[str]:
     cut = f"{damage.size_bytes:,} bytes from line {damage.line} on were cut"
     yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
-    yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"
+    yield f"The whole file is set aside as {safe(str(damage.set_aside))}"

@@ -219,7 +219,7 @@ def verification(answer: VerifyAnswer) -> Iterator[str]:
     yield click.style("not sound", fg="red", bold=True)
     yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
     indexes = sorted({"work.db" if finding.where.startswith("work") else "index.db" for finding in answer.findings})
-    removed = " and ".join(f".catalog/{name}" for name in indexes)
+    removed = " and ".join(f".catalog/derived-*/{name}" for name in indexes)
     yield dim(f"An index is rebuilt when it is removed: {removed}. `engrambus recover` sets a damaged journal aside.")
 
 

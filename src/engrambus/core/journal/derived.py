@@ -1,0 +1,32 @@
+"""The folder of files that are made from the journals: indexes, caches. All of it may be deleted at any time."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from engrambus.core.journal.key import JournalKey
+
+_EARLIER = ("index.db", "work.db", "anchors.db")
+_EARLIER_FOLDERS = ("memory-cache",)
+
+
+def derived_folder(state: Path, key: JournalKey) -> Path:
+    """Return the folder of derived files in a folder of private state; create it on first use."""
+    folder = state / key.derived_folder
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        _remove_earlier(state)
+    return folder
+
+
+def _remove_earlier(state: Path) -> None:
+    """Delete the indexes of older versions, or of a hostile repository: nothing reads them."""
+    for name in _EARLIER:
+        for ending in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                (state / f"{name}{ending}").unlink()
+    for name in _EARLIER_FOLDERS:
+        if not (state / name).is_symlink():
+            shutil.rmtree(state / name, ignore_errors=True)
