@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 from bench.corpus import Corpus
 from bench.edges import COMMAND, PACED_RATE, at_a_steady_rate, connect, free_port
 from bench.measure import Row, microseconds, percentile
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.operations.runs import AddAgent
@@ -116,9 +117,10 @@ def watched_rows(
     try:
         connect(port).close()
         add = OPERATIONS["add_agent"]
-        tokens = [
-            gateway.call(add, AddAgent(name=f"bench-{port}-{number}"), LOCAL_ADMIN).token for number in range(CLIENTS)
-        ]
+        tokens, followers = (
+            [gateway.call(add, AddAgent(name=f"{name}-{port}-{number}"), LOCAL_ADMIN).token for number in range(count)]
+            for name, count in (("bench", CLIENTS), ("follower", -(-LISTENERS // DEFAULT_LIMITS.agent_streams)))
+        )
         clients = [_requests(port, token, corpus, questions) for token in tokens]
         _in_turns(clients, WARM_SECONDS)
         start_seconds = _processor_seconds(server.pid)
@@ -132,7 +134,7 @@ def watched_rows(
         ) as listeners:
             if listeners.stdin is None or listeners.stdout is None:
                 raise RuntimeError("no pipes")
-            listeners.stdin.write(tokens[0] + "\n")
+            listeners.stdin.write(" ".join(followers) + "\n")
             listeners.stdin.flush()
             if listeners.stdout.readline() != "ready\n":
                 raise RuntimeError("not every listener got its stream")
@@ -218,9 +220,9 @@ class _Listeners:
         self.open -= 1
 
 
-async def _listen(port: int, count: int, token: str, stopped: Callable[[], Awaitable[object]]) -> None:
+async def _listen(port: int, count: int, tokens: list[str], stopped: Callable[[], Awaitable[object]]) -> None:
     listeners = _Listeners()
-    tasks = [asyncio.create_task(listeners.follow(port, token)) for _ in range(count)]
+    tasks = [asyncio.create_task(listeners.follow(port, tokens[number % len(tokens)])) for number in range(count)]
     while listeners.open < count and not any(task.done() for task in tasks):
         await asyncio.sleep(0.05)
     print("ready" if listeners.open == count else "refused", flush=True)
@@ -234,6 +236,6 @@ async def _listen(port: int, count: int, token: str, stopped: Callable[[], Await
 
 if __name__ == "__main__":
     asyncio.run(
-        _listen(int(sys.argv[1]), int(sys.argv[2]), sys.stdin.readline().strip(),
+        _listen(int(sys.argv[1]), int(sys.argv[2]), sys.stdin.readline().split(),
                 lambda: asyncio.to_thread(sys.stdin.readline))
     )  # fmt: skip

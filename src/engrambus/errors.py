@@ -172,6 +172,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ToolNotFound              TOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
+├── TooManyCalls             429  TOO_MANY_CALLS
+├── TooManySessions          429  TOO_MANY_SESSIONS
+├── TooManyAgents            429  TOO_MANY_AGENTS
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
@@ -1079,6 +1082,25 @@ class RouteNotFound(NotFound):
 
 class RateLimited(EngramBusError):
     """Too many engrams were put in one minute."""
+
+    status = 429
+    is_denial = True
+
+
+class TooManyCalls(EngramBusError):
+    """Too many calls of this caller are waiting for their answers."""
+
+    status = 429
+
+
+class TooManySessions(EngramBusError):
+    """This caller has too many MCP sessions open."""
+
+    status = 429
+
+
+class TooManyAgents(EngramBusError):
+    """Too many agents were added."""
 
     status = 429
     is_denial = True

@@ -387,7 +387,7 @@ def test_readers_with_equal_filters_get_equal_events(bus: RunningServer) -> None
     ]
     with ExitStack() as stack:
         readers = [
-            (query, token, stack.enter_context(open_stream(bus, query, token=token))) for query, token in requests * 3
+            (query, token, stack.enter_context(open_stream(bus, query, token=token))) for query, token in requests * 2
         ]
         for number in range(6):
             for token in (ada, zoe):
@@ -421,8 +421,8 @@ def open_readers(bus: RunningServer, count: int) -> Iterator[list[Any]]:
 
 
 def test_many_readers_get_the_same_events(bus: RunningServer) -> None:
-    with open_readers(bus, 40) as readers:
+    with open_readers(bus, 30) as readers:
         for number in range(5):
             bus.put(f"Claim {number} that all shall get.", at=[f"src/parser.py:{number + 1}-{number + 2}"])
         ids = [[block.id for block in reader.until("less.engram.put", 5)] for reader in readers]
-    assert ids == [ids[0]] * 40
+    assert ids == [ids[0]] * 30

@@ -15,6 +15,7 @@ from engrambus.core import SECOND_US, SystemClock
 from engrambus.edges.http import SignInCodes
 from engrambus.edges.http.events import EventsEndpoint
 from engrambus.edges.http.server import make_server
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
@@ -125,6 +126,7 @@ def run_server(
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
     send_buffer: int | None = None,
+    limits: ServerLimits = DEFAULT_LIMITS,
 ) -> Iterator[RunningServer]:
     """Run a server for a project while the context is open; a small send buffer makes stalled readers show sooner."""
     sock = socket.socket()
@@ -134,7 +136,7 @@ def run_server(
     port = sock.getsockname()[1]
     ready = threading.Event()
     codes = SignInCodes()
-    server = make_server(gateway, sock, ready.set, codes=codes, events=events, tuple_events=tuple_events)
+    server = make_server(gateway, sock, ready.set, codes=codes, events=events, tuple_events=tuple_events, limits=limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:
@@ -147,12 +149,12 @@ def run_server(
 
 
 @contextmanager
-def run_new_project(folder: Path) -> Iterator[RunningServer]:
+def run_new_project(folder: Path, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[RunningServer]:
     """Create a project in a folder and run a server for it."""
     repository = make_repository(folder / "repository")
     gateway = make_gateway(repository.path, make_settings(folder / "home"))
     try:
-        with run_server(gateway, repository) as bus:
+        with run_server(gateway, repository, limits=limits) as bus:
             yield bus
     finally:
         gateway.close()

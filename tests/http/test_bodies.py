@@ -7,13 +7,14 @@ import resource
 import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
-from engrambus.edges.http import requests
 from engrambus.edges.http.endpoints import route_of
+from engrambus.edges.http.server_limits import ServerLimits
 from engrambus.operations import OPERATIONS
-from tests.http.running_server import Answer, RunningServer
+from tests.http.running_server import Answer, RunningServer, run_new_project
 
 MEGABYTE = 1024 * 1024
 HUGE = 100 * MEGABYTE
@@ -227,11 +228,10 @@ def test_a_connection_stays_open_after_errors(bus: RunningServer) -> None:
     connection.close()
 
 
-def test_a_body_that_does_not_arrive_is_refused_after_a_time_limit(
-    bus: RunningServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(requests, "BODY_SECONDS", 0.1)
-    with bus.nothing_stored():
+@pytest.mark.parametrize("limits", [ServerLimits(body_seconds=0.1), ServerLimits(body_grace_seconds=0.1)])
+def test_a_body_that_does_not_arrive_is_refused_after_a_time_limit(tmp_path: Path, limits: ServerLimits) -> None:
+    with run_new_project(tmp_path, limits) as bus, bus.nothing_stored():
         answer, _ = _exchange(bus, _head(bus, "/engram", "Content-Length: 100"), iter([b'{"claim":']))
     assert (answer.status, answer.code) == (408, "BODY_TOO_SLOW")
+    assert (answer.json["limit"], answer.json["used"]) == (1024, 9)
     assert answer.headers["connection"] == "close"

@@ -7,11 +7,13 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from engrambus.edges.http.callers import CallThreads
 from engrambus.edges.http.endpoints import MetricsEndpoint, OperationEndpoint, route_of, send_health
-from engrambus.edges.http.events import EventsEndpoint
+from engrambus.edges.http.events import EVENT_LIMITS, EventsEndpoint
 from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
 from engrambus.edges.http.openapi import openapi
 from engrambus.edges.http.responses import StaticResponse
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits
 from engrambus.edges.http.sessions import SignInCodes, session_operations
 from engrambus.edges.http.streams import LongLived
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
@@ -33,20 +35,25 @@ def create_app(
     codes: SignInCodes | None = None,
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
+    limits: ServerLimits = DEFAULT_LIMITS,
 ) -> Starlette:
     """Return the application that serves a project on a port of this machine.
 
     `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
     codes = codes or SignInCodes()
-    mcp = McpEndpoint(gateway)
+    threads = CallThreads(limits)
+    mcp = McpEndpoint(gateway, threads, limits)
+    stream_limits = EVENT_LIMITS._replace(
+        max_open=limits.streams, max_per_agent=limits.agent_streams, max_per_person=limits.person_streams
+    )
     endpoints: Endpoints = {
-        **_operation_endpoints(gateway, codes),
+        **_operation_endpoints(gateway, codes, threads),
         **page_routes(gateway, codes),
-        "/events": {"GET": events or EventsEndpoint(gateway)},
+        "/events": {"GET": events or EventsEndpoint(gateway, stream_limits)},
         "/tuple/{id}/events": {"GET": tuple_events or TupleEventsEndpoint(gateway)},
         "/mcp": dict.fromkeys(MCP_METHODS, mcp),
-        "/metrics": {"GET": MetricsEndpoint(Metrics(gateway))},
+        "/metrics": {"GET": MetricsEndpoint(gateway, Metrics(gateway), threads)},
         "/healthz": {"GET": send_health},
     }
     # Paths without a field come first: /engram/query is not the engram named "query".
@@ -64,7 +71,7 @@ def create_app(
     return app
 
 
-def _operation_endpoints(gateway: Gateway, codes: SignInCodes) -> Endpoints:
+def _operation_endpoints(gateway: Gateway, codes: SignInCodes, threads: CallThreads) -> Endpoints:
     """Return the endpoints of all operations, of the OpenAPI document and of the published schemas."""
     open_session, new_code = session_operations(codes)
     operations = [*(operation for operation in OPERATIONS.values() if operation.route), open_session, new_code]
@@ -73,7 +80,7 @@ def _operation_endpoints(gateway: Gateway, codes: SignInCodes) -> Endpoints:
     endpoints: Endpoints = {}
     for operation in operations:
         route = route_of(operation)
-        endpoint = OperationEndpoint(gateway, operation, public=operation.name in public)
+        endpoint = OperationEndpoint(gateway, operation, threads, public=operation.name in public)
         path = route.path
         for field in operation.agent_fields:
             # A full name has a slash: /agent/<run>/<name>/token.

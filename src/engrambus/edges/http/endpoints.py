@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from anyio import to_thread
 from msgspec import inspect
 from starlette.types import Receive, Scope, Send
 
 from engrambus.core.canonical_json import MAX_INTEGER
 from engrambus.edges.http.call_log import name_call
+from engrambus.edges.http.callers import CallThreads, HttpCaller, token_caller, unknown_caller
 from engrambus.edges.http.requests import (
     bearer_token,
     check_content_type,
@@ -54,11 +54,14 @@ class OperationEndpoint:
 
     # decision 3: all operations share this class, so that no limit or field is handled differently on one of them.
 
-    def __init__(self, gateway: Gateway, operation: Operation[Any, Any], *, public: bool = False) -> None:
+    def __init__(
+        self, gateway: Gateway, operation: Operation[Any, Any], threads: CallThreads, *, public: bool = False
+    ) -> None:
         """Serve an operation. A `public` one needs no token and runs as the local admin: it must check its caller."""
         route = route_of(operation)
         self._gateway = gateway
         self._operation = operation
+        self._threads = threads
         self._is_public = public
         self._path_fields = path_fields(route)
         self._takes_body = route.method == "POST"
@@ -71,7 +74,7 @@ class OperationEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the request, call the operation in a thread, send its answer."""
         name_call(scope, self._operation.name)
-        token = None if self._is_public else self._signed_token(scope)
+        token, caller = (None, unknown_caller(scope)) if self._is_public else self._signed_token(scope)
         values = read_query(scope, self._parameters, self._lists)
         speak_as = values.pop(SPEAK_AS, None)
         credential = LOCAL_ADMIN
@@ -90,15 +93,15 @@ class OperationEndpoint:
             check_content_type(scope)
         values.update(scope["path_params"])
         warnings: list[EngramBusError] = []
-        answer = await to_thread.run_sync(partial(self._call, values, body, credential, is_text, warnings))
+        answer = await self._threads.run(caller, partial(self._call, values, body, credential, is_text, warnings))
         headers: Headers = [(WARNING_HEADER.lower().encode(), warning_header(warning).encode()) for warning in warnings]
         if self._has_etag:
             await send_json_with_etag(scope, send, answer, headers)
         else:
             await send_json(send, answer, headers=headers)
 
-    def _signed_token(self, scope: Scope) -> str:
-        """Return the token if this project signed it."""
+    def _signed_token(self, scope: Scope) -> tuple[str, HttpCaller]:
+        """Return the token if this project signed it, and whose it is."""
         # The body of an unknown sender must not be read. Expiry is left to the gateway, which has the project's clock.
         try:
             token = bearer_token(scope)
@@ -106,8 +109,9 @@ class OperationEndpoint:
         except Unauthorized as refusal:
             self._gateway.count_unidentified(refusal)
             raise
-        name_call(scope, self._operation.name, f"{claims.run}/{claims.agent}")
-        return token
+        caller = token_caller(scope, claims)
+        name_call(scope, self._operation.name, caller.name)
+        return token, caller
 
     def _call(
         self,
@@ -189,16 +193,21 @@ class MetricsEndpoint:
 
     # decision 20: it needs a token like every call, because the figures say how a team works.
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, gateway: Gateway, metrics: Metrics, threads: CallThreads) -> None:
+        self._gateway = gateway
         self._metrics = metrics
+        self._threads = threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all metrics in the format that the client accepts."""
         name_call(scope, "metrics")
-        credential = Credential(token=bearer_token(scope))
+        token = bearer_token(scope)
+        caller = token_caller(scope, self._gateway.key.check(token, project=self._gateway.store.project, now_us=0))
         read_query(scope, frozenset(), frozenset())
         accept = b",".join(list_header(scope, b"accept")).decode("latin-1")
-        body, content_type = await to_thread.run_sync(self._metrics.scrape, credential, accept)
+        body, content_type = await self._threads.run(
+            caller, partial(self._metrics.scrape, Credential(token=token), accept)
+        )
         await send_text(send, body, content_type)
 
 

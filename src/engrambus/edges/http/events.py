@@ -17,8 +17,10 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from engrambus.edges.http.call_log import name_call
+from engrambus.edges.http.callers import token_caller
 from engrambus.edges.http.requests import bearer_token, header, list_header, read_body, read_query
 from engrambus.edges.http.responses import StaticResponse
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS
 from engrambus.edges.http.sessions import session_token
 from engrambus.edges.http.streams import OpenStreams, Stream, StreamEndpoint, StreamLimits
 from engrambus.errors import EngramBusError, FieldUnknown, FieldValue
@@ -35,7 +37,7 @@ from engrambus.gateway.events import (
     parse_resume_point,
 )
 
-EVENT_LIMITS = StreamLimits(max_open=256)
+EVENT_LIMITS = StreamLimits(max_open=DEFAULT_LIMITS.streams)
 TOKEN_CHECK_SECONDS = 2.0
 """Time between two checks that the tokens of all readers are still valid."""
 RETRY_MS = 2000
@@ -66,7 +68,8 @@ class EventsEndpoint(StreamEndpoint):
         # decision 16: besides the page itself, only this address accepts the page's session cookie.
         token = bearer_token(scope) if header(scope, b"authorization") else session_token(scope) or bearer_token(scope)
         claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
-        name_call(scope, "events", f"{claims.run}/{claims.agent}")
+        caller = token_caller(scope, claims)
+        name_call(scope, "events", caller.name)
         values = read_query(scope, _PARAMETERS, frozenset({"type"}))
         types, after = _parse_types(values.get("type", [])), _parse_after(scope, values.get("after"))
         await read_body(scope, receive, 0)
@@ -81,7 +84,7 @@ class EventsEndpoint(StreamEndpoint):
                 "A stream has no limit.", field="limit", hint="For a page, send 'Accept: application/json'."
             )
         event_filter = await self._streams.run_in_thread(partial(self._gateway.event_filter, credential, types))
-        with self._streams.open(scope, receive, send) as stream:
+        with self._streams.open(scope, receive, send, caller) as stream:
             reader = _Reader(self._rounds, stream, credential, event_filter)
             self._rounds.add(reader)
             try:

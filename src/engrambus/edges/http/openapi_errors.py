@@ -42,6 +42,7 @@ _WITH_TOKEN: ErrorTypes = (
     errors.MarkInvalid,
     errors.MarkMissing,
     errors.AgentNotFound,
+    errors.TooManyCalls,
     errors.AgentAmbiguous,
 )
 _WITH_BODY: ErrorTypes = (
@@ -148,7 +149,7 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "promotions": (errors.RequestNotFound, errors.PromotionDecided, errors.EngramNotFound, errors.ScopeForbidden),
     "receipts": (errors.ReceiptNotFound,),
     "review": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
-    "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown),
+    "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown, errors.TooManyAgents),
     "sessions": (errors.CodeInvalid,),
     "tuples": (*_WORK, *_POINTED_AT),
     "turns": (errors.SessionUnknown,),

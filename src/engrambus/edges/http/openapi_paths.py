@@ -10,10 +10,12 @@ from engrambus.edges.http.openapi_errors import responses_for, stream_responses
 from engrambus.errors import (
     BadJson,
     BodyTooLarge,
+    BodyTooSlow,
     ContentType,
     HostForbidden,
     NumberRange,
     OriginForbidden,
+    TooManySessions,
     TooManyStreams,
     TupleNotFound,
 )
@@ -181,7 +183,7 @@ def _mcp(method: str) -> Schema:
             },
             "202": {"description": "Accepted; there is no answer."},
             "400": {"description": "Not a message of the protocol.", "content": _JSON_RPC},
-            **stream_responses(BodyTooLarge, ContentType, NumberRange, BadJson),
+            **stream_responses(BodyTooLarge, BodyTooSlow, ContentType, NumberRange, BadJson, TooManySessions),
             "default": ERROR,
         },
     }

@@ -9,6 +9,7 @@ import anyio
 from starlette.types import Receive, Scope
 
 from engrambus.core import is_hex, read_json
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits
 from engrambus.errors import (
     BadText,
     BodyTooLarge,
@@ -26,8 +27,8 @@ from engrambus.gateway import HEAD_HEADER
 BODY_READ = "engrambus.body_read"
 MAX_PARAMETERS = 100
 MAX_TRACE_CHARS = 256
-BODY_SECONDS = 30.0
-"""Time limit for the arrival of a body."""
+CONNECTION_LIMITS = "engrambus.connection_limits"
+"""Key in the scope of the server's limits."""
 
 
 class ClientGone(Exception):
@@ -134,15 +135,25 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
     # The server's HTTP parser has already refused a length that is not a number.
     if declared is not None and int(declared) > limit_bytes:
         raise BodyTooLarge(limit=limit_bytes, used=int(declared))
-    with anyio.move_on_after(BODY_SECONDS):
-        return await _receive_body(scope, receive, limit_bytes)
-    raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} seconds.", limit=BODY_SECONDS)
+    return await _receive_body(scope, receive, limit_bytes)
 
 
 async def _receive_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
     body = bytearray()
+    limits: ServerLimits = scope.get(CONNECTION_LIMITS, DEFAULT_LIMITS)
+    began = anyio.current_time()
     while True:
-        message = await receive()
+        due_seconds = min(limits.body_seconds, limits.body_grace_seconds + len(body) / limits.body_bytes_per_second)
+        with anyio.move_on_at(began + due_seconds) as waiting:
+            message = await receive()
+        if waiting.cancelled_caught:
+            raise BodyTooSlow(
+                f"{len(body)} bytes of the body arrived in {due_seconds:.3g} seconds.",
+                limit=limits.body_bytes_per_second,
+                used=len(body),
+                hint=f"Send it at {limits.body_bytes_per_second} bytes a second or more, "
+                f"and within {limits.body_seconds:g} seconds.",
+            )
         if message["type"] == "http.disconnect":
             raise ClientGone
         body += message.get("body", b"")

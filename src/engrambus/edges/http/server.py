@@ -5,35 +5,49 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from functools import partial
 from ipaddress import ip_address
 from types import FrameType
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engrambus.edges.http.app import create_app
+from engrambus.edges.http.connections import ConnectionWatch, LimitedConnection
 from engrambus.edges.http.events import EventsEndpoint
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits, connection_limit
 from engrambus.edges.http.sessions import SignInCodes
-from engrambus.edges.http.streams import ABORT_CONNECTION, LongLived
+from engrambus.edges.http.streams import LongLived
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.gateway import Gateway
 
 DRAIN_SECONDS = 5
 LINGER_SECONDS = 2
 """Time at shutdown in which clients may still read what was sent to them."""
+TICKS_PER_SWEEP = 3
+"""Tenths of a second between two looks for clients that are too slow."""
 
 
 class Server(uvicorn.Server):
     """A uvicorn server that reports when it is ready, and stops without raising the signal again."""
 
     def __init__(
-        self, config: uvicorn.Config, on_ready: Callable[[], None] | None, long_lived: Iterable[LongLived]
+        self,
+        config: uvicorn.Config,
+        on_ready: Callable[[], None] | None,
+        long_lived: Iterable[LongLived],
+        watch: ConnectionWatch,
     ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
         self._long_lived = long_lived
+        self._watch = watch
+
+    async def on_tick(self, counter: int) -> bool:
+        """Disconnect clients that are too slow; called ten times a second."""
+        if counter % TICKS_PER_SWEEP == 0:
+            self._watch.abort_overdue(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, then call `on_ready`."""
@@ -54,7 +68,7 @@ class Server(uvicorn.Server):
     def _abort_unread(self) -> None:
         """Abort the connections whose clients do not read the end of their response."""
         for connection in list(self.server_state.connections):
-            if isinstance(connection, AbortableConnection) and connection.waits_for_client:
+            if isinstance(connection, LimitedConnection) and connection.waits_for_client:
                 connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -62,28 +76,6 @@ class Server(uvicorn.Server):
         # uvicorn would raise the signal again after the shutdown, and the process would end with an error.
         self.force_exit = self.should_exit
         self.should_exit = True
-
-
-class AbortableConnection(H11Protocol):
-    """A connection that can be aborted."""
-
-    # Closing a connection normally waits until the client has read everything, which a stalled client never does.
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.app = self._with_abort(self.app)
-
-    @property
-    def waits_for_client(self) -> bool:
-        """True if only the client, by reading, can finish the response."""
-        return self.transport.is_closing() or self.flow.write_paused
-
-    def _with_abort(self, app: ASGIApp) -> ASGIApp:
-        async def call(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[ABORT_CONNECTION] = self.transport.abort
-            await app(scope, receive, send)
-
-        return call
 
 
 def make_server(
@@ -94,25 +86,29 @@ def make_server(
     codes: SignInCodes | None = None,
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
+    limits: ServerLimits = DEFAULT_LIMITS,
 ) -> Server:
     """Return a server for a socket that is bound to a loopback address."""
     address, port = sock.getsockname()[:2]
     if not ip_address(address).is_loopback:
         raise ValueError(f"{address} is not a loopback address")
-    app = create_app(gateway, port=port, codes=codes, events=events, tuple_events=tuple_events)
+    app = create_app(gateway, port=port, codes=codes, events=events, tuple_events=tuple_events, limits=limits)
+    watch = ConnectionWatch(limits, connection_limit(limits))
+    protocol: Any = partial(LimitedConnection, watch=watch)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=AbortableConnection,
+        http=protocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    return Server(config, on_ready, app.state.long_lived)
+    return Server(config, on_ready, app.state.long_lived, watch)
 
 
 def serve(
@@ -121,6 +117,7 @@ def serve(
     on_ready: Callable[[], None] | None = None,
     *,
     codes: SignInCodes | None = None,
+    limits: ServerLimits = DEFAULT_LIMITS,
 ) -> None:
     """Serve a project until SIGINT or SIGTERM; `codes` lets the caller make links to the page."""
-    make_server(gateway, sock, on_ready, codes=codes).run(sockets=[sock])
+    make_server(gateway, sock, on_ready, codes=codes, limits=limits).run(sockets=[sock])

@@ -12,6 +12,9 @@ import anyio
 from anyio import to_thread
 from starlette.types import Message, Receive, Scope, Send
 
+from engrambus.edges.http.callers import CallerCounts, HttpCaller
+from engrambus.edges.http.connections import ABORT_CONNECTION
+from engrambus.edges.http.server_limits import DEFAULT_LIMITS
 from engrambus.errors import TooManyStreams
 from engrambus.gateway import Gateway
 
@@ -19,9 +22,6 @@ T = TypeVar("T")
 
 MAX_THREADS = 4
 """Number of threads shared by all streams of one endpoint, so that they take none from calls."""
-
-ABORT_CONNECTION = "engrambus.abort_connection"
-"""Key in the scope of a function that closes the connection at once, with data still unsent."""
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -35,6 +35,10 @@ class StreamLimits(NamedTuple):
     """The limits of one endpoint's streams."""
 
     max_open: int
+    """Streams of all agents; people have as many of their own."""
+    max_per_agent: int = DEFAULT_LIMITS.agent_streams
+    max_per_person: int = DEFAULT_LIMITS.person_streams
+    """Streams of one session of the page, or of the admin's token."""
     heartbeat_seconds: float = 15.0
     """Time after which something is sent even if nothing has happened."""
     stall_seconds: float = 10.0
@@ -109,24 +113,35 @@ class Stream:
 class OpenStreams:
     """The open streams of one endpoint."""
 
-    def __init__(self, max_open: int, stall_seconds: float) -> None:
-        self._max_open = max_open
-        self._stall_seconds = stall_seconds
+    def __init__(self, limits: StreamLimits) -> None:
+        self._limits = limits
         self._streams: set[Stream] = set()
+        self._counts = CallerCounts()
         self._is_closing = False
         self._threads = anyio.CapacityLimiter(MAX_THREADS)
 
     @contextmanager
-    def open(self, scope: Scope, receive: Receive, send: Send) -> Iterator[Stream]:
-        """Open a stream, or raise TooManyStreams."""
-        if self._is_closing or len(self._streams) >= self._max_open:
-            raise TooManyStreams(limit=self._max_open, hint="Close a stream, or try again later.")
-        stream = Stream(scope, receive, send, self._stall_seconds)
+    def open(self, scope: Scope, receive: Receive, send: Send, caller: HttpCaller) -> Iterator[Stream]:
+        """Open a stream for a caller, or raise TooManyStreams."""
+        self._check_room(caller)
+        stream = Stream(scope, receive, send, self._limits.stall_seconds)
         self._streams.add(stream)
         try:
-            yield stream
+            with self._counts.holding(caller):
+                yield stream
         finally:
             self._streams.discard(stream)
+
+    def _check_room(self, caller: HttpCaller) -> None:
+        # decision 74: people and agents are counted apart, so that agents never close the page out.
+        limits = self._limits
+        own = limits.max_per_person if caller.is_person else limits.max_per_agent
+        if self._counts.of(caller) >= own:
+            raise TooManyStreams(
+                f"'{caller.name}' has {own} streams open.", limit=own, hint="Close one of your streams."
+            )
+        if self._is_closing or self._counts.total(people=caller.is_person) >= limits.max_open:
+            raise TooManyStreams(limit=limits.max_open, hint="Close a stream, or try again later.")
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Run a function that may block on the store in one of the endpoint's threads."""
@@ -144,7 +159,7 @@ class StreamEndpoint:
 
     def __init__(self, gateway: Gateway, limits: StreamLimits) -> None:
         self._gateway = gateway
-        self._streams = OpenStreams(limits.max_open, limits.stall_seconds)
+        self._streams = OpenStreams(limits)
         self._heartbeat_seconds = limits.heartbeat_seconds
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from engrambus.edges.http.call_log import name_call
+from engrambus.edges.http.callers import token_caller
 from engrambus.edges.http.requests import bearer_token, header, read_body, read_query
 from engrambus.edges.http.responses import etag_of
 from engrambus.edges.http.streams import Stream, StreamEndpoint, StreamLimits
@@ -50,13 +51,14 @@ class TupleEventsEndpoint(StreamEndpoint):
         """Serve one reader until the tuple ends, the reader disconnects or stalls, or the server stops."""
         name_call(scope, "tuple_events")
         token = bearer_token(scope)
+        caller = token_caller(scope, self._gateway.key.check(token, project=self._gateway.store.project, now_us=0))
         values = read_query(scope, frozenset({"as"}))
         await read_body(scope, receive, 0)
         credential = Credential(token=token, speak_as=values.get("as"))
         observe = partial(self._observe, scope["path_params"]["id"], credential)
         last_id = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
         observation = await self._streams.run_in_thread(observe)
-        with self._streams.open(scope, receive, send) as stream:
+        with self._streams.open(scope, receive, send, caller) as stream:
             await stream.run(partial(self._write_states, observe, observation, last_id))
 
     async def _write_states(

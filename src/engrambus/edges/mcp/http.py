@@ -6,8 +6,9 @@ agent that opened it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,8 +19,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from engrambus.core import read_json
 from engrambus.edges.http.call_log import log_refusal, name_call
+from engrambus.edges.http.callers import CallThreads, token_caller
 from engrambus.edges.http.requests import bearer_token, check_content_type, read_body
 from engrambus.edges.http.responses import send_json, send_json_early
+from engrambus.edges.http.server_limits import ServerLimits
+from engrambus.edges.mcp.owned_sessions import OwnedSessions
 from engrambus.errors import BodyTooLarge, EngramBusError
 from engrambus.gateway import Credential, Gateway
 from engrambus.policy import Caller
@@ -33,18 +37,21 @@ START_BYTES = 1024
 """Size of the beginning of a body that is stored until the body is read."""
 START_SECONDS = 5.0
 """Time in which the beginning of a body that is too large must arrive."""
-MAX_SESSIONS = 256
 IDLE_SECONDS = 1800.0
 """Time after its last request at which an older client's session ends."""
 
 _TOKEN = "engrambus.token"  # noqa: S105  # key of the token in the scope
+_CALLER = "engrambus.caller"
 
 
 class McpEndpoint:
     """Serves all MCP clients. `running` must be entered before the first request."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, threads: CallThreads, limits: ServerLimits) -> None:
         self._gateway = gateway
+        self._threads = threads
+        self._limits = limits
+        self._owned = OwnedSessions(limits.agent_mcp_sessions)
         self._sessions: StreamableHTTPSessionManager | None = None
         self._group: TaskGroup | None = None
         self._loading = anyio.Lock()
@@ -68,7 +75,8 @@ class McpEndpoint:
         token = bearer_token(scope)
         # The gateway checks the token again with each tool call. Here it is needed for a 401 before the body is read,
         # for the session's owner, and for requests that call no operation, such as listing the tools.
-        caller = await to_thread.run_sync(self._gateway.identify, Credential(token=token))
+        http_caller = token_caller(scope, self._gateway.key.check(token, project=self._gateway.store.project, now_us=0))
+        caller = await self._threads.run(http_caller, partial(self._gateway.identify, Credential(token=token)))
         name_call(scope, "mcp", caller.full_name)
         sessions = await self._load_sessions()
         if scope["method"] == "POST":
@@ -77,8 +85,9 @@ class McpEndpoint:
                 return
             receive = _replay(body, receive)
         scope[_TOKEN] = token
+        scope[_CALLER] = http_caller
         scope["user"] = _user(token, caller)
-        await sessions.handle_request(scope, receive, send)
+        await self._owned.handle(http_caller.name, sessions.handle_request, scope, receive, send)
 
     async def _load_sessions(self) -> StreamableHTTPSessionManager:
         async with self._loading:
@@ -98,15 +107,22 @@ class McpEndpoint:
         from engrambus.edges.mcp.server import make_server
 
         server = make_server(
-            lambda: self._gateway, lambda target: MarkedCalls(target, target), _credential_of, _on_refusal
+            lambda: self._gateway,
+            lambda target: MarkedCalls(target, target),
+            _credential_of,
+            _on_refusal,
+            self._run_in_thread,
         )
         return StreamableHTTPSessionManager(
             server,
             json_response=True,
             session_idle_timeout=IDLE_SECONDS,
             max_request_body_size=MAX_BODY_BYTES,
-            max_sessions=MAX_SESSIONS,
+            max_sessions=self._limits.mcp_sessions,
         )
+
+    async def _run_in_thread(self, context: Any, work: Callable[[], Any]) -> Any:
+        return await self._threads.run(context.request.scope[_CALLER], work)
 
     async def _run(
         self, sessions: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED

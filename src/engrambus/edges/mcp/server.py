@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ TOOL_LIST_TTL_MS = 60_000
 """The list of tools also changes with the project's catalog."""
 
 RequestContext = ServerRequestContext[Any]
+RunInThread = Callable[[RequestContext, Callable[[], Any]], Awaitable[Any]]
+"""Runs a function that may block for a request."""
 ListParams = PaginatedRequestParams | None
 
 
@@ -63,13 +66,15 @@ class _Handlers:
         act_as_caller: Callable[[CallTarget], CallTarget],
         credential_of: Callable[[RequestContext], Credential],
         on_refusal: Callable[[RequestContext, str, EngramBusError], None],
+        run_in_thread: RunInThread,
     ) -> None:
+        self._run_in_thread = run_in_thread
         self._calls = ToolCalls(open_target, act_as_caller)
         self._credential_of = credential_of
         self._on_refusal = on_refusal
 
     async def list_tools(self, context: RequestContext, params: ListParams) -> ListToolsResult:
-        has_yools = await to_thread.run_sync(self._calls.has_yools, self._credential_of(context))
+        has_yools = await self._run_in_thread(context, partial(self._calls.has_yools, self._credential_of(context)))
         return ListToolsResult(tools=listed_tools(has_yools=has_yools))
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> CallToolResult:
@@ -86,7 +91,7 @@ class _Handlers:
             )
 
         # Operations block on the store, so they run in a thread.
-        return CallToolResult.model_validate(await to_thread.run_sync(call))
+        return CallToolResult.model_validate(await self._run_in_thread(context, call))
 
     async def list_resources(self, context: RequestContext, params: ListParams) -> ListResourcesResult:
         return ListResourcesResult(
@@ -111,7 +116,9 @@ class _Handlers:
     async def read_resource(self, context: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
         uri, credential = str(params.uri), self._credential_of(context)
         try:
-            text, media_type, ttl_ms = await to_thread.run_sync(self._calls.read_resource, uri, credential)
+            text, media_type, ttl_ms = await self._run_in_thread(
+                context, partial(self._calls.read_resource, uri, credential)
+            )
         except EngramBusError as refusal:
             self._on_refusal(context, "resource", refusal)
             code = INVALID_PARAMS if refusal.status < Internal.status else INTERNAL_ERROR
@@ -122,18 +129,24 @@ class _Handlers:
         return ReadResourceResult(contents=[contents], ttl_ms=ttl_ms, cache_scope="private")
 
 
+async def run_in_any_thread(context: RequestContext, work: Callable[[], Any]) -> Any:
+    """Run a function in the next free thread: the caller has the process for itself."""
+    return await to_thread.run_sync(work)
+
+
 def make_server(
     open_target: Callable[[], CallTarget],
     act_as_caller: Callable[[CallTarget], CallTarget],
     credential_of: Callable[[RequestContext], Credential],
     on_refusal: Callable[[RequestContext, str, EngramBusError], None] = lambda context, operation, refusal: None,
+    run_in_thread: RunInThread = run_in_any_thread,
 ) -> Server[Any]:
     """Return the server.
 
     `act_as_caller` makes the opened target act as the agent that calls, `credential_of` returns the caller's
-    credential, `on_refusal` gets every refused call.
+    credential, `on_refusal` gets every refused call, `run_in_thread` runs what may block.
     """
-    handlers = _Handlers(open_target, act_as_caller, credential_of, on_refusal)
+    handlers = _Handlers(open_target, act_as_caller, credential_of, on_refusal, run_in_thread)
     list_cache = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     return Server(
         "engrambus",

@@ -1,0 +1,117 @@
+"""Callers: whose request it is, how many of a thing each holds, and a fair share of the worker threads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+import anyio
+from anyio import to_thread
+from starlette.types import Scope
+
+from engrambus.edges.http.connections import MARK_KNOWN
+from engrambus.edges.http.server_limits import ServerLimits
+from engrambus.errors import TooManyCalls
+from engrambus.policy import ADMIN, TokenClaims
+
+T = TypeVar("T")
+
+
+class HttpCaller(NamedTuple):
+    """The holder of a token or of a session of the page."""
+
+    name: str
+    """The full name of the agent, or the id of the session."""
+    is_person: bool
+
+
+def mark_caller(scope: Scope, caller: HttpCaller) -> HttpCaller:
+    """Note on the connection that its client has shown who it is."""
+    mark_known: Callable[[], None] | None = scope.get(MARK_KNOWN)
+    if mark_known is not None:
+        mark_known()
+    return caller
+
+
+def token_caller(scope: Scope, claims: TokenClaims) -> HttpCaller:
+    """Return the caller of a request with a token that this project signed."""
+    return mark_caller(scope, HttpCaller(f"{claims.run}/{claims.agent}", claims.role == ADMIN))
+
+
+def unknown_caller(scope: Scope) -> HttpCaller:
+    """Return the caller of a request that needs no token: all requests from its address are one caller's."""
+    address, _ = scope.get("client") or ("", 0)
+    return HttpCaller(f"address {address}", is_person=False)
+
+
+class CallerCounts:
+    """How many of a thing each caller holds at once."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[HttpCaller] = Counter()
+
+    def of(self, caller: HttpCaller) -> int:
+        """Return how many a caller holds."""
+        return self._counts.get(caller, 0)
+
+    def total(self, *, people: bool) -> int:
+        """Return how many all agents, or all people, hold."""
+        return sum(count for caller, count in self._counts.items() if caller.is_person == people)
+
+    def add(self, caller: HttpCaller) -> None:
+        """Count one more."""
+        self._counts[caller] += 1
+
+    def remove(self, caller: HttpCaller) -> None:
+        """Count one less."""
+        self._counts[caller] -= 1
+        if self._counts[caller] <= 0:
+            del self._counts[caller]
+
+    @contextmanager
+    def holding(self, caller: HttpCaller) -> Iterator[None]:
+        """Count one more while the context is open."""
+        self.add(caller)
+        try:
+            yield
+        finally:
+            self.remove(caller)
+
+
+class CallThreads:
+    """The threads that calls run in, shared so that no agent's calls keep those of others waiting."""
+
+    # decision 74: a call can wait long for the store's lock. With one queue for all, the calls of one agent would take
+    # every thread, and even reads would wait behind them.
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._agents = anyio.CapacityLimiter(limits.threads)
+        self._shares: dict[HttpCaller, anyio.CapacityLimiter] = {}
+        self._calls = CallerCounts()
+
+    async def run(self, caller: HttpCaller, work: Callable[[], T]) -> T:
+        """Run a function that may block, in a thread of the caller's share; wait for its earlier ones if need be."""
+        if caller.is_person:
+            return await to_thread.run_sync(work)  # anyio's own threads, which no agent uses
+        if self._calls.of(caller) >= self._limits.caller_calls:
+            raise TooManyCalls(
+                limit=self._limits.caller_calls, hint="Wait for the answers of earlier calls before you send more."
+            )
+        share = self._shares.get(caller)
+        if share is None:
+            share = self._shares[caller] = anyio.CapacityLimiter(self._limits.caller_threads)
+        with self._calls.holding(caller):
+            borrower = object()
+            try:
+                share.acquire_on_behalf_of_nowait(borrower)
+            except anyio.WouldBlock:
+                await share.acquire_on_behalf_of(borrower)
+            try:
+                return await to_thread.run_sync(work, limiter=self._agents)
+            finally:
+                share.release_on_behalf_of(borrower)
+                if not share.borrowed_tokens and self._calls.of(caller) == 1:
+                    self._shares.pop(caller, None)
