@@ -50,6 +50,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── ContentTooLarge       CONTENT_TOO_LARGE
 │   │   ├── SectionAmbiguous      SECTION_AMBIGUOUS
 │   │   ├── ArtifactAmbiguous     ARTIFACT_AMBIGUOUS
+│   │   ├── PathTwins             PATH_TWINS
 │   │   ├── ObjectDamaged         OBJECT_DAMAGED
 │   │   ├── RepositoryRefused     REPOSITORY_REFUSED
 │   │   ├── TestReportInvalid     TEST_REPORT_INVALID
@@ -509,6 +510,10 @@ class SectionAmbiguous(EvidenceRefusal):
 
 class ArtifactAmbiguous(EvidenceRefusal):
     """More than one file has this artifact's name."""
+
+
+class PathTwins(EvidenceRefusal):
+    """The tree has two names that people read as one, so neither is read."""
 
 
 class ObjectDamaged(EvidenceRefusal):

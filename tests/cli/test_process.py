@@ -273,12 +273,11 @@ def test_hostile_text_is_escaped_on_a_terminal(shell: Shell) -> None:
 def test_hostile_text_in_files_is_escaped_on_a_terminal(shell: Shell) -> None:
     (shell.path / ".vscode").mkdir()
     (shell.path / ".vscode" / "mcp.json").write_text("{\n  // \x1b]0;owned\x07\n}\n")
-    shell.ok("run", "new", "Tidy \u202eup")
+    assert shell.run("run", "new", "Tidy \u202eup").code == 1
     for words in (["install", "vscode"], ["doctor"], ["run", "list"], ["feed"], ["stats"]):
         terminal = Terminal(shell, *words)
         assert terminal.code == 0, terminal.output
         assert "\x1b]" not in terminal.output, words
-        assert "\u202e" not in terminal.output, words
     assert "\\x1b]0;owned\\x07" in Terminal(shell, "uninstall", "vscode").output
 
 

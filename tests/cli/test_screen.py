@@ -30,7 +30,7 @@ HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7
 def test_control_characters_are_printed_as_escapes() -> None:
     printed = safe(HOSTILE)
     assert printed.isprintable()
-    assert printed.startswith("\\x1b[31mred\\x1b[0m [red]markup[/red] \\x07 \\x9b2J \\u202eevil\\u2069")
+    assert printed.startswith("\\x1b[31mred\\x1b[0m [red]markup[/red] \\x07 \\x9b2J \\u{202E}evil\\u{2069}")
     assert safe("a\nb\r\tc") == "a\\x0ab\\x0d\\x09c"
     assert safe("schön 日本 👩‍🚀 \u00a0") == "schön 日本 👩‍🚀 \u00a0"
     assert safe_line("\tx\x1b") == "\tx\\x1b"

@@ -15,7 +15,7 @@ import engrambus
 from engrambus.edges.page import static_files
 from engrambus.edges.page.highlight import highlight_lines
 from engrambus.edges.page.template_filters import (
-    escape_direction_marks,
+    escape_invisible,
     format_count,
     format_duration,
     format_time,
@@ -25,6 +25,7 @@ from engrambus.edges.page.template_filters import (
 )
 from engrambus.gateway import LOCAL_ADMIN
 from engrambus.operations import OPERATIONS
+from tests.attacks.older_version import call_unchecked
 from tests.http.running_server import RunningServer, run_server
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
@@ -54,7 +55,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         for kind in ("constraint", "risk", "decision", "fact"):
             answer = bus.put(f"{kind}: {SCRIPT} {BREAKOUT}", kind=kind, at=at, tags=["<b>", "x"], token=token)
             assert answer.status == 200, answer.body
-        bus.put("\u202egnp.exe right to left\u2066", at=at, kind="todo")
+        call_unchecked(gateway, "put_engram", claim="\u202egnp.exe right to left\u2066", at=at, kind="todo")
         ref = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["pointers"][0]["ref"]
         request = {"pointer": ref, "reason": SCRIPT, "intended_use": BREAKOUT}
         assert bus.call("POST", "/pointer/request", request, token=token).status == 200
@@ -62,7 +63,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         used = [row["engram"]["id"] for row in bus.call("GET", "/feed").json["rows"]]
         for message in (
             {"text": json.dumps(report), "used": used},
-            {"text": f"\u202e{SCRIPT} {BREAKOUT}", "to": "admin"},
+            {"text": f"{SCRIPT} {BREAKOUT}", "to": "admin"},
         ):
             answer = bus.call("POST", "/message", message, token=token)
             assert answer.status == 200, answer.body
@@ -112,7 +113,7 @@ def test_a_hostile_message_is_shown_as_text_and_can_be_answered(visit: Visit, bu
     page = visit.open("/page/messages")
     texts = page.locator(".mail .content")
     expect(texts).to_have_count(3)
-    expect(texts.nth(0)).to_have_text(f"\\u202e{SCRIPT} {BREAKOUT}")
+    expect(texts.nth(0)).to_have_text(f"{SCRIPT} {BREAKOUT}")
     expect(texts.nth(1)).to_have_text(SCRIPT)
     expect(texts.nth(2)).to_contain_text(SCRIPT)
     page.locator(".mail .reply summary").first.click()
@@ -128,12 +129,12 @@ def test_a_hostile_message_is_shown_as_text_and_can_be_answered(visit: Visit, bu
     visit.console_errors.clear()  # the browser logs the status of the refusal
 
 
-def test_direction_marks_are_shown_as_escapes(visit: Visit) -> None:
+def test_invisible_characters_are_shown_as_escapes(visit: Visit) -> None:
     page = visit.open("/?kind=todo")
-    expect(page.locator(".row .claim")).to_have_text("\\u202egnp.exe right to left\\u2066")
+    expect(page.locator(".row .claim")).to_have_text("\\u{202E}gnp.exe right to left\\u{2066}")
     ((_, line),) = highlight_lines("if admin: # \u202e \u2066<b>", "a.py")
-    assert str(escape_direction_marks(line)).endswith('<span class="c"># \\u202e \\u2066&lt;b&gt;</span>')
-    assert escape_direction_marks(line).__html__() == str(escape_direction_marks(line)), "it is still markup"
+    assert str(escape_invisible(line)).endswith('<span class="c"># \\u{202E} \\u{2066}&lt;b&gt;</span>')
+    assert escape_invisible(line).__html__() == str(escape_invisible(line)), "it is still markup"
 
 
 def test_the_content_security_policy_blocks_inline_scripts(visit: Visit) -> None:

@@ -18,7 +18,7 @@ from engrambus.core.ids import Randomness, canonical_id, is_ulid, new_ulid, ulid
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
 from engrambus.core.strict_yaml import read_yaml, read_yaml_with_lines
-from engrambus.core.text_check import check_visible
+from engrambus.core.text_check import check_visible, nfc
 from engrambus.core.tokens import MAX_BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "is_hex",
     "is_ulid",
     "new_ulid",
+    "nfc",
     "parse_duration",
     "parse_time",
     "print_dollars",

@@ -1,4 +1,4 @@
-"""Refusing invisible text in what a caller writes."""
+"""Text that a caller writes: refused where it is invisible, and composed where two spellings are one name."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def check_visible(value: object, field: str = "") -> None:
                 hint="Write the text without it, or name the character, as in this error. "
                 "In a pointer's path, write it as the percent-encoding of its UTF-8.",
             )
+
+
+def nfc(text: str) -> str:
+    """Return the composed form (NFC) of a text, in which equal names compare equal."""
+    if text.isascii():
+        return text
+    import unicodedata  # a library of its own, and almost no name needs it
+
+    return unicodedata.normalize("NFC", text)
 
 
 def _non_ascii(value: object, field: str) -> Iterator[tuple[str, str]]:

@@ -75,7 +75,12 @@ class ProjectFiles:
 
     def completer(self, head: str | None = None) -> PointerCompleter:
         """Return what completes the pointers of one call; `head` is the commit checked out where the caller works."""
-        return PointerCompleter(self.expand, (lambda: head) if head is not None else self.head, snapshot=self.snapshot)
+        return PointerCompleter(
+            self.expand,
+            (lambda: head) if head is not None else self.head,
+            snapshot=self.snapshot,
+            spell=self.repositories.spell,
+        )
 
     def memory_stores(self, folders: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
         """Open the memory stores below the project or one of these folders; with None, anywhere."""

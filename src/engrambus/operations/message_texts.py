@@ -54,7 +54,7 @@ def parse_text(context: Context, text: str, kind: MessageKind) -> messages.Parse
     if parsed.message is not None:
         sections = messages.message_sections(messages.as_stored(parsed.message))
     # The sections come first: their escapes are undone, and what is wrong in them is reported with its field.
-    check_stored_text({**sections, "text": text})
+    check_stored_text({**sections, "text": text.removeprefix("\ufeff")})  # a file's mark of its encoding
     return parsed
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
+from engrambus.core import nfc
 from engrambus.errors import PolicyInvalid
 
 KINDS = ("fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy")
@@ -24,7 +25,7 @@ class RoleVisibility(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Kinds of engrams."""
     scopes: tuple[str, ...] | None = None
     paths: tuple[str, ...] = ()
-    """Patterns of paths: `src/*` shows only what matches, `!secrets/*` hides what matches. A `*` matches `/`, too."""
+    """Patterns of paths: `src/*` shows only what matches, `!secrets/*` hides it in any case; a `*` matches `/`, too."""
 
     def sees_kind(self, kind: str) -> bool:
         """True if engrams of a kind are shown."""
@@ -37,7 +38,9 @@ class RoleVisibility(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def sees_path(self, path: str) -> bool:
         """True if a path matches a pattern that shows, or there is none, and no pattern that hides."""
         shown, hidden = _compile(self.paths)
-        if hidden is not None and hidden.match(path):
+        path = nfc(path)
+        # decision 73: a file system may not tell upper case from lower, and what is hidden is hidden there, too
+        if hidden is not None and hidden.match(path.casefold()):
             return False
         return shown is None or shown.match(path) is not None
 
@@ -45,8 +48,8 @@ class RoleVisibility(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 @lru_cache(maxsize=64)
 def _compile(patterns: Sequence[str]) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
     """Return one expression for all patterns that show, and one for all that hide."""
-    hiding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-    showing = [pattern for pattern in patterns if not pattern.startswith("!")]
+    hiding = [nfc(pattern[1:]).casefold() for pattern in patterns if pattern.startswith("!")]
+    showing = [nfc(pattern) for pattern in patterns if not pattern.startswith("!")]
     # `secrets/*` covers the folder itself: that it exists is part of what is hidden.
     return _union(showing), _union([*hiding, *(pattern[:-2] for pattern in hiding if pattern.endswith("/*"))])
 

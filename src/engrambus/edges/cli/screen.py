@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 import click
 
+from engrambus.visible_text import escape_json, make_visible
+
 # Not printable for Python, and part of ordinary text: no-break and ideographic spaces, and joiners.
 _HARMLESS = frozenset("\u00a0\u3000\u200c\u200d")
 _QUOTED_NAME = re.compile(r"`([\w.]+)`")
@@ -26,6 +28,7 @@ COLOURS = {
 
 def safe(text: str) -> str:
     """Return the text on one line, with every character that is not printable as an escape."""
+    text = make_visible(text)  # decision 72: some of these are printable for Python
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in _HARMLESS else _escape(char) for char in text)
@@ -38,7 +41,7 @@ def safe_line(text: str) -> str:
 
 def json_line(data: bytes) -> str:
     """Return JSON on one line, with escapes for everything a terminal would act on."""
-    text = data.decode()
+    text = escape_json(data).decode()
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _json_escape(char) for char in text)

@@ -150,7 +150,7 @@ def _brief_within(answer: BriefAnswer, max_tokens: int | None) -> str:
 def _deref(answer: DerefAnswer) -> Iterable[str]:
     yield f"{short_pointer(answer.pointer)} {answer.content_digest[:SHORT_DIGEST_CHARS]}{_cut_note(answer)}"
     if answer.escaped:
-        yield f"({answer.escaped} invisible characters are shown as escapes; the digest is of the file as it is)"
+        yield f"({answer.escaped} invisible shown as escapes; the digest is of the file as it is)"
     yield answer.excerpt
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from engrambus.core import SECOND_US, is_digest, is_hex, parse_duration
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
+from engrambus.visible_text import make_visible
 
 SHORT_HASH = 7
 SHORT_DIGEST = len("sha256:") + SHORT_HASH
@@ -20,7 +21,6 @@ SAFE_LINKS = ("https://", "vscode://file/")
 """Beginnings that a link out of the page may have."""
 
 _SHORT_REF = re.compile(r"(?P<folder>(?:[^:@]*/)?)(?P<name>[^:@/]+)(?P<lines>(?::\d+(?:-\d+)?)?)@(?P<pin>[0-9a-f]{7})")
-_DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 class PointerLabel(NamedTuple):
@@ -97,13 +97,13 @@ def safe_link(link: str | None) -> str | None:
     return link if link and link.startswith(SAFE_LINKS) else None
 
 
-def escape_direction_marks(value: Any) -> Any:
-    """Replace Unicode direction marks in a text with their escapes; return any other value unchanged."""
-    # With these marks a text can look like another one: code that is displayed would not be the code that runs.
-    if not isinstance(value, str) or not _DIRECTION_MARKS.search(value):
+def escape_invisible(value: Any) -> Any:
+    """Replace invisible characters in a text with their escapes; return any other value unchanged (decision 72)."""
+    # With direction marks, code that is displayed would not be the code that runs.
+    if not isinstance(value, str):
         return value
-    escaped = _DIRECTION_MARKS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", value)
-    return Markup(escaped) if isinstance(value, Markup) else escaped  # noqa: S704  # the input was markup already
+    visible = make_visible(value)
+    return Markup(visible) if isinstance(value, Markup) else visible  # noqa: S704  # the input was markup already
 
 
 def to_json(value: Any) -> str:

@@ -14,7 +14,7 @@ from engrambus.edges.page.messages import count_unseen
 from engrambus.edges.page.panels import PANELS
 from engrambus.edges.page.session import Address, PageSession
 from engrambus.edges.page.template_filters import (
-    escape_direction_marks,
+    escape_invisible,
     format_count,
     format_duration,
     format_time,
@@ -38,7 +38,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("engrambus.edges.page"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=escape_direction_marks,
+        finalize=escape_invisible,
         trim_blocks=True,
         lstrip_blocks=True,
     )

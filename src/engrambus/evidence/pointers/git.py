@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from engrambus.core import LruCache, is_hex
+from engrambus.core import LruCache, is_hex, nfc
 from engrambus.errors import (
     EngramBusError,
     FileNotFound,
@@ -26,7 +26,9 @@ from engrambus.errors import (
     RevisionNotFetched,
     RevisionNotFound,
 )
+from engrambus.evidence.pointers.git_links import LinkCheck
 from engrambus.evidence.pointers.git_process import Completed, GitObject, ObjectReader, git_environment, run_git
+from engrambus.evidence.pointers.git_trees import Tree, read_tree
 from engrambus.evidence.pointers.snapshot import take_snapshot
 
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
@@ -39,7 +41,6 @@ RETAIN_REFS = "refs/engrambus/keep/"
 
 _TREE, _LINK, _MODULE = b"40000", b"120000", b"160000"
 _FILE = b"100"
-_Entries = dict[bytes, tuple[bytes, bytes]]
 
 
 class Blob(NamedTuple):
@@ -59,10 +60,11 @@ class GitRepository:
         self._environment = git_environment(self.directory)
         self._objects = self.directory / "objects"
         self._alternates = str(self._objects / "info" / "alternates")
+        self._links = LinkCheck(self.directory)
         self._reader = ObjectReader(self._environment, before_start=self._check_own_objects, timeout_s=timeout_s)
         self._commits: LruCache[str, str] = LruCache(4096)
         # Weights and limits count entries: a tree of a large repository has thousands.
-        self._trees: LruCache[str, _Entries] = LruCache(50_000)
+        self._trees: LruCache[str, Tree] = LruCache(50_000)
         self._blob_ids: LruCache[tuple[str, str], str] = LruCache(8192)
         self._listings: LruCache[tuple[str, str], tuple[str, ...]] = LruCache(1024)
         self._renames: LruCache[tuple[str, str], dict[str, str]] = LruCache(50_000)
@@ -85,7 +87,8 @@ class GitRepository:
                 take(file, Blob(blob_id, git_object.data))
 
         with suppress(EngramBusError):
-            self._check_borrowing()
+            for blob_id in files_by_blob:
+                self._check_borrowing(blob_id)
             self._reader.read_many(list(files_by_blob), self.max_bytes, take_blob)
 
     def check_commit(self, revision: str) -> None:
@@ -138,10 +141,9 @@ class GitRepository:
             done = self._run("ls-tree", "-r", "-z", "--name-only", "--full-tree", revision)
             if done.returncode:
                 raise GitTrouble("Git could not list the commit's files.")
-            raw_name = name.encode()
-            suffix = b"/" + raw_name
-            paths = (path for path in done.stdout.split(b"\0") if path == raw_name or path.endswith(suffix))
-            listing = tuple(sorted(os.fsdecode(path) for path in paths))
+            paths = (os.fsdecode(path) for path in done.stdout.split(b"\0"))
+            composed = nfc(name)
+            listing = tuple(sorted(path for path in paths if nfc(path.rpartition("/")[2]) == composed))
             self._listings.put((revision, name), listing)
         return listing
 
@@ -257,6 +259,20 @@ class GitRepository:
             self._blob_ids.put((revision, path), blob_id)
         return blob_id
 
+    def spelling(self, revision: str, path: str) -> str:
+        """Return the path as the tree of a commit spells it; names that are not in the tree stay as they are."""
+        if path.isascii():
+            return path
+        names = path.encode().split(b"/")
+        tree: str | None = self._tree_of(revision)
+        for position, name in enumerate(names):
+            found = self._tree(tree).find(name) if tree is not None else None
+            if found is None:
+                break
+            names[position], (mode, object_id) = found
+            tree = object_id.hex() if mode == _TREE else None
+        return os.fsdecode(b"/".join(names))
+
     def check_folder(self, revision: str, path: str) -> None:
         """Refuse a path that is no folder of a commit; an empty path is the top of its tree."""
         self._folder(revision, path.encode().split(b"/") if path else [])
@@ -282,10 +298,11 @@ class GitRepository:
         return object_id
 
     def _entry(self, tree: str, name: bytes, revision: str) -> tuple[bytes, str]:
-        entry = self._entries(tree).get(name)
-        if entry is None:
+        found = self._tree(tree).find(name)
+        if found is None:
             raise FileNotFound(hint=f"Looked at commit {revision[:12]}.")
-        return entry[0], entry[1].hex()
+        mode, object_id = found[1]
+        return mode, object_id.hex()
 
     @staticmethod
     def _refuse_special(mode: bytes) -> None:
@@ -298,7 +315,7 @@ class GitRepository:
         tree = self._commits.get(revision)
         if tree is not None:
             return tree
-        self._check_borrowing()
+        self._check_borrowing(revision)
         commit = self._reader.read(revision, self.max_bytes)
         if commit is None:
             self._refuse_unfetched()
@@ -316,15 +333,15 @@ class GitRepository:
         if (self.directory / "shallow").exists():
             raise RevisionNotFetched(hint="Fetch the rest of its history: git fetch --unshallow.")
 
-    def _entries(self, tree: str) -> _Entries:
-        entries = self._trees.get(tree)
-        if entries is None:
-            entries = _read_tree(self._object(tree, "tree", MAX_TREE_BYTES), len(tree) // 2)
-            self._trees.put(tree, entries, weight=len(entries) + 1)
-        return entries
+    def _tree(self, tree_id: str) -> Tree:
+        tree = self._trees.get(tree_id)
+        if tree is None:
+            tree = read_tree(self._object(tree_id, "tree", MAX_TREE_BYTES), len(tree_id) // 2)
+            self._trees.put(tree_id, tree, weight=len(tree) + 1)
+        return tree
 
     def _object(self, object_id: str, kind: str, max_bytes: int) -> bytes:
-        self._check_borrowing()
+        self._check_borrowing(object_id)
         git_object = self._reader.read(object_id, max_bytes)
         if git_object is None:
             raise GitTrouble(
@@ -338,19 +355,24 @@ class GitRepository:
     def _check_own_objects(self) -> None:
         if not self._objects.is_dir():
             raise NoRepository(f"There is no git repository at {self.directory}.")
-        if not Path(os.path.realpath(self._objects)).is_relative_to(self.directory):
-            raise RepositoryRefused(hint="Its objects folder is outside it.")
-        self._check_borrowing()
+        self._links.check_all()
+        self._check_alternates()
 
-    def _check_borrowing(self) -> None:
-        """Refuse a repository whose objects may come from outside it."""
-        # An alternate could point to objects of another user's repository.
-        # Checked at every read, for the price of one stat: the file can appear at any time.
+    def _check_borrowing(self, object_id: str) -> None:
+        """Refuse a repository if an object may come from outside it."""
+        # An alternate or a link could lead to objects of another user's repository.
+        # Checked at every read, for the price of four stats: they can appear at any time.
+        if self._links.check_object(object_id):
+            self._reader.close()  # a git that runs may still have a pack open that was linked for a moment
+        self._check_alternates()
+
+    def _check_alternates(self) -> None:
         try:
             os.stat(self._alternates)
         except FileNotFoundError:
             return
-        _check_alternates(self._objects, self.directory, set())
+        for objects in _alternates(self._objects, self.directory, set()):
+            self._links.check_tree(str(objects))
 
     def _run(self, *args: str, environment: dict[str, str] | None = None, stdin: bytes | None = None) -> Completed:
         self._check_own_objects()
@@ -382,9 +404,12 @@ def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
         return None
     common_text, git_dir_text, bare = os.fsdecode(done.stdout).splitlines()[:3]
     common = Path(os.path.realpath(common_text))
+    git_dir = Path(os.path.realpath(git_dir_text))
+    if git_dir != common and git_dir.parent != common / "worktrees":  # decision 73: only linked worktrees have another
+        raise RepositoryRefused("Its file commondir leads to another repository.", hint="Remove the file.")
     if common.name != ".git" or bare == "true":
         return common, None
-    if common != Path(os.path.realpath(git_dir_text)):
+    if common != git_dir:
         # Seen from a linked worktree, a bare repository does not look bare.
         is_bare = run_git(("config", "--type=bool", "core.bare"), git_environment(common), TIMEOUT_S).stdout
         if is_bare.strip() == b"true":
@@ -401,30 +426,15 @@ def _git_directory(path: Path) -> Path:
     return repository[0]
 
 
-def _read_tree(data: bytes, hash_bytes: int) -> _Entries:
-    entries: _Entries = {}
-    position = 0
-    try:
-        while position < len(data):
-            space = data.index(b" ", position)
-            end = data.index(b"\0", space)
-            next_position = end + 1 + hash_bytes
-            entries[data[space + 1 : end]] = (data[position:space], data[end + 1 : next_position])
-            position = next_position
-    except ValueError:
-        raise ObjectDamaged("A tree of the commit cannot be read.") from None
-    return entries
-
-
-def _check_alternates(objects: Path, directory: Path, visited: set[Path]) -> None:
-    """Refuse alternates that lead outside the repository's directory, and those of the alternates themselves."""
+def _alternates(objects: Path, directory: Path, visited: set[Path]) -> set[Path]:
+    """Return a folder of objects with its alternates and theirs; refuse one outside the repository's directory."""
     if objects in visited:
-        return
+        return visited
     visited.add(objects)
     try:
         lines = (objects / "info" / "alternates").read_bytes().splitlines()
     except FileNotFoundError:
-        return
+        return visited
     except OSError:
         raise RepositoryRefused from None
     for line in lines:
@@ -433,4 +443,5 @@ def _check_alternates(objects: Path, directory: Path, visited: set[Path]) -> Non
         alternate = Path(os.path.realpath(objects / os.fsdecode(line)))
         if line.startswith(b'"') or not alternate.is_relative_to(directory):
             raise RepositoryRefused(hint="Repack it (git repack -a -d) and remove objects/info/alternates.")
-        _check_alternates(alternate, directory, visited)
+        _alternates(alternate, directory, visited)
+    return visited

@@ -25,6 +25,8 @@ _SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
     "core.attributesFile": "/dev/null",
+    # The file names packs by their paths, and could name one of another repository.
+    "core.multiPackIndex": "false",
     "protocol.allow": "never",
     "diff.suppressBlankEmpty": "false",
     "gc.auto": "0",

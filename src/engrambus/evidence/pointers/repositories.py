@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from engrambus.core import is_hex
-from engrambus.errors import NoRepository, PointerPath, RepositoryAbsent, RepositoryNotFound
+from engrambus.errors import EngramBusError, NoRepository, PointerPath, RepositoryAbsent, RepositoryNotFound
 from engrambus.evidence.pointers.addresses import Address, ArtifactAddress, DiffAddress, Pointer, RepoAddress
 from engrambus.evidence.pointers.git import GitRepository
 from engrambus.evidence.pointers.grammar import check_name, check_pointer, parse_ref, print_address
@@ -74,6 +74,29 @@ class Repositories:
                 repository.retain(address.head)
             case _:
                 pass
+
+    def spell(self, address: Address) -> Address:
+        """Return the address with its path as the tree spells it; as it is if that cannot be read (decision 73)."""
+        try:
+            match address:
+                case RepoAddress():
+                    path = self.select(address.repository).spelling(address.revision, address.path)
+                    return msgspec.structs.replace(address, path=path)
+                case DiffAddress():
+                    repository = self.select(address.repository)
+                    path = repository.spelling(address.base, repository.spelling(address.head, address.path))
+                    return msgspec.structs.replace(address, path=path)
+                case ArtifactAddress() if not address.name.isascii():
+                    repository = self.select(address.repository)
+                    is_commit = is_hex(address.version, 40, 64)
+                    commit = address.version if is_commit else repository.tag_commit(address.version)
+                    # A name without a folder is the last part of a path, which may be anywhere.
+                    names = {path.rpartition("/")[2] for path in repository.find_file(commit, address.name)}
+                    name = names.pop() if len(names) == 1 else repository.spelling(commit, address.name)
+                    return msgspec.structs.replace(address, name=name)
+        except EngramBusError:  # reading it says why, to callers who may know
+            return address
+        return address
 
     def shared_name(self) -> str | None:
         """Return the name that pointers to the project's own repository carry in other projects, or refuse it."""

@@ -15,7 +15,7 @@ import msgspec
 
 from engrambus.core import is_hex
 from engrambus.errors import EngramBusError, FileNotFound, PointerSpan, PointerTooLong, SpanNotFound
-from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
+from engrambus.evidence.pointers.addresses import Address, Pointer, RepoAddress
 from engrambus.evidence.pointers.grammar import MAX_REF, TYPES, check_path, parse_lines, parse_ref, print_address
 
 HEAD = "HEAD"
@@ -79,12 +79,14 @@ class PointerCompleter:
         snapshot: Callable[[str], str] | None = None,
         from_top: Callable[[FileSpan, str], FileSpan] = lambda span, field: span,
         short_revisions: bool = False,
+        spell: Callable[[Address], Address] = lambda address: address,
     ) -> None:
         """`expand` returns the commit of a revision, `head` the one checked out where the caller works.
 
         Without `expand` there is no repository to look in, and only full pointers are accepted. `snapshot` commits the
         files as they are on disk, with an untracked one that is named, and returns the commit. `from_top` returns a
         span with its path from the top of the repository. With `short_revisions`, a ref may have short ones, too.
+        `spell` returns an address with its path as the tree spells it.
         """
         self.on_disk = False
         """True while a path without a revision means the file as it is on disk."""
@@ -93,6 +95,7 @@ class PointerCompleter:
         self._head = head
         self._from_top = from_top
         self._short_revisions = short_revisions
+        self._spell = spell
         self._commits: dict[str, str] = {}
         self._short: set[str] = set()
         self._pointer_counts: dict[str, int] = {}
@@ -100,11 +103,23 @@ class PointerCompleter:
     def complete(self, value: Pointer | str, field: str) -> Pointer:
         """Return the pointer that a value stands for; it is not checked any further."""
         if isinstance(value, str):
-            return self._read(value.strip(" \t\r\n"), field)  # other white space can be part of a file's name
+            # other white space can be part of a file's name
+            return self._as_spelled(self._read(value.strip(" \t\r\n"), field))
         if value.type not in ("", "repo") or (value.type and is_ref(value.ref)):
-            return value
-        full = self._read(value.ref, f"{field}.ref")
+            return self._as_spelled(value)
+        full = self._as_spelled(self._read(value.ref, f"{field}.ref"))
         return msgspec.structs.replace(value, type=full.type, ref=full.ref)
+
+    def _as_spelled(self, pointer: Pointer) -> Pointer:
+        """Return a pointer with its path as the tree spells it, so that two spellings are one path everywhere."""
+        if pointer.ref.isascii() and "%" not in pointer.ref:
+            return pointer
+        try:
+            address = parse_ref(pointer.ref)
+        except EngramBusError:  # it is checked later, with its field
+            return pointer
+        spelled = self._spell(address)
+        return pointer if spelled == address else msgspec.structs.replace(pointer, ref=print_address(spelled))
 
     def merge(self, pointers: Sequence[Any], places: Sequence[Any], owner: str = "") -> list[Any]:
         """Return the pointers of an engram with those given as `at` after them.

@@ -22,6 +22,7 @@ from typing import TypeAlias, TypedDict
 
 import msgspec
 
+from engrambus.core import nfc
 from engrambus.errors import FieldValue, PointerTooLong
 from engrambus.evidence.pointers import (
     MAX_REF,
@@ -44,7 +45,7 @@ class PointerTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     def covers(self, address: Address) -> bool:
         """True if the grant allows reading `address`."""
-        granted = self.address
+        granted, address = _composed(self.address), _composed(address)
         if granted == address:
             return True
         match granted, address:
@@ -82,13 +83,13 @@ class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(address, RepoAddress | DiffAddress) or _tree(address) != _tree(self.folder):
             return False
         # With the slash: `src/auth/*` must not cover `src/authority.py`.
-        return not self.folder.path or address.path.startswith(f"{self.folder.path}/")
+        return not self.folder.path or nfc(address.path).startswith(f"{nfc(self.folder.path)}/")
 
     def contains(self, target: Target) -> bool:
         """True if everything that `target` covers is covered by this one, too."""
         if isinstance(target, PointerTarget):
             return self.covers(target.address)
-        return target.folder == self.folder or self.covers(target.folder)
+        return _composed(target.folder) == _composed(self.folder) or self.covers(target.folder)
 
     def folders(self) -> list[RepoAddress]:
         """Return the address of the folder in each commit that the target names."""
@@ -105,6 +106,16 @@ class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
         """The folder's canonical ref with `/*` after its path."""
         head, _, pin = print_address(self.folder).rpartition("@")
         return f"{head}{'/*' if self.folder.path else '*'}@{pin}"
+
+
+def _composed(address: Address) -> Address:
+    """Return the address with its path in composed form: two spellings are one path (decision 73)."""
+    match address:
+        case RepoAddress() | DiffAddress() if not address.path.isascii():
+            return msgspec.structs.replace(address, path=nfc(address.path))
+        case ArtifactAddress() if not address.name.isascii():
+            return msgspec.structs.replace(address, name=nfc(address.name))
+    return address
 
 
 def _is_inside(lines: tuple[int, int], granted: tuple[int, int] | None) -> bool:

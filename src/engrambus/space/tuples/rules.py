@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import canonical, digest, is_digest, parse_time, print_time
+from engrambus.core import canonical, digest, is_digest, nfc, parse_time, print_time
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     DeadlinePast,
@@ -301,6 +301,8 @@ def check_lane(lane: str, *, field: str = "lane") -> None:
             limit=MAX_LANE,
             used=len(lane),
         )
+    if nfc(lane) != lane:  # decision 73: two spellings would be two lanes
+        raise FieldValue("A lane is written with composed characters.", field=field, hint=f"Write it as {nfc(lane)}.")
 
 
 def _check_steps(steps: Sequence[Step]) -> None:
