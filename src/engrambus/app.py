@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
+from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.errors import ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
@@ -24,6 +25,7 @@ from engrambus.policy import (
     Project,
     RunOpened,
     TokenKey,
+    check_folders,
     create_journal_key,
     create_project,
     exclude_from_git,
@@ -63,8 +65,8 @@ def init_project(
         project = create_project(start, new_ulid(clock.now(), randomness), settings.private_home)
     except ProjectExists as refusal:
         project, existing = find_project(start, settings.private_home), refusal
-    project.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not (project.state / JOURNAL).exists():
+    check_folders(project)
+    if not is_file(project.state / JOURNAL):
         key = create_journal_key(settings.key_folder(project.project_id))
         create_store(project.state, key, project=project.project_id, now_us=clock.now())
     # decision 36: if two processes create it at once, the id in the journal counts
@@ -210,7 +212,7 @@ def open_worker_dependencies(
 
 
 def open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWorker:
-    """Return what frees disk space beside a worker: when the disk is almost full, and every night."""
+    """Return what frees disk space for a worker: when the disk is almost full, and every night."""
     from engrambus.space.work import GcWorker
 
     with gateway.store.read() as view:
@@ -260,7 +262,8 @@ def own_project(start: Path, settings: Settings, *, clock: Clock | None = None) 
 def _find_local_project(start: Path, settings: Settings) -> Project:
     """Return the project that a folder belongs to, if its journal is on this machine."""
     project = find_project(start, settings.private_home)
-    if not (project.state / JOURNAL).exists():
+    check_folders(project)
+    if not is_file(project.state / JOURNAL):
         raise ProjectNotFound(
             f"{project.catalog} names a project, but there is no journal of it on this machine.",
             hint="Create one: engrambus init.",
@@ -281,8 +284,9 @@ def _shared_stores(settings: Settings, clock: Clock, randomness: Randomness) -> 
     def opener(scope: str) -> Callable[[], Store]:
         def open_store() -> Store:
             folder = settings.shared_folder(scope)
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not (folder / JOURNAL).exists():
+            make_folder(folder)
+            check_folder(folder)
+            if not is_file(folder / JOURNAL):
                 project = new_ulid(clock.now(), randomness)
                 key = create_journal_key(settings.key_folder(project))
                 create_store(folder, key, project=project, now_us=clock.now())
@@ -324,7 +328,7 @@ def _evidence(
         return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
     def read_work(read: Callable[[WorkView], T]) -> T | None:
-        if not (project.state / WORK_JOURNAL).exists():  # opening the tuple space would create it
+        if not is_file(project.state / WORK_JOURNAL):  # opening the tuple space would create it
             return None
         with tuple_space.space.store.read() as view:
             return read(view)

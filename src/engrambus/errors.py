@@ -206,6 +206,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── JournalForeign            JOURNAL_FOREIGN
     ├── IndexDamaged              INDEX_DAMAGED
     ├── FormatUnknown             FORMAT_UNKNOWN
+    ├── LinkInCatalog             LINK_IN_CATALOG
+    ├── FileNotOurs               FILE_NOT_OURS
+    ├── FolderNotOurs             FOLDER_NOT_OURS
     ├── DiskPressure         507  DISK_PRESSURE
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
     ├── NoTupleSpace              NO_WORKBENCH
@@ -1241,6 +1244,18 @@ class IndexDamaged(Trouble):
 
 class FormatUnknown(Trouble):
     """The files were written by a version of Engram Bus that this one cannot read."""
+
+
+class LinkInCatalog(Trouble):
+    """A file or folder of the project is a symbolic link."""
+
+
+class FileNotOurs(Trouble):
+    """Something else is in the place of a file of the project."""
+
+
+class FolderNotOurs(Trouble):
+    """A folder of the project belongs to another account, or other accounts can open it."""
 
 
 class DiskPressure(Trouble):

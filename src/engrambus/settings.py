@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def shared_folder(self, scope: str) -> Path:
         """Return the folder of the store of a scope wider than the project."""
-        return self.data_home / "engrambus" / scope
+        return (self.data_home / "engrambus").resolve() / scope
 
 
 _INTEGERS = {
@@ -198,7 +198,8 @@ def _private_home(path: str | None) -> Path | None:
         raise FieldValue(
             "ENGRAMBUS_HOME must be an absolute path.", field="ENGRAMBUS_HOME", hint="Begin it with a slash."
         )
-    return Path(path) if path else None
+    # The folders above it are the machine's; only itself may not be a link.
+    return Path(path).parent.resolve() / Path(path).name if path else None
 
 
 def _account_home() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,13 +36,13 @@ def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkey
     """Each waits before it renames until the other is there too, as two threads of a worker may."""
     numbered_receipts = receipts(20)
     barrier = threading.Barrier(2)
-    rename = Path.rename
+    rename = os.rename
 
-    def rename_together(self: Path, target: Path) -> Path:
+    def rename_together(source: str, target: str, **folders: int) -> None:
         barrier.wait(30)
-        return rename(self, target)
+        rename(source, target, **folders)
 
-    monkeypatch.setattr(Path, "rename", rename_together)
+    monkeypatch.setattr(os, "rename", rename_together)
 
     def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
         return [row for row in numbered_receipts if row[0] > after][:limit]
@@ -74,19 +75,19 @@ def test_an_interrupted_writer_leaves_no_receipt_out(
     """The position is noted after the files are written, and they are not written again."""
     numbered_receipts, folder = receipts(5), ReceiptFolder(tmp_path / "receipts")
     positions: list[int] = []
-    rename = Path.rename
+    rename = os.rename
 
     def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
         positions.append(after)
         return [row for row in numbered_receipts if row[0] > after][:limit]
 
-    def rename_others(self: Path, target: Path) -> Path:
-        if target == folder.path(numbered_receipts[3][1].id):
+    def rename_others(source: str, target: str, **folders: int) -> None:
+        if target == folder.path(numbered_receipts[3][1].id).name:
             raise OSError("disk full")
-        return rename(self, target)
+        rename(source, target, **folders)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", rename_others)
+        patch.setattr(os, "rename", rename_others)
         with pytest.raises(OSError, match="disk full"):
             folder.catch_up(read_receipts, batch=batch)
     folder.catch_up(read_receipts, batch=batch)

@@ -375,7 +375,7 @@ def test_a_step_that_could_not_be_started_is_retried(tmp_path: Path) -> None:
         )
         pool.run(until_empty=True)
         assert [progress.kind for progress in harness.progress] == ["refused", "again", "miss", "done"]
-        assert "FileExistsError" in (harness.progress[0].error or "")
+        assert "NotADirectoryError" in (harness.progress[0].error or "")
         assert harness.space.get(tuple_id).attempts == 2
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engrambus.core import canonical
+from engrambus.core import canonical, files
 from engrambus.core.lock import file_lock
+from engrambus.errors import Trouble
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -56,12 +57,12 @@ class CortexFolder:
         """Append a line to the log with a single write, so that lines of several processes never mix."""
         _log().info(line)
         try:
-            file = os.open(self._log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = files.open_file(self._log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
                 os.write(file, f"{line}\n".encode())
             finally:
                 os.close(file)
-        except OSError as problem:  # the change that the line reports is committed and must not fail now
+        except (OSError, Trouble) as problem:  # the change that the line reports is committed and must not fail now
             _log().warning("%s could not be written: %s", self._log_file, problem)
 
     def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
@@ -74,14 +75,14 @@ class CortexFolder:
                     self._rewrite(reads)
                 elif reads.episodes_after(state.count, limit=1):
                     self._append(reads, self._store, state)
-        except OSError as problem:
+        except (OSError, Trouble) as problem:
             _log().warning("%s could not be written: %s", self._store, problem)
 
     def _load_state(self) -> StoreState | None:
         """Return the state of the store after cutting off unrecorded bytes; None if its content was changed."""
         try:
-            state = msgspec.json.decode((self._folder / STATE_NAME).read_bytes(), type=StoreState)
-            status = self._store.stat()
+            state = msgspec.json.decode(files.read_file(self._folder / STATE_NAME), type=StoreState)
+            status = files.status_of(self._store)
         except (OSError, msgspec.MsgspecError):
             return None
         if (status.st_size, status.st_mtime_ns) == (state.size_bytes, state.changed_ns):
@@ -89,7 +90,8 @@ class CortexFolder:
         if status.st_size < state.size_bytes or self._chain(state.size_bytes) != state.chain:
             return None
         if status.st_size > state.size_bytes:
-            os.truncate(self._store, state.size_bytes)
+            with files.open_writer(self._store, "ab") as file:
+                file.truncate(state.size_bytes)
         return state
 
     def _belongs_to(self, reads: CortexReads, state: StoreState) -> bool:
@@ -101,13 +103,13 @@ class CortexFolder:
 
     def _rewrite(self, reads: CortexReads) -> None:
         temporary = self._store.with_name(f"{STORE_NAME}.{os.getpid()}")
-        temporary.write_bytes(b"")
+        files.remove(temporary)
         self._append(reads, temporary, StoreState())
 
     def _append(self, reads: CortexReads, path: Path, state: StoreState) -> None:
         """Append the missing episodes to a file, make it the store, and save the state."""
         count, chain, last_line = state.count, state.chain, b""
-        with path.open("ab", buffering=0) as file:
+        with files.open_writer(path, "ab") as file:
             while episodes := reads.episodes_after(count, limit=BATCH_SIZE):
                 lines = [canonical(episode.record()) + b"\n" for episode in episodes]
                 file.write(b"".join(lines))
@@ -116,8 +118,8 @@ class CortexFolder:
                 count += len(episodes)
                 last_line = lines[-1]
         if path != self._store:
-            path.replace(self._store)
-        status = self._store.stat()
+            files.rename(path, self._store)
+        status = files.status_of(self._store)
         new_state = StoreState(
             count=count,
             size_bytes=status.st_size,
@@ -125,14 +127,12 @@ class CortexFolder:
             chain=chain,
             last=_digest(last_line) if last_line else "",
         )
-        temporary = self._folder / f"{STATE_NAME}.{os.getpid()}"
-        temporary.write_bytes(msgspec.json.encode(new_state))
-        temporary.replace(self._folder / STATE_NAME)
+        files.replace_file(self._folder / STATE_NAME, msgspec.json.encode(new_state))
 
     def _chain(self, size_bytes: int) -> str:
         """Return the hash chain over the lines in the first bytes of the store."""
         chain = ""
-        with self._store.open("rb") as file:
+        with files.open_reader(self._store) as file:
             while size_bytes > 0 and (line := file.readline(size_bytes)):
                 chain = _link(chain, line)
                 size_bytes -= len(line)
@@ -140,7 +140,7 @@ class CortexFolder:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(exist_ok=True)
+        files.make_folder(self._folder)
         with file_lock(self._folder / LOCK_NAME):
             yield
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from engrambus.core import files
 from engrambus.errors import (
     MemoryLineTooLong,
     MemoryStoreChanged,
@@ -152,8 +153,10 @@ class SegmentCache:
         """Return the lines stored under a key; None when there are none."""
         path = self._path(key)
         try:
-            entry = path.read_bytes()
-            os.utime(path)  # `trim` removes the entries that were used least recently
+            file = files.open_file(path, os.O_RDONLY)
+            with os.fdopen(file, "rb") as stream:
+                os.utime(file)  # `trim` removes the entries that were used least recently
+                entry = stream.read()
         except OSError:
             return None
         header_bytes = len(CACHE_FORMAT) + hashlib.sha256().digest_size
@@ -166,33 +169,33 @@ class SegmentCache:
         """Store the lines of a segment. A full disk is no reason to fail a read."""
         path = self._path(key)
         payload = _encode_lines(lines)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}")
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                temporary.write_bytes(CACHE_FORMAT + hashlib.sha256(payload).digest() + payload)
-                temporary.replace(path)
-                self._grown = True
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+            files.make_folder(path.parent)
+            files.replace_file(path, CACHE_FORMAT + hashlib.sha256(payload).digest() + payload)
+            self._grown = True
 
     def trim(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         """Remove the entries used least recently until the others fit, if anything was added."""
         if not self._grown:
             return
         entries: list[tuple[int, int, Path]] = []
-        for path in self._folder.glob("*/*"):
+        for path in self._entries():
             with suppress(OSError):
-                entry = path.stat()
+                entry = files.status_of(path)
                 entries.append((entry.st_mtime_ns, entry.st_size, path))
         total_bytes = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total_bytes <= max_bytes:
                 return
             with suppress(OSError):
-                path.unlink()
+                files.remove(path)
                 total_bytes -= size
+
+    def _entries(self) -> Iterator[Path]:
+        for folder in files.folder_names(self._folder):
+            with suppress(OSError):
+                for name in files.folder_names(self._folder / folder):
+                    yield self._folder / folder / name
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / key[2:]

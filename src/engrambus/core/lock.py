@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engrambus.core.files import open_file
+
 
 @contextmanager
-def file_lock(path: Path, mode: int = 0o600) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold the lock on a file, creating it if necessary; the kernel releases it when the process dies."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    lock = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

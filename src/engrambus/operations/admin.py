@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 import engrambus.policy as policy
 from engrambus.core import print_time, read_yaml
+from engrambus.core.files import read_file
 from engrambus.errors import EngramBusError, RoleForbidden
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
@@ -140,7 +141,7 @@ def show_policy(context: Context, request: ShowPolicy) -> PolicyShown:
 def _compare_file(path: Path, in_force: Policy) -> tuple[FileState, str | None]:
     """Compare the policy file with the policy in force; return why it is invalid, if it is."""
     try:
-        written = policy.read_policy(read_yaml(path.read_text("utf-8")))
+        written = policy.read_policy(read_yaml(read_file(path).decode()))
     except FileNotFoundError:
         return "absent", None
     except EngramBusError as problem:

@@ -53,7 +53,15 @@ if TYPE_CHECKING:
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
     from engrambus.policy.peers import Receiver, find_receiver
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
-    from engrambus.policy.project import JOURNAL, POLICY_FILE, Project, create_project, exclude_from_git, find_project
+    from engrambus.policy.project import (
+        JOURNAL,
+        POLICY_FILE,
+        Project,
+        check_folders,
+        create_project,
+        exclude_from_git,
+        find_project,
+    )
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
         OUTBOX,
@@ -108,7 +116,7 @@ if not TYPE_CHECKING:
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
         "peers": "Receiver find_receiver",
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
-        "project": "JOURNAL POLICY_FILE Project create_project exclude_from_git find_project",
+        "project": "JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git find_project",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote check_may_write "
@@ -130,10 +138,10 @@ __all__ = [
     "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope",
     "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
     "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put",
-    "charge_text", "check_descends", "check_may_promote", "check_may_read", "check_may_write", "close_turn",
-    "create_journal_key", "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits",
-    "explain_settings", "find_agent", "find_project", "find_receiver", "is_role", "lineage_of", "lineage_of_agent",
-    "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "read_policy",
-    "root_of", "shared_scopes", "space_of", "spans_of", "turn_of", "untrusted_spaces", "visible_spaces", "wider_space",
-    "with_article",
+    "charge_text", "check_descends", "check_folders", "check_may_promote", "check_may_read", "check_may_write",
+    "close_turn", "create_journal_key", "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git",
+    "explain_limits", "explain_settings", "find_agent", "find_project", "find_receiver", "is_role", "lineage_of",
+    "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn",
+    "read_policy", "root_of", "shared_scopes", "space_of", "spans_of", "turn_of", "untrusted_spaces", "visible_spaces",
+    "wider_space", "with_article",
 ]

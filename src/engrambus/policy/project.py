@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engrambus.core import is_ulid, read_yaml
+from engrambus.core import files, is_ulid, read_yaml
 from engrambus.core.journal import read_header
-from engrambus.errors import EngramBusError, FormatUnknown, PointerPath, ProjectExists, ProjectNotFound
+from engrambus.errors import FolderNotOurs, FormatUnknown, PointerPath, ProjectExists, ProjectNotFound, Refusal, Trouble
 from engrambus.evidence.pointers import find_repository
 
 CATALOG = ".catalog"
@@ -68,14 +68,11 @@ def create_project(start: Path, project_id: str, private_home: Path | None = Non
         raise ProjectExists(f"{catalog} is a project already.")
     from engrambus.policy.policy_keys import policy_template  # only `init` needs it
 
-    catalog.mkdir(parents=True, exist_ok=True)
+    files.make_folder(catalog, files.PRIVATE_FOLDER if private_home is None else files.COMMITTED_FOLDER)
     for name, text in ((".gitignore", _GITIGNORE), (POLICY_FILE, policy_template())):
-        if not (catalog / name).exists():
-            (catalog / name).write_text(text, "utf-8")
-    # Renamed into place, so that a second process never reads half of the file.
-    draft = catalog / f"{PROJECT_FILE}.{os.getpid()}.new"
-    draft.write_text(f"project: {project_id}\n", "utf-8")
-    draft.rename(catalog / PROJECT_FILE)
+        if not files.is_file(catalog / name):
+            files.replace_file(catalog / name, text.encode(), files.COMMITTED_FILE)
+    files.replace_file(catalog / PROJECT_FILE, f"project: {project_id}\n".encode(), files.COMMITTED_FILE)
     return _read(location, private_home)
 
 
@@ -98,11 +95,36 @@ def _locate(start: Path) -> _Location | None:
             if repository is not None:
                 common, worktree = repository
                 # Worktrees share one project. A submodule's catalog lies in its git folder, its root is `folder`.
-                return _Location((worktree or common) / CATALOG, common, worktree or folder)
+                return _Location((worktree or common).resolve() / CATALOG, common, worktree or folder)
     for folder in (start, *start.parents):
         if _is_project(folder / CATALOG):
             return _Location(folder / CATALOG, None, folder)
     return None
+
+
+def check_folders(project: Project) -> None:
+    """Refuse folders of another account and links in them; close the folder of private state to other accounts."""
+    if project.state == project.catalog:
+        owner = files.status_of(project.root).st_uid
+        # The owner of the worktree can put another folder into the place of ours. Root can do so anywhere.
+        if owner not in (os.geteuid(), 0) or files.status_of(project.catalog).st_uid != os.geteuid():
+            raise FolderNotOurs(
+                f"{project.catalog} or the folder around it belongs to another account.",
+                field=str(project.catalog),
+                hint="Set ENGRAMBUS_HOME to a folder of your own: private files are kept there.",
+            )
+    else:
+        home = project.state.parent
+        files.make_folder(home)
+        status = files.status_of(home)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise FolderNotOurs(
+                f"ENGRAMBUS_HOME is {home}, which belongs to another account or is open to others.",
+                field="ENGRAMBUS_HOME",
+                hint=f"Make it yours alone: chown $(id -u) {home}; chmod 700 {home}",
+            )
+        files.make_folder(project.state)
+    files.check_folder(project.state)
 
 
 def exclude_from_git(project: Project) -> None:
@@ -110,26 +132,26 @@ def exclude_from_git(project: Project) -> None:
     # decision 36: otherwise `git add -A` on such a branch commits the journal, and the next checkout deletes it
     if project.git_folder is None or project.catalog.is_relative_to(project.git_folder):
         return
-    exclude = project.git_folder / "info" / "exclude"
-    line = f"/{CATALOG}/*"
-    with suppress(OSError):  # a read-only repository stays as it is
-        text = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
+    exclude = project.git_folder.resolve() / "info" / "exclude"
+    line = f"/{CATALOG}/*".encode()
+    with suppress(OSError, Trouble):  # a read-only repository stays as it is, and so does one with links
+        text = files.read_file(exclude) if files.is_file(exclude) else b""
         if line not in text.splitlines():
-            exclude.parent.mkdir(exist_ok=True)
-            with exclude.open("a", encoding="utf-8") as file:
-                file.write(("" if not text or text.endswith("\n") else "\n") + line + "\n")
+            files.make_folder(exclude.parent, files.COMMITTED_FOLDER)
+            with files.open_writer(exclude, "ab", files.COMMITTED_FILE) as file:
+                file.write((b"" if not text or text.endswith(b"\n") else b"\n") + line + b"\n")
 
 
 def _is_project(catalog: Path) -> bool:
-    return (catalog / PROJECT_FILE).is_file() or (catalog / JOURNAL).is_file()
+    return files.is_file(catalog / PROJECT_FILE) or files.is_file(catalog / JOURNAL)
 
 
 def _read(location: _Location, private_home: Path | None) -> Project:
     catalog, git_folder, root = location
     file, journal = catalog / PROJECT_FILE, catalog / JOURNAL
-    settings = _read_file(file) if file.is_file() else {}
+    settings = _read_file(file) if files.is_file(file) else {}
     # With a home for private state, a journal in the catalog is not this project's: it may have come with a clone.
-    from_journal = journal.is_file() if private_home is None else not settings
+    from_journal = files.is_file(journal) if private_home is None else not settings
     project_id = read_header(journal).project if from_journal else str(settings["project"])
     return Project(
         project_id=project_id,
@@ -144,11 +166,11 @@ def _read(location: _Location, private_home: Path | None) -> Project:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text("utf-8")
+        text = files.read_file(path).decode()
         name, _, value = text.strip().partition(": ")
         # A file of one line, as `init` writes it, is read without loading the YAML parser.
         settings = {"project": value} if name == "project" and is_ulid(value) else read_yaml(text)
-    except (UnicodeDecodeError, EngramBusError) as problem:
+    except (UnicodeDecodeError, Refusal) as problem:
         raise FormatUnknown(f"{path} cannot be read: {problem}") from None
     if not isinstance(settings, dict) or not is_ulid(str(settings.get("project"))):
         raise FormatUnknown(f"{path} does not name a project.", field="project")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import apsw
 
+from engrambus.core import files
+
 DAMAGED = (apsw.CorruptError, apsw.NotADBError)
 BUSY_TIMEOUT_MS = 10_000
 WRITER_CACHE_KIB = 16_000
@@ -28,10 +30,15 @@ def file_id(path: str) -> FileId | None:
     return status.st_dev, status.st_ino
 
 
+def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
+    """Open a file of ours with SQLite: neither it nor its `-wal` and `-shm` may be links (decision 65)."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX | apsw.SQLITE_OPEN_NOFOLLOW
+    return apsw.Connection(files.check_database(path, create=create), flags=flags)
+
+
 def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
     """Open a connection to an existing index."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
-    connection = apsw.Connection(str(path), flags=flags)
+    connection = open_database(path)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # decision 22: without this guarantee SQLite prepares a join again whenever a value is bound, 50 µs instead of 4
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -46,7 +53,7 @@ def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
 def remove_index(path: Path) -> None:
     """Delete an index with its `-wal` and `-shm` files; those first, or a new index would adopt them."""
     for part in (path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"), path):
-        part.unlink(missing_ok=True)
+        files.remove(part)
 
 
 class ReaderPool:

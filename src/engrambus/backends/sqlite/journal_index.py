@@ -21,11 +21,12 @@ from engrambus.backends.sqlite.connections import (
     FileId,
     connect,
     file_id,
+    open_database,
     remove_index,
     transaction,
 )
 from engrambus.backends.sqlite.lock import WriteLock
-from engrambus.core import Clock, ProjectClock, boot_id, parse_time
+from engrambus.core import Clock, ProjectClock, boot_id, files, parse_time
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
@@ -154,7 +155,7 @@ class JournalIndex(Generic[S, P]):
         """State of the index, while this process was the last to write to it."""
         self._data_version: object = None
         """SQLite's `data_version` at that moment: it changes when another process writes to the index."""
-        if not path.exists():
+        if not files.is_file(path):
             self.run_locked(self._open_writer)
 
     @property
@@ -304,22 +305,22 @@ class JournalIndex(Generic[S, P]):
 
     def _build(self, path: Path) -> None:
         """Build an index from the journal under another name, then move it into place."""
-        path.parent.mkdir(mode=0o700, exist_ok=True)  # whoever frees space may have deleted the folder
+        files.make_folder(path.parent)  # whoever frees space may have deleted the folder
         draft = path.with_name(path.name + ".new")
         remove_index(draft)
-        with closing(apsw.Connection(str(draft))) as connection:
+        with closing(open_database(draft, create=True)) as connection:
             self._fill(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA journal_mode = WAL")
         remove_index(path)
-        draft.rename(path)
+        files.rename(draft, path)
 
     @contextmanager
     def _build_temporary(self, reached: S) -> Iterator[apsw.Connection]:
         """Build another index up to the same position, in a file without a name."""
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
-        with closing(apsw.Connection(str(draft))) as connection:
-            draft.unlink()  # open as long as it is needed; a process that dies leaves nothing behind
+        with closing(open_database(draft, create=True)) as connection:
+            files.remove(draft)  # open as long as it is needed; a process that dies leaves nothing behind
             built = self._fill(connection, reached.position)
             if built.position.offset < reached.position.offset:
                 self.journal.classify_tail(built.position, reached.synced_bytes)

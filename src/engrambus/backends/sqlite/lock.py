@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engrambus.backends.sqlite.connections import file_id
+from engrambus.core.files import open_file
 from engrambus.errors import StoreReadOnly
 
 T = TypeVar("T")
@@ -69,6 +70,6 @@ class WriteLock:
             fcntl.flock(self._file, mode)
 
     def _open(self) -> None:
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_file(self._path, os.O_RDWR | os.O_CREAT)
         status = os.fstat(self._file)
         self._file_id = status.st_dev, status.st_ino

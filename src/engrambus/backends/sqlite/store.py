@@ -14,6 +14,7 @@ from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.projection import KnowledgeIndexState, KnowledgeProjection
 from engrambus.core import Clock
+from engrambus.core.files import is_file
 from engrambus.core.journal import Journal, JournalKey, create_journal, derived_folder
 from engrambus.gateway.ports import View
 from engrambus.policy import JOURNAL
@@ -55,7 +56,7 @@ def journals_in(folder: Path) -> list[JournalFile]:
         JournalFile(folder / JOURNAL, folder / LOCK, KnowledgeIndex.kind),
         JournalFile(folder / WORK_JOURNAL, folder / WORK_LOCK, WorkIndex.kind),
     )
-    return [file for file in files if file.path.exists()]
+    return [file for file in files if is_file(file.path)]
 
 
 def over_journals(folder: Path, key: JournalKey, inspect: Callable[[Journal], T]) -> list[T]:

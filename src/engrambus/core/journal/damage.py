@@ -10,9 +10,11 @@ from typing import BinaryIO
 
 import msgspec
 
+from engrambus.core import files
 from engrambus.core.clock import print_time
+from engrambus.core.files import sync_folder
 from engrambus.core.journal.file import Journal
-from engrambus.core.journal.segments import CHUNK, sync_folder
+from engrambus.core.journal.segments import CHUNK
 from engrambus.errors import JournalDamaged
 
 
@@ -61,7 +63,7 @@ def set_damage_aside(journal: Journal, now_us: int) -> Damage | None:
     timestamp = print_time(now_us).replace("-", "").replace(":", "")
     ending = f".damaged-{timestamp}"
     aside = journal.path.with_name(journal.path.name + ending)
-    with journal.path.open("rb") as source, aside.open("xb") as copy:
+    with files.open_reader(journal.path) as source, files.open_writer(aside, "xb") as copy:
         _copy(iter(lambda: source.read(CHUNK), b""), copy)
     sync_folder(aside.parent)
     if damage.offset > journal.header.base:
@@ -80,11 +82,11 @@ def _return_to_segment(journal: Journal, offset: int, ending: str) -> None:
     bases = journal.segments.bases()
     last = max(base for base in bases if base < offset)
     draft = journal.path.with_name(f"{journal.path.name}.{os.getpid()}.new")
-    with draft.open("wb") as target:
+    with files.open_writer(draft, "wb") as target:
         _copy(_first_bytes(journal.segments.pieces(last, offset, last), offset - last), target)
     for base in reversed([base for base in bases if base > last]):
         _set_aside(journal.segments.file(base), ending)
-    draft.rename(journal.path)
+    files.rename(draft, journal.path)
     sync_folder(journal.path.parent)
     _set_aside(journal.segments.file(last), ending)
     journal.size()
@@ -106,4 +108,4 @@ def _copy(pieces: Iterator[bytes], target: BinaryIO) -> None:
 
 def _set_aside(file: Path, ending: str) -> None:
     with suppress(FileNotFoundError):
-        file.rename(file.with_name(file.name + ending))
+        files.rename(file, file.with_name(file.name + ending))

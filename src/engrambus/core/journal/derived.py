@@ -6,6 +6,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from engrambus.core import files
 from engrambus.core.journal.key import JournalKey
 
 _EARLIER = ("index.db", "work.db", "anchors.db")
@@ -15,8 +16,7 @@ _EARLIER_FOLDERS = ("memory-cache",)
 def derived_folder(state: Path, key: JournalKey) -> Path:
     """Return the folder of derived files in a folder of private state; create it on first use."""
     folder = state / key.derived_folder
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
+    if files.make_folder(folder):
         _remove_earlier(state)
     return folder
 
@@ -26,7 +26,7 @@ def _remove_earlier(state: Path) -> None:
     for name in _EARLIER:
         for ending in ("", "-wal", "-shm"):
             with suppress(OSError):
-                (state / f"{name}{ending}").unlink()
+                files.remove(state / f"{name}{ending}")
     for name in _EARLIER_FOLDERS:
         if not (state / name).is_symlink():
             shutil.rmtree(state / name, ignore_errors=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from engrambus.core import files
+from engrambus.core.files import sync_folder
 from engrambus.core.journal.foreign import foreign_journal, foreign_lines
 from engrambus.core.journal.format import (
     END_LENGTH,
@@ -29,7 +31,7 @@ from engrambus.core.journal.format import (
     stated_mark,
 )
 from engrambus.core.journal.key import JournalKey
-from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, split_lines, sync, sync_folder
+from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, split_lines, sync
 from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
 MAX_HEADER_BYTES = 1024
@@ -50,26 +52,26 @@ class JournalPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 def create_journal(path: Path, key: JournalKey, *, kind: str, project: str, now_us: int) -> None:
     """Write a new journal that holds only its header; leave an existing one alone."""
-    if path.exists():
+    if files.is_file(path):
         return
     line_key = key.line_key(kind=kind, project=project)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with draft.open("wb") as file:
+    with files.open_writer(draft, "wb") as file:
         file.write(encode_header(line_key, kind=kind, project=project, now_us=now_us)[0])
         file.flush()
         sync(file.fileno())
     try:
-        os.link(draft, path)  # fails where a rename would replace a journal that another process has just created
+        files.link(draft, path)  # fails where a rename would replace a journal that another process has just created
     except FileExistsError:
         pass
     finally:
-        draft.unlink()
+        files.remove(draft)
     sync_folder(path.parent)
 
 
 def read_header(path: Path) -> Header:
     """Return the header of the journal at `path`."""
-    with path.open("rb") as file:
+    with files.open_reader(path) as file:
         return parse_header(file.readline(MAX_HEADER_BYTES))
 
 
@@ -79,7 +81,7 @@ class _OpenSegment:
     __slots__ = ("descriptor", "file_id", "header", "line_key", "start")
 
     def __init__(self, path: Path, key: JournalKey | None, kind: str, *, vouched: bool = False) -> None:
-        self.descriptor = os.open(path, (os.O_RDWR if key else os.O_RDONLY) | os.O_APPEND | os.O_CLOEXEC)
+        self.descriptor = files.open_file(path, (os.O_RDWR if key else os.O_RDONLY) | os.O_APPEND)
         first = next((line for line, _ in split_lines(_pieces(self, 0), 0)), b"")
         self.header = parse_header(first)
         if self.header.kind != kind:
@@ -347,16 +349,15 @@ class Journal:
             self._current.line_key, self.header, base=end.offset, after=end.checksum, seq=end.seq, now_us=now_us
         )
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        with draft.open("wb") as file:
+        with files.open_writer(draft, "wb") as file:
             file.write(text)
             file.flush()
             sync(file.fileno())
         finished = self.segments.path(self.header.base)
-        with suppress(FileNotFoundError):
-            finished.unlink()  # a second name left by a process that died before its new file took the first one
-        os.link(self.path, finished)
+        files.remove(finished)  # a second name left by a process that died before its new file took the first one
+        files.link(self.path, finished)
         sync_folder(self.path.parent)  # or a power cut might drop the second name and keep the rename below
-        draft.rename(self.path)
+        files.rename(draft, self.path)
         sync_folder(self.path.parent)
         self.size()
         return self.into_segment(end)

@@ -6,11 +6,16 @@ import fcntl
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from io import BufferedIOBase
+from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from engrambus.core import files
 from engrambus.errors import JournalDamaged
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 CHUNK = 1 << 20
 DIGITS = 15
@@ -25,15 +30,6 @@ def sync(descriptor: int) -> None:
         fcntl.fcntl(descriptor, full)
     else:
         os.fdatasync(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Force a folder's entries to the disk, so that new and renamed files survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def split_lines(pieces: Iterable[bytes], offset: int) -> Iterator[tuple[bytes, int]]:
@@ -62,16 +58,18 @@ class Segments:
     def bases(self) -> list[int]:
         """Return the offset at which each segment begins, in order."""
         bases = set()
-        for path in self._journal.parent.glob(f"{self._journal.stem}.*{self._journal.suffix}*"):
-            digits = path.name.removesuffix(".gz").removesuffix(self._journal.suffix)[len(self._journal.stem) + 1 :]
-            if len(digits) == DIGITS and digits.isdigit():
+        beginning, suffix = f"{self._journal.stem}.", self._journal.suffix
+        for name in files.folder_names(self._journal.parent):
+            segment = name.removesuffix(".gz")
+            digits = segment.removeprefix(beginning).removesuffix(suffix)
+            if len(digits) == DIGITS and digits.isdigit() and segment == f"{beginning}{digits}{suffix}":
                 bases.add(int(digits))
         return sorted(bases)
 
     def file(self, base: int) -> Path:
         """Return the existing file of the segment that begins at offset `base`, compressed or not."""
         plain = self.path(base)
-        return plain if plain.exists() else self._packed(base)
+        return plain if files.is_file(plain) else self._packed(base)
 
     def raw_lines(self, offset: int, end: int) -> Iterator[tuple[bytes, int]]:
         """Yield every line from `offset` on with its offset; `end` is where the open segment begins."""
@@ -99,21 +97,21 @@ class Segments:
         freed = 0
         for base in self.bases():
             plain = self.path(base)
-            if not plain.exists():
+            if not files.is_file(plain):
                 continue
             if plain.samefile(self._journal):
                 continue  # a process died between naming this segment and beginning the next one
             packed = self._packed(base)
             draft = packed.with_name(packed.name + ".new")
-            with plain.open("rb") as source, draft.open("wb") as target:
+            with files.open_reader(plain) as source, files.open_writer(draft, "wb") as target:
                 with gzip.GzipFile(fileobj=target, mode="wb", mtime=0) as file:
                     shutil.copyfileobj(source, file, CHUNK)
                 target.flush()
                 os.fsync(target.fileno())
             freed += plain.stat().st_size - draft.stat().st_size
-            draft.rename(packed)
-            sync_folder(packed.parent)  # before the original goes, or a power cut might leave neither
-            plain.unlink()
+            files.rename(draft, packed)
+            files.sync_folder(packed.parent)  # before the original goes, or a power cut might leave neither
+            files.remove(plain)
         return freed
 
     def _spans(self, offset: int, end: int) -> Iterator[tuple[int, int]]:
@@ -153,12 +151,19 @@ class Segments:
             hint=DAMAGED_HINT,
         )
 
-    def _stream(self, base: int) -> BufferedIOBase:
+    @contextmanager
+    def _stream(self, base: int) -> Iterator[BufferedReader | GzipFile]:
+        plain: BufferedReader | None = None
         with suppress(FileNotFoundError):  # another process may compress it at this moment
-            return self.path(base).open("rb")
-        import gzip
+            plain = files.open_reader(self.path(base))
+        if plain is not None:
+            with plain:
+                yield plain
+            return
+        from gzip import GzipFile
 
-        return gzip.open(self._packed(base), "rb")
+        with files.open_reader(self._packed(base)) as packed, GzipFile(fileobj=packed, mode="rb") as file:
+            yield file
 
     def _packed(self, base: int) -> Path:
         plain = self.path(base)

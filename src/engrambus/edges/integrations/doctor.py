@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from engrambus.app import find_project_damage, open_project
-from engrambus.core import SystemClock
+from engrambus.core import SystemClock, files
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
 from engrambus.edges.integrations import jsonc, toml_edit
 from engrambus.edges.integrations.client_config import (
@@ -28,7 +28,7 @@ from engrambus.edges.integrations.client_config import (
 )
 from engrambus.edges.integrations.config_files import is_installed
 from engrambus.edges.integrations.install import has_skill, project_root
-from engrambus.errors import EngramBusError, ProjectNotFound
+from engrambus.errors import EngramBusError, ProjectNotFound, Trouble
 from engrambus.gateway import Gateway
 from engrambus.policy import Project, find_project
 from engrambus.settings import Settings
@@ -182,10 +182,10 @@ def _keys(folder: Path) -> Iterator[CheckResult]:
 
 def _server(folder: Path) -> CheckResult:
     try:
-        running = read_record((folder / SERVER_RECORD).read_bytes())
+        running = read_record(files.read_file(folder / SERVER_RECORD))
         if running is not None:
             os.kill(running["pid"], 0)
-    except OSError:
+    except (OSError, Trouble):
         running = None
     if running is None:
         return _note("server", "not running", "Start it and see the page: engrambus up.")
@@ -200,7 +200,7 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     # The journal's folder may be on another disk than the temporary folder, so the sync is measured there.
     probe = state / f".doctor.{os.getpid()}"
     try:
-        with probe.open("wb") as out:
+        with files.open_writer(probe, "xb") as out:
             start = time.perf_counter()
             for _ in range(FSYNC_COUNT):
                 out.write(b"x")
@@ -211,7 +211,7 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         yield _broken("disk", f"cannot write and sync: {problem.strerror}")
         return
     finally:
-        probe.unlink(missing_ok=True)
+        files.remove(probe)
     yield _ok("disk", f"a synced write takes {sync_ms:.1f} ms")
 
 

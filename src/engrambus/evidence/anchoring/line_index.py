@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
-from engrambus.core import LruCache, is_hex
+from engrambus.core import LruCache, files, is_hex
 from engrambus.evidence.anchoring.pasted_text import FileText, hash_line, hash_lines
 from engrambus.evidence.pointers import GitRepository
 
@@ -283,7 +283,7 @@ class BlobLineCache:
             with suppress(OSError):
                 # WAL and shared memory first: left behind, they would be taken for parts of the next file.
                 for part in (f"{self._path}-wal", f"{self._path}-shm", self._path):
-                    Path(part).unlink(missing_ok=True)
+                    files.remove(part)
         self._file = None
 
     def _drop(self) -> None:
@@ -301,7 +301,11 @@ class BlobLineCache:
 
 
 def _open(path: str) -> apsw.Connection:
-    connection = apsw.Connection(path)
+    if path == IN_MEMORY:
+        connection = apsw.Connection(path)
+    else:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+        connection = apsw.Connection(files.check_database(Path(path), create=True), flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -32000")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engrambus.core import digest as digest_of_bytes
-from engrambus.core import is_digest, print_time
+from engrambus.core import files, is_digest, print_time
 from engrambus.errors import (
     BodyNotFound,
     ContentTooLarge,
@@ -173,7 +173,7 @@ class BodyStore:
         """Yield digest and size of every body that was neither written nor read since a time."""
         for folder in _entries(self._root):
             if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
-                for body in _entries(folder.path):
+                for body in _entries(self._root / folder.name):
                     if is_digest(digest := f"sha256:{folder.name}{body.name}"):
                         with suppress(FileNotFoundError):
                             status = body.stat(follow_symlinks=False)
@@ -182,14 +182,14 @@ class BodyStore:
 
     def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
         """Yield path and size of files left by a put or a removal that was interrupted before a time."""
-        folders = [Path(entry.path) for entry in _entries(self._root) if entry.is_dir(follow_symlinks=False)]
+        folders = [self._root / entry.name for entry in _entries(self._root) if entry.is_dir(follow_symlinks=False)]
         for folder in (self._root, *folders):
             for entry in _entries(folder):
                 if entry.name.startswith(".") and entry.name.endswith((_NEW_SUFFIX, _OLD_SUFFIX)):
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
                         if status.st_mtime <= untouched_since:
-                            yield Path(entry.path), status.st_size
+                            yield folder / entry.name, status.st_size
 
     def remove(self, digest: str, *, untouched_since: float) -> int:
         """Delete a body unless it was written or read since a time; return the bytes freed.
@@ -228,10 +228,10 @@ class BodyStore:
         return digest
 
     def _put_stream(self, body: BinaryIO) -> str:
-        self._root.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self._root)
         running = hashlib.sha256()
         # Written into the root, because its folder follows from a digest that is known only at the end.
-        root = os.open(self._root, _OPEN_FOLDER)
+        root = files.open_folder(self._root)
         try:
             temporary = f".{os.urandom(8).hex()}{_NEW_SUFFIX}"
             with _temporary(root, temporary) as target:
@@ -259,21 +259,20 @@ class BodyStore:
             _sync(folder)
 
     def _make_folder(self, digest: str) -> None:
-        self._root.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self._root)
+        root = files.open_folder(self._root)
         try:
-            os.mkdir(self._root / digest[7:9])
+            os.mkdir(digest[7:9], files.PRIVATE_FOLDER, dir_fd=root)
+            _sync(root)
         except FileExistsError:
             return
-        root = os.open(self._root, _OPEN_FOLDER)
-        try:
-            _sync(root)
         finally:
             os.close(root)
 
     @contextmanager
     def _folder(self, digest: str) -> Iterator[int]:
         # Files are opened relative to descriptors: a folder that is replaced by a link cannot lead us elsewhere.
-        root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        root = files.open_folder(self._root)
         try:
             folder = os.open(digest[7:9], _OPEN_FOLDER, dir_fd=root)
         finally:
@@ -284,12 +283,17 @@ class BodyStore:
             os.close(folder)
 
 
-def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+def _entries(path: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries of a folder, open as long as they are examined."""
+    try:
+        folder = files.open_folder(path)
+    except FileNotFoundError:
+        return
     try:
         with os.scandir(folder) as entries:
-            return list(entries)
-    except FileNotFoundError:
-        return []
+            yield from entries
+    finally:
+        os.close(folder)
 
 
 def _open(folder: int, name: str) -> int:

@@ -6,12 +6,12 @@ deleted it is written again. Nothing is read back from it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
+from engrambus.core import files
 from engrambus.evidence.receipts.values import Receipt
 
 POSITION_FILE = ".written"
@@ -33,7 +33,7 @@ class ReceiptFolder:
 
     def catch_up(self, read_receipts: ReadReceipts, *, batch: int = 500) -> int:
         """Write every receipt that is not there yet; return how many were written."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self._folder)
         (position, last_id), written = self._read_position(), 0
         page = list(read_receipts(max(0, position - 1), batch + 1))
         if position and (not page or page[0][1].id != last_id):
@@ -52,29 +52,18 @@ class ReceiptFolder:
 
     def _write(self, receipt: Receipt) -> None:
         path = self.path(receipt.id)
-        if path.exists():
+        if files.is_file(path):
             return
-        path.parent.mkdir(exist_ok=True)
-        _replace_file(path, msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
+        files.make_folder(path.parent)
+        files.replace_file(path, msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
 
     def _read_position(self) -> tuple[int, str]:
         """Return number and id of the last receipt that was written."""
         try:
-            number, _, last_id = (self._folder / POSITION_FILE).read_text("ascii").partition(" ")
+            number, _, last_id = files.read_file(self._folder / POSITION_FILE).decode("ascii").partition(" ")
         except (FileNotFoundError, UnicodeDecodeError):
             return 0, ""
         return (int(number), last_id) if number.isdigit() else (0, "")
 
     def _write_position(self, position: str) -> None:
-        _replace_file(self._folder / POSITION_FILE, position.encode("ascii"))
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    # Renamed into place under a random name: other threads and processes may write the same file now.
-    draft = path.with_name(f".{os.urandom(8).hex()}.new")
-    try:
-        draft.write_bytes(content)
-        draft.rename(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+        files.replace_file(self._folder / POSITION_FILE, position.encode("ascii"))

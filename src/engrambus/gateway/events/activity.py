@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,12 +18,13 @@ from pathlib import Path
 
 import msgspec
 
+from engrambus.core import files
+from engrambus.errors import Trouble
 from engrambus.gateway.events.event_types import is_call_event
 from engrambus.gateway.events.values import Event
 
 READ_BYTES = 1 << 16
 SETTLED_NS = 100_000_000
-_OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class ActivityChannel:
@@ -44,7 +44,7 @@ class ActivityChannel:
         """Tell other processes of an event, if any of them listens. It never fails: the call has been answered."""
         try:
             names = self._listeners()
-        except OSError:  # usually there is no such folder
+        except (OSError, Trouble):  # usually there is no such folder
             return
         if not names or (event := make_event()) is None:
             return
@@ -59,15 +59,12 @@ class ActivityChannel:
             return
         name = f"{os.getpid()}.{os.urandom(6).hex()}"
         try:
-            with suppress(FileExistsError):
-                os.mkdir(self._folder, 0o700)
-            if not stat.S_ISDIR(os.lstat(self._folder).st_mode):
-                return
-            os.mkfifo(f"{self._folder}/{name}", 0o600)
+            files.make_folder(self._folder)
+            files.make_fifo(f"{self._folder}/{name}")
             # Open for writing too, so that it never reads as ended when a writer has closed its end.
-            self._descriptor = os.open(f"{self._folder}/{name}", os.O_RDWR | _OPEN)
+            self._descriptor = files.open_fifo(f"{self._folder}/{name}", os.O_RDWR)
             self._own = name
-        except OSError:
+        except (OSError, Trouble):
             return  # a folder of another account: this process learns only of its own calls
 
     def read(self) -> list[Event]:
@@ -87,7 +84,7 @@ class ActivityChannel:
         if self._descriptor is None:
             return
         with suppress(OSError):
-            os.unlink(f"{self._folder}/{self._own}")
+            files.remove(f"{self._folder}/{self._own}")
         os.close(self._descriptor)
         self._descriptor, self._own, self._unread = None, None, b""
         with suppress(OSError):  # others may listen
@@ -97,7 +94,7 @@ class ActivityChannel:
         changed_ns = os.stat(self._folder).st_mtime_ns
         # A second change can have the same time as the first, so a list is trusted only when it is a little older.
         if changed_ns != self._listed[0] or time.time_ns() - changed_ns < SETTLED_NS:
-            self._listed = changed_ns, [name for name in os.listdir(self._folder) if name != self._own]
+            self._listed = changed_ns, [name for name in files.folder_names(self._folder) if name != self._own]
         return self._listed[1]
 
     def _decode(self, line: bytes) -> Event | None:
@@ -110,14 +107,15 @@ class ActivityChannel:
 
 def _write(path: str, line: bytes) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | _OPEN)
+        descriptor = files.open_fifo(path, os.O_WRONLY)
+    except Trouble:  # something else is in its place
+        return
     except OSError as problem:
         if problem.errno == errno.ENXIO:  # nobody reads it
             _delete_if_dead(path)
         return
     try:
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            os.write(descriptor, line)
+        os.write(descriptor, line)
     except OSError:
         pass  # full
     finally:
@@ -130,6 +128,6 @@ def _delete_if_dead(path: str) -> None:
         os.kill(int(owner), 0)
     except (ValueError, ProcessLookupError):
         with suppress(OSError):
-            os.unlink(path)
+            files.remove(path)
     except PermissionError:
         return

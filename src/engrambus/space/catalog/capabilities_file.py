@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from engrambus.core import canonical, read_json, read_json_with_lines
+from engrambus.core import canonical, files, read_json, read_json_with_lines
 from engrambus.errors import (
     BodyRefusal,
     CatalogFile,
     CatalogRefusal,
     CommandDeclared,
     EngramBusError,
+    FileNotOurs,
     YoolContract,
     YoolTwice,
 )
@@ -152,10 +151,10 @@ def _contract(fields: Any) -> Contract:
 
 def read_catalog(path: Path) -> Catalog:
     """Read and parse a catalog file."""
-    if not path.is_file():
-        raise CatalogFile(f"'{path}' is not a regular file.", field="file")
     try:
-        return parse_catalog(path.read_bytes().decode())
+        return parse_catalog(files.read_file(path).decode())
+    except (FileNotOurs, FileNotFoundError, IsADirectoryError):
+        raise CatalogFile(f"'{path}' is not a regular file.", field="file") from None
     except UnicodeDecodeError as problem:
         raise CatalogFile(f"The catalog file is not UTF-8 at byte {problem.start}.") from None
 
@@ -163,31 +162,17 @@ def read_catalog(path: Path) -> Catalog:
 def write_catalog(path: Path, catalog: Catalog) -> int:
     """Write the file atomically, only if it changes; return its size in bytes.
 
-    A text that could not be read again is never written. If `path` is a symbolic link, its target is written.
+    A text that could not be read again is never written.
     """
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise CatalogFile(f"'{path}' is not a regular file.", field="output")
     text = print_catalog(catalog)
     data = text.encode()
-    with suppress(FileNotFoundError):
-        if path.read_bytes() == data:
+    try:
+        if files.read_file(path) == data:
             return len(data)  # an unchanged file keeps its time, and build tools have nothing to do
+    except FileNotFoundError:
+        files.make_folder(path.parent, files.COMMITTED_FOLDER)
+    except (FileNotOurs, IsADirectoryError):
+        raise CatalogFile(f"'{path}' is not a regular file.", field="output") from None
     parse_catalog(text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written next to the file and renamed: a reader sees the old file or the new one, never a part of it.
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)  # the rename itself is only durable with its folder
-    finally:
-        os.close(folder)
+    files.replace_file(path, data, files.COMMITTED_FILE, synced=True)
     return len(data)

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from engrambus.core import Clock
+from engrambus.core.files import remove
 from engrambus.core.lock import file_lock
 from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, with_step_receipts
 from engrambus.policy.guardrails import MB, Retention, free_bytes
@@ -88,7 +89,7 @@ class GarbageCollector:
         self, *, dry_run: bool = False, on_progress: GcProgress = lambda done_bytes, total_bytes: None
     ) -> GcReport:
         """Delete what may go; with `dry_run` only report it."""
-        with file_lock(self._catalog / LOCK_FILE, 0o644) if not dry_run else nullcontext():
+        with file_lock(self._catalog / LOCK_FILE) if not dry_run else nullcontext():
             retention, total = self._retention(), _folder_size(self._catalog)
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)
@@ -128,7 +129,7 @@ class GarbageCollector:
         if not dry_run:
             sweep(scratch, partial(self._space.record_cost, synced=True))
             for path, _ in partial_bodies:
-                path.unlink(missing_ok=True)
+                remove(path)
         leftovers = [*folders, *partial_bodies]
         return FreedBodies(why="left", bodies=len(leftovers), bytes=sum(size for _, size in leftovers))
 

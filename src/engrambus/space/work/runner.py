@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engrambus.core import Clock
+from engrambus.core.files import open_writer
 from engrambus.errors import EngramBusError, error_line
 from engrambus.evidence.receipts import BodyStore
 from engrambus.space.catalog import fill_argv
@@ -118,7 +119,7 @@ def _start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen
         raise TypeError("a command is a list of arguments")
     argv = fill_argv(request.yool.run, request.args)
     variables = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), TUPLE: request.tuple_id}
-    with folder.stdout.open("ab") as stdout, folder.stderr.open("ab") as stderr:
+    with open_writer(folder.stdout, "ab") as stdout, open_writer(folder.stderr, "ab") as stderr:
         return subprocess.Popen(
             argv,
             cwd=request.root,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engrambus.core import digest
+from engrambus.core import digest, files
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.01, 0.25
 """Bounds of the time between two attempts to take a lock."""
@@ -26,7 +26,7 @@ class StepLock:
 
     def release(self) -> None:
         if self._descriptor is not None and self._path is not None:
-            self._path.unlink(missing_ok=True)
+            files.remove(self._path)
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -56,13 +56,13 @@ class SingleFlight:
         return StepLock(None, None, waited=waited)
 
     def _try_lock(self, path: Path) -> int | None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        files.make_folder(self._folder)
+        descriptor = files.open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The previous holder may have deleted the file between our open and our lock.
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                if os.path.samestat(os.fstat(descriptor), files.status_of(path)):
                     return descriptor
         except BlockingIOError:
             pass

@@ -13,6 +13,7 @@ from types import TracebackType
 
 import msgspec
 
+from engrambus.core import files
 from engrambus.errors import ArtifactPath, EngramBusError, FieldValue, StaleFence, TupleNotFound, error_line
 from engrambus.evidence.receipts import EMPTY_DIGEST, JUNIT_KIND, Artifact, BodyStore
 from engrambus.space.tuples import Fence, Price
@@ -128,23 +129,24 @@ class StepFolder:
 
     def __init__(self, parent: Path, execution: Execution | None = None) -> None:
         """`execution` is written down, so that another worker can count the spending if this process dies."""
-        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files.make_folder(parent)
         prefix = worker_name().replace("/", _SEPARATOR) + _SEPARATOR
         self.path = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         self.artifacts = self.path / "artifacts"
-        self.artifacts.mkdir()
+        files.make_folder(self.artifacts)
         self.temporary = self.path / "tmp"
         """TMPDIR of the step; what it holds counts towards the disk quota."""
-        self.temporary.mkdir()
+        files.make_folder(self.temporary)
         self.cost = self.path / COST_FILE
         self._execution = execution
         if execution is not None:
-            (self.path / EXECUTION_FILE).write_bytes(_encode(execution))
+            with files.open_writer(self.path / EXECUTION_FILE, "xb") as file:
+                file.write(_encode(execution))
         self.cost_file = CostFile(self.cost)
         self._reported = Price()
         self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
         for path in (self.cost, self.stdout, self.stderr):
-            path.touch()
+            files.open_writer(path, "xb").close()
 
     def __enter__(self) -> StepFolder:
         return self
@@ -178,7 +180,8 @@ class StepFolder:
 
     def add_error_line(self, line: str) -> None:
         """Append a line to the step's standard error."""
-        with self.stderr.open("ab") as file:
+        self._restore_output()
+        with files.open_writer(self.stderr, "ab") as file:
             file.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
     def size(self, limit: int) -> int:
@@ -203,10 +206,7 @@ class StepFolder:
 
     def store(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
         """Store output and artifacts as bodies; an artifact that is a link or no regular file fails the step."""
-        for path in (self.stdout, self.stderr):
-            if not path.exists():  # the step deleted it
-                self.path.mkdir(exist_ok=True)
-                path.touch()
+        self._restore_output()
         artifacts: tuple[Artifact, ...] = ()
         try:
             artifacts = tuple(self._store_artifact(bodies, path) for path in self._artifact_files())
@@ -214,7 +214,7 @@ class StepFolder:
             exit, error = exit or 1, refusal.code
             self.add_error_line(f"refused: {error_line(refusal)}")
         stdout_sha, stderr_sha = _store_file(bodies, self.stdout), _store_file(bodies, self.stderr)
-        printed_bytes = self.stdout.stat().st_size + self.stderr.stat().st_size
+        printed_bytes = self.stdout.lstat().st_size + self.stderr.lstat().st_size
         return StepOutcome(
             exit=exit,
             stdout_sha=stdout_sha,
@@ -226,6 +226,19 @@ class StepFolder:
             stored_bytes=printed_bytes + sum(artifact.size for artifact in artifacts),
             error=error,
         )
+
+    def _restore_output(self) -> None:
+        """Create the files of the output again, where the step has deleted them or put something else there."""
+        for path, is_type, create in (
+            (self.path, stat.S_ISDIR, files.make_folder),
+            (self.stdout, stat.S_ISREG, lambda path: files.open_writer(path, "xb").close()),
+            (self.stderr, stat.S_ISREG, lambda path: files.open_writer(path, "xb").close()),
+        ):
+            with suppress(FileNotFoundError):
+                if is_type(path.lstat().st_mode):
+                    continue
+                _remove_any(path)
+            create(path)
 
     def _artifact_files(self) -> list[Path]:
         files = []
@@ -242,7 +255,7 @@ class StepFolder:
         name = path.relative_to(self.artifacts).as_posix()
         if not _is_unicode(name):
             raise ArtifactPath("The name of an artifact is not UTF-8.", field="artifacts", used=ascii(name))
-        return Artifact(kind=artifact_kind(name), path=name, sha=_store_file(bodies, path), size=path.stat().st_size)
+        return Artifact(kind=artifact_kind(name), path=name, sha=_store_file(bodies, path), size=path.lstat().st_size)
 
 
 def _folder_size(root: Path, limit: int) -> int:
@@ -267,26 +280,33 @@ def _sweep_folder(path: Path, count_spending: CountSpending) -> None:
     # Renamed first: a process of the step that is still alive then fails to report more. What it reported before is
     # counted here or by the next sweep; decision 24: the journal counts a total once.
     if not path.name.endswith(_SWEPT_SUFFIX):
-        path = path.rename(path.with_name(path.name + _SWEPT_SUFFIX))
-    path.chmod(0o700)
+        swept = path.with_name(path.name + _SWEPT_SUFFIX)
+        files.rename(path, swept)
+        path = swept
+    folder = files.open_folder(path)
+    try:
+        os.fchmod(folder, files.PRIVATE_FOLDER)  # the step may have taken our rights away
+    finally:
+        os.close(folder)
     execution_file = path / EXECUTION_FILE
     with suppress(FileNotFoundError, msgspec.MsgspecError):  # the step had not begun
-        execution = _decode_execution(execution_file.read_bytes())
+        execution = _decode_execution(files.read_file(execution_file))
         costs = CostFile(path / COST_FILE)
         costs.read(last=True)
         if costs.total:
             with suppress(TupleNotFound, StaleFence):  # from another journal, or the claim was lost in a power cut
                 count_spending(execution.id, execution.fence, execution.step, costs.total)
-    execution_file.unlink(missing_ok=True)
+    files.remove(execution_file)
     shutil.rmtree(path, ignore_errors=True)
 
 
 def abandoned(parent: Path) -> list[Path]:
     """Return the folders of steps whose workers died."""
     by_worker: dict[str, list[Path]] = {}
-    for path in parent.iterdir() if parent.is_dir() else ():
-        worker = path.name.rpartition(_SEPARATOR)[0].replace(_SEPARATOR, "/")
-        by_worker.setdefault(worker, []).append(path)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for name in files.folder_names(parent):
+            worker = name.rpartition(_SEPARATOR)[0].replace(_SEPARATOR, "/")
+            by_worker.setdefault(worker, []).append(parent / name)
     return [path for worker, paths in by_worker.items() if is_dead(worker) for path in paths]
 
 
@@ -305,6 +325,13 @@ def _check_type(path: Path, is_type: Callable[[int], bool]) -> Path:
     return path
 
 
+def _remove_any(path: Path) -> None:
+    if stat.S_ISDIR(path.lstat().st_mode):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        files.remove(path)
+
+
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
@@ -314,7 +341,5 @@ def _is_unicode(text: str) -> bool:
 
 
 def _store_file(bodies: BodyStore, path: Path) -> str:
-    if path.stat().st_size == 0:
-        return EMPTY_DIGEST
-    with path.open("rb") as file:
-        return bodies.put(file)
+    with files.open_reader(path) as file:
+        return bodies.put(file) if os.fstat(file.fileno()).st_size else EMPTY_DIGEST

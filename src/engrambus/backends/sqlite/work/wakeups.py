@@ -18,6 +18,9 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from engrambus.core import files
+from engrambus.errors import Trouble
+
 KINDS = ("work", "room", "any")
 FLAGS_FILE = "waiting"
 
@@ -26,12 +29,12 @@ class FifoWaiter:
     """One waiter's FIFO."""
 
     def __init__(self, path: str, expect: Callable[[], None]) -> None:
-        os.mkfifo(path, 0o600)
+        files.make_fifo(path)
         self._path = path
         self.expect = expect
         """Sets the flag that a process waits; to be called before the last look."""
         # Open for writing too, so that it never reads as ended when a notifier has closed its end.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._descriptor = files.open_fifo(path, os.O_RDWR)
         self._poll = select.poll()  # takes any descriptor; `select` takes only the first 1024
         self._poll.register(self._descriptor, select.POLLIN)
 
@@ -44,8 +47,7 @@ class FifoWaiter:
 
     def close(self) -> None:
         """Delete the FIFO."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._path)
+        files.remove(self._path)
         os.close(self._descriptor)
 
 
@@ -80,7 +82,7 @@ class Wakeups:
         """Wake every waiter of these kinds. It never fails: the commit has happened, and waiters have timeouts."""
         try:
             flags = self._flags()
-        except OSError:
+        except (OSError, Trouble):
             return
         kinds_waiting = [kind for kind in kinds if flags[KINDS.index(kind)]]
         if not kinds_waiting:
@@ -88,7 +90,7 @@ class Wakeups:
         for kind in kinds_waiting:
             flags[KINDS.index(kind)] = 0
         try:
-            names = os.listdir(self._folder)
+            names = files.folder_names(self._folder)
         except FileNotFoundError:  # the folder was deleted; later waiters create another
             self._shared_flags = None
             return
@@ -102,8 +104,8 @@ class Wakeups:
 
     def _flags(self) -> mmap.mmap:
         if self._shared_flags is None:
-            os.makedirs(self._folder, 0o700, exist_ok=True)
-            file = os.open(f"{self._folder}/{FLAGS_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            files.make_folder(self._folder)
+            file = files.open_file(f"{self._folder}/{FLAGS_FILE}", os.O_RDWR | os.O_CREAT)
             try:
                 os.ftruncate(file, len(KINDS))
                 self._shared_flags = mmap.mmap(file, len(KINDS))
@@ -122,7 +124,9 @@ class Wakeups:
 
 def _wake(path: str) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = files.open_fifo(path, os.O_WRONLY)
+    except Trouble:  # something else is in its place
+        return
     except OSError as problem:
         if problem.errno == errno.ENXIO:  # no reader: its process is gone, or has not opened it yet
             _delete_if_dead(path)
@@ -138,8 +142,7 @@ def _wake(path: str) -> None:
 def _delete_if_dead(path: str) -> None:
     owner = os.path.basename(path).split(".")[1]
     if owner.isdigit() and not _is_alive(int(owner)):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        files.remove(path)
 
 
 def _is_alive(pid: int) -> bool:

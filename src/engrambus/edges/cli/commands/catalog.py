@@ -96,7 +96,7 @@ def build(session: Session, values: Values) -> None:
         session.warn(f"The last build could not be read, so nothing is compared with it: {damage.detail}{where}")
     flaws = made.flaws(previous)
     count = len(list(made.catalog))
-    output = Path(values["output"]) if "output" in values else made.file
+    output = Path(values["output"]).resolve() if "output" in values else made.file
     size_bytes = write_catalog(output, made.catalog)
     for flaw in flaws:
         session.warn(_flaw_line(flaw))

@@ -34,13 +34,13 @@ def gc(session: Session, operation: Operation[Any, Any], values: Values) -> None
 @override()
 def policy_apply(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Send the project's policy file to the gateway."""
-    from engrambus.core import read_yaml
+    from engrambus.core import files, read_yaml
     from engrambus.errors import BadText, PolicyInvalid
     from engrambus.policy import POLICY_FILE, find_project
 
     path = find_project(session.folder).catalog / POLICY_FILE
     try:
-        policy = read_yaml(path.read_text("utf-8"))
+        policy = read_yaml(files.read_file(path).decode())
     except UnicodeDecodeError:
         raise BadText(f"{path} is not UTF-8.", field=POLICY_FILE) from None
     except FileNotFoundError:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engrambus.core import files
 from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.screen import dim, safe
 from engrambus.edges.cli.session import INDEXING, Session
@@ -147,7 +148,7 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
     from engrambus.errors import EngramBusError
 
     try:
-        server = read_record(gateway.project_files.state_path(SERVER_RECORD).read_bytes())
+        server = read_record(files.read_file(gateway.project_files.state_path(SERVER_RECORD)))
         if server is None:
             return None
         return f"http://{HOST}:{server['port']}/{query}#code={_request_code(gateway, server['port'])}"
@@ -187,7 +188,7 @@ def _admin_token(gateway: Gateway) -> str:
 @contextmanager
 def _locked_record(record: Path) -> Iterator[int | None]:
     """Lock the server record and yield its descriptor; yield None if another process holds the lock."""
-    descriptor = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = files.open_file(record, os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -207,7 +208,7 @@ def _wait_for_record(record: Path) -> dict[str, int] | None:
     """Return the record of the running server; wait a few seconds for one that is just starting."""
     deadline = time.monotonic() + STARTING_SECONDS
     while time.monotonic() < deadline:
-        server = read_record(record.read_bytes())
+        server = read_record(files.read_file(record))
         if server is not None:
             return server
         time.sleep(0.05)
