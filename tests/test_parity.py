@@ -41,7 +41,7 @@ LOCAL_COMMANDS = {
     "catalog diff",
 }
 """Commands without an operation: they work on this machine's files, or start a server."""
-HTTP_ONLY = {"events", "metrics", "tuple_events", "health", "mcp_get", "mcp_post", "mcp_delete", "openapi"} | {
+HTTP_ONLY = {"events", "metrics", "tuple_events", "health", "proof", "mcp_get", "mcp_post", "mcp_delete", "openapi"} | {
     f"schema_{name}" for name in ("engram", "pointer", "less_engram", "less_pointer")
 }
 """Routes without an operation: streams never end, Prometheus does not read JSON, and documents never change."""

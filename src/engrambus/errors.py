@@ -110,6 +110,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
 │   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
 │   ├── AgentAmbiguous            AGENT_AMBIGUOUS
+│   ├── AddressInsecure           ADDRESS_INSECURE
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   ├── NotPublished              NOT_PUBLISHED
 │   ├── Usage                     USAGE
@@ -216,6 +217,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
+    ├── ListenerUnproven     502  LISTENER_UNPROVEN
     └── Internal             500  INTERNAL
 
 A class's docstring is its message. `problem()` is the object every edge returns: RFC 9457 members over HTTP, the same
@@ -819,6 +821,10 @@ class AgentAmbiguous(Refusal):
     """Several agents of the project have this name."""
 
 
+class AddressInsecure(Refusal):
+    """The address is of another machine and not encrypted, so nothing was sent to it."""
+
+
 class ClientFileBroken(Refusal):
     """A client's configuration file cannot be parsed, so it was not changed."""
 
@@ -1290,6 +1296,12 @@ class UrlTrouble(Trouble):
 
 class Unreachable(Trouble):
     """The gateway cannot be reached."""
+
+    status = 502
+
+
+class ListenerUnproven(Trouble):
+    """The server did not prove that it is the gateway of the token's project, so no token was sent to it."""
 
     status = 502
 

@@ -130,6 +130,7 @@ def run_server(
 ) -> Iterator[RunningServer]:
     """Run a server for a project while the context is open; a small send buffer makes stalled readers show sooner."""
     sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as `engrambus up` does
     if send_buffer is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     sock.bind(("127.0.0.1", 0))

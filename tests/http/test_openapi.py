@@ -129,7 +129,7 @@ def test_only_opening_a_session_and_documents_need_no_token(document: dict[str, 
     entries = [entry for methods in document["paths"].values() for entry in methods.values()]
     public = [entry["operationId"] for entry in entries if entry.get("security") == []]
     schemas = [f"schema_{name}" for name in ("engram", "less_engram", "less_pointer", "pointer")]
-    assert sorted(public) == ["health", "open_session", "openapi", *schemas]
+    assert sorted(public) == ["health", "open_session", "openapi", "proof", *schemas]
     assert document["security"] == [{"bearer": []}]
 
 

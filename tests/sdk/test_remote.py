@@ -77,31 +77,31 @@ def _read_request(connection: socket.socket) -> bytes:
 
 
 def test_a_connection_is_reused() -> None:
-    with peer(answering(answer(AGENTS), answer(AGENTS))) as url, Bus.connect(url, token="t") as bus:
+    with peer(answering(answer(AGENTS), answer(AGENTS))) as url, Bus.connect(url) as bus:
         assert bus.list_agents() == bus.list_agents()
 
 
 def test_a_connection_closed_while_idle_is_replaced_before_sending() -> None:
-    with peer(answering(answer(RUN)), answering(answer(RUN))) as url, Bus.connect(url, token="t") as bus:
+    with peer(answering(answer(RUN)), answering(answer(RUN))) as url, Bus.connect(url) as bus:
         assert bus.open_run("one").run_id == "r"
         _wait_until_closed(bus)
         assert bus.open_run("two").run_id == "r"
 
 
 def test_a_read_is_sent_again_when_a_reused_connection_breaks() -> None:
-    with peer(hanging_up(answer(AGENTS)), answering(answer(AGENTS))) as url, Bus.connect(url, token="t") as bus:
+    with peer(hanging_up(answer(AGENTS)), answering(answer(AGENTS))) as url, Bus.connect(url) as bus:
         assert bus.list_agents() == bus.list_agents()
 
 
 def test_a_write_is_not_sent_again_and_says_so() -> None:
-    with peer(hanging_up(answer(RUN))) as url, Bus.connect(url, token="t") as bus:
+    with peer(hanging_up(answer(RUN))) as url, Bus.connect(url) as bus:
         bus.open_run("one")
         with pytest.raises(Unreachable, match="may or may not have been"):
             bus.open_run("two")
 
 
 def test_a_write_with_a_key_is_sent_again() -> None:
-    with peer(hanging_up(answer(RUN)), answering(answer(RUN))) as url, Bus.connect(url, token="t") as bus:
+    with peer(hanging_up(answer(RUN)), answering(answer(RUN))) as url, Bus.connect(url) as bus:
         bus.open_run("one")
         assert bus.open_run("two", idempotency_key="k").run_id == "r"
 
@@ -109,7 +109,7 @@ def test_a_write_with_a_key_is_sent_again() -> None:
 def test_an_unreachable_gateway_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    with Bus.connect(f"http://127.0.0.1:{port}", token="t") as bus, pytest.raises(Unreachable) as refused:
+    with Bus.connect(f"http://127.0.0.1:{port}") as bus, pytest.raises(Unreachable) as refused:
         bus.list_agents()
     assert "engrambus up" in (refused.value.hint or "")
     assert "not known" not in refused.value.detail
@@ -123,7 +123,7 @@ def test_a_gateway_that_never_answers_times_out() -> None:
 
     with peer(wait) as url:
         with (
-            Bus.connect(url, token="t", timeout_seconds=0.2) as bus,
+            Bus.connect(url, timeout_seconds=0.2) as bus,
             pytest.raises(Unreachable, match="no answer within"),
         ):
             bus.list_agents()
@@ -140,19 +140,19 @@ def test_a_gateway_that_never_answers_times_out() -> None:
     ],
 )
 def test_a_server_that_is_no_gateway_is_reported(body: bytes) -> None:
-    with peer(answering(body)) as url, Bus.connect(url, token="t") as bus, pytest.raises(Unreachable):
+    with peer(answering(body)) as url, Bus.connect(url) as bus, pytest.raises(Unreachable):
         bus.list_agents()
 
 
 def test_an_answer_of_another_shape_is_an_internal_error() -> None:
-    with peer(answering(answer(b'{"agents":5}'))) as url, Bus.connect(url, token="t") as bus, pytest.raises(Internal):
+    with peer(answering(answer(b'{"agents":5}'))) as url, Bus.connect(url) as bus, pytest.raises(Internal):
         bus.list_agents()
 
 
 def test_a_problem_object_is_raised_as_its_error_class() -> None:
     problem = b'{"code":"TOKEN_EXPIRED","title":"x","detail":"It ran out.","status":401,"hint":"Ask again."}'
     refusing = answering(answer(problem, "application/problem+json", "401 Unauthorized"))
-    with peer(refusing) as url, Bus.connect(url, token="t") as bus, pytest.raises(TokenExpired) as refused:
+    with peer(refusing) as url, Bus.connect(url) as bus, pytest.raises(TokenExpired) as refused:
         bus.list_agents()
     assert (refused.value.detail, refused.value.hint) == ("It ran out.", "Ask again.")
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.journal_key import create_journal_key, load_journal_key
     from engrambus.policy.limits import LimitChecks, LimitName
+    from engrambus.policy.listener_proof import NONCE_CHARS, Challenge, is_loopback, print_listener, proof_of
     from engrambus.policy.marks import Mark, MarkKey
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
     from engrambus.policy.peers import Receiver, find_receiver
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
         visible_spaces,
         wider_space,
     )
-    from engrambus.policy.tokens import TokenClaims, TokenKey
+    from engrambus.policy.tokens import MAX_TOKEN_CHARS, TokenClaims, TokenKey, split_token
     from engrambus.policy.turns import (
         RecordedRead,
         Turn,
@@ -112,6 +113,7 @@ if not TYPE_CHECKING:
         ),
         "journal_key": "create_journal_key load_journal_key",
         "limits": "LimitChecks LimitName",
+        "listener_proof": "NONCE_CHARS Challenge is_loopback print_listener proof_of",
         "marks": "Mark MarkKey",
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
         "peers": "Receiver find_receiver",
@@ -122,7 +124,7 @@ if not TYPE_CHECKING:
             "OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote check_may_write "
             "narrower_scope shared_scopes space_of untrusted_spaces visible_spaces wider_space "
         ),
-        "tokens": "TokenClaims TokenKey",
+        "tokens": "MAX_TOKEN_CHARS TokenClaims TokenKey split_token",
         "turns": (
             "RecordedRead Turn TurnReads after_charge after_close after_deref after_draw after_put close_turn "
             "end_turn present_turn spans_of turn_of "
@@ -131,17 +133,18 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES",
-    "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AppliedPolicy", "CallDenied",
-    "Caller", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget",
-    "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied",
-    "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope",
-    "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
-    "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put",
-    "charge_text", "check_descends", "check_folders", "check_may_promote", "check_may_read", "check_may_write",
-    "close_turn", "create_journal_key", "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git",
-    "explain_limits", "explain_settings", "find_agent", "find_project", "find_receiver", "is_role", "lineage_of",
-    "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn",
-    "read_policy", "root_of", "shared_scopes", "space_of", "spans_of", "turn_of", "untrusted_spaces", "visible_spaces",
+    "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "NONCE_CHARS", "OUTBOX",
+    "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account", "Agent",
+    "AgentAdded", "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved",
+    "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark",
+    "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility",
+    "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged",
+    "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw",
+    "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_descends", "check_folders",
+    "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_journal_key", "create_project",
+    "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
+    "find_project", "find_receiver", "is_loopback", "is_role", "lineage_of", "lineage_of_agent", "load_journal_key",
+    "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy",
+    "root_of", "shared_scopes", "space_of", "spans_of", "split_token", "turn_of", "untrusted_spaces", "visible_spaces",
     "wider_space", "with_article",
 ]

@@ -12,6 +12,7 @@ from engrambus.edges.http.endpoints import MetricsEndpoint, OperationEndpoint, r
 from engrambus.edges.http.events import EVENT_LIMITS, EventsEndpoint
 from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
 from engrambus.edges.http.openapi import openapi
+from engrambus.edges.http.proof import PROOF_PATH, ProofEndpoint
 from engrambus.edges.http.responses import StaticResponse
 from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits
 from engrambus.edges.http.sessions import SignInCodes, session_operations
@@ -55,6 +56,7 @@ def create_app(
         "/mcp": dict.fromkeys(MCP_METHODS, mcp),
         "/metrics": {"GET": MetricsEndpoint(gateway, Metrics(gateway), threads)},
         "/healthz": {"GET": send_health},
+        PROOF_PATH: {"POST": ProofEndpoint(gateway)},
     }
     # Paths without a field come first: /engram/query is not the engram named "query".
     paths = sorted(endpoints, key=lambda path: (path.count("{"), path))

@@ -7,11 +7,14 @@ from typing import Any
 from engrambus.edges.http.endpoints import SPEAK_AS
 from engrambus.edges.http.events import MAX_PAGE_EVENTS, PAGE_EVENTS
 from engrambus.edges.http.openapi_errors import responses_for, stream_responses
+from engrambus.edges.http.proof import PROOF_PATH
 from engrambus.errors import (
     BadJson,
+    BodyRefusal,
     BodyTooLarge,
     BodyTooSlow,
     ContentType,
+    FieldRefusal,
     HostForbidden,
     NumberRange,
     OriginForbidden,
@@ -21,6 +24,7 @@ from engrambus.errors import (
 )
 from engrambus.gateway.events import EVENT_TYPES
 from engrambus.knowledge.engrams import schema_names
+from engrambus.policy import MAX_TOKEN_CHARS, NONCE_CHARS
 
 Schema = dict[str, Any]
 
@@ -34,6 +38,11 @@ ETAG: Schema = {"ETag": {"description": "Identifies this answer", "schema": {"ty
 ERROR: Schema = {"$ref": "#/components/responses/Refused"}
 """The response for errors of later versions."""
 _EVENT_ID: Schema = {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,9})?$"}
+
+
+def text_property(description: str, max_length: int) -> Schema:
+    """Return the schema of a text in a body."""
+    return {"type": "string", "minLength": 1, "maxLength": max_length, "description": description}
 
 
 def text_parameter(name: str, location: str, description: str, max_length: int) -> Schema:
@@ -164,6 +173,47 @@ _HEALTH: Schema = {
     },
 }
 
+_PROOF: Schema = {
+    "operationId": "proof",
+    "summary": "Prove that this is the gateway of a token's project, before a client sends the token.",
+    "description": "The proof is base64url(HMAC-SHA256(M, T)): M is the MAC at the end of the token; T is 'engrambus "
+    "listener 1', the nonce, the address that the client has connected to as `127.0.0.1|7171`, and the head, joined by "
+    "NUL characters.",
+    "security": [],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "head": text_property("The token up to its last dot, without its MAC", MAX_TOKEN_CHARS),
+                        "nonce": text_property("32 random bytes as base64url", NONCE_CHARS),
+                    },
+                    "required": ["head", "nonce"],
+                    "additionalProperties": False,
+                }
+            }
+        },
+    },
+    "responses": {
+        "200": {
+            "description": "The proof.",
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {"proof": {"type": "string"}},
+                        "required": ["proof"],
+                    }
+                }
+            },
+        },
+        **responses_for((HostForbidden, OriginForbidden, BodyRefusal, FieldRefusal)),
+        "default": ERROR,
+    },
+}
+
 _JSON_RPC: Schema = {"application/json": {"schema": {"type": "object", "required": ["jsonrpc"]}}}
 _MCP_SUMMARIES = {
     "post": "Send a message of the Model Context Protocol (streamable HTTP); the tools are those of `engrambus mcp`.",
@@ -221,6 +271,7 @@ OTHER_PATHS: dict[str, Schema] = {
     "/metrics": {"get": _METRICS},
     "/tuple/{id}/events": {"get": _TUPLE_EVENTS},
     "/healthz": {"get": _HEALTH},
+    PROOF_PATH: {"post": _PROOF},
     "/mcp": {method: _mcp(method) for method in _MCP_SUMMARIES},
     "/openapi.json": {"get": _static("openapi", "Describe this interface.", "application/json")},
     **{

@@ -5,21 +5,26 @@ from __future__ import annotations
 import select
 import threading
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ssl import SSLCertVerificationError
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
+from weakref import WeakKeyDictionary
 
 import msgspec
 
+from engrambus.edges.sdk.listener import check_address, prove_listener
 from engrambus.errors import (
     BadText,
     EngramBusError,
     FieldValue,
     Internal,
+    ListenerUnproven,
     RouteNotFound,
     TokenInvalid,
     Unreachable,
 )
 from engrambus.gateway import HEAD_HEADER, WARNING_HEADER, Credential, OnWarning, Operation, parse_warning_header
+from engrambus.policy import split_token
 from engrambus.version import __version__
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -38,6 +43,8 @@ class HttpCall(NamedTuple):
     headers: dict[str, str]
     repeatable: bool
     """True if sending it twice has the effect of sending it once."""
+    token: str | None = None
+    """The token in its headers."""
 
 
 class HttpAnswer(NamedTuple):
@@ -62,11 +69,14 @@ class HttpTransport:
         if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
             raise FieldValue("A gateway's address is an http or https URL.", field="url", hint="http://127.0.0.1:7171")
         self._secure = parts.scheme == "https"
+        check_address(host, secure=self._secure)
         self._host, self._port = host, port
         self._prefix = parts.path.rstrip("/")
         self._url = url
         self._timeout_seconds = timeout_seconds
         self._idle: list[HTTPConnection] = []
+        self._proved: WeakKeyDictionary[HTTPConnection, str] = WeakKeyDictionary()
+        """The token of the project whose gateway is at the other end of each connection."""
         self._lock = threading.Lock()
         self._closed = False
 
@@ -117,6 +127,7 @@ class HttpTransport:
             # http.client would send a line break as a second header.
             if not _fits_header(credential.token):
                 raise TokenInvalid
+            split_token(credential.token)  # refused here: there is no connection to close yet
             headers["Authorization"] = f"Bearer {credential.token}"
         if credential.idempotency_key is not None:
             if not _fits_header(credential.idempotency_key):
@@ -137,12 +148,13 @@ class HttpTransport:
             path = f"{path}?{urlencode(_query_values(query), doseq=True)}"
         # A repeated write without a key might be carried out twice.
         repeatable = not operation.writes or credential.idempotency_key is not None
-        return HttpCall(route.method, self._prefix + path, body, headers, repeatable)
+        return HttpCall(route.method, self._prefix + path, body, headers, repeatable, credential.token)
 
     def _send(self, call: HttpCall) -> HttpAnswer:
         connection = self._take_idle()
         if connection is not None:
             try:
+                self._prove(connection, call)
                 return self._exchange(connection, call)
             except (OSError, HTTPException) as problem:
                 connection.close()
@@ -151,10 +163,22 @@ class HttpTransport:
                     raise self._unreachable(problem, in_doubt=not call.repeatable) from None
         connection = self._connect()
         try:
+            self._prove(connection, call)
+        except (OSError, HTTPException) as problem:
+            connection.close()
+            raise self._unreachable(problem, in_doubt=False) from None
+        try:
             return self._exchange(connection, call)
         except (OSError, HTTPException) as problem:
             connection.close()
             raise self._unreachable(problem, in_doubt=not call.repeatable) from None
+
+    def _prove(self, connection: HTTPConnection, call: HttpCall) -> None:
+        """Let the other end prove itself for the call's token, unless it has done so on this connection."""
+        # decision 70: once for each connection, since the other end of an open one does not change
+        if call.token is not None and not self._secure and self._proved.get(connection) != call.token:
+            prove_listener(connection, call.token, self._prefix, self._url)
+            self._proved[connection] = call.token
 
     def _exchange(self, connection: HTTPConnection, call: HttpCall) -> HttpAnswer:
         connection.request(call.method, call.target, call.body, call.headers)
@@ -176,8 +200,15 @@ class HttpTransport:
     def _connect(self) -> HTTPConnection:
         kind = HTTPSConnection if self._secure else HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_seconds)
+        connection.auto_open = 0  # a connection that http.client opens again would not be proved
         try:
             connection.connect()
+        except SSLCertVerificationError as problem:
+            raise ListenerUnproven(
+                f"The certificate of {self._url} is not valid: {problem.verify_message}; no token was sent.",
+                field="url",
+                hint="Use a certificate for this name from an authority that this machine trusts.",
+            ) from None
         except OSError as problem:
             raise self._unreachable(problem, in_doubt=False) from None
         return connection

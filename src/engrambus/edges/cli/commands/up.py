@@ -130,14 +130,14 @@ def _print_link(session: Session, gateway: Gateway, port: int, code: str, *, run
 
 def _print_running(session: Session, gateway: Gateway, record: Path) -> None:
     """Print a link to the server that already runs, with a new code from it."""
-    from engrambus.errors import Unreachable
+    from engrambus.errors import ListenerUnproven, Unreachable
 
     server = _wait_for_record(record)
     if server is None:
         raise Unreachable("Another engrambus process holds this project, and has not written where it serves it.")
     try:
         code = _request_code(gateway, server["port"])
-    except Unreachable as problem:
+    except (Unreachable, ListenerUnproven) as problem:
         problem.hint = f"Process {server['pid']} should be serving this project; stop it and try again."
         raise
     _print_link(session, gateway, server["port"], code, running=True)
