@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, create_store
-from engrambus.core import Clock, Randomness, SystemClock, new_ulid
+from engrambus.core import Clock, Randomness, SystemClock, new_ulid, print_time
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.errors import ProjectExists, ProjectNotFound
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from engrambus.backends.jsonl_stores import FileStores
     from engrambus.core.journal import Damage, ForeignJournal
     from engrambus.evidence.receipts import Receipt
+    from engrambus.operations.adoption import ForeignSource
     from engrambus.policy.guardrails import Quotas, Retention
     from engrambus.space.tuples import TupleSpace, WorkView
     from engrambus.space.work import GarbageCollector, GcWorker, WorkerDependencies
@@ -50,6 +51,16 @@ DEFAULT_GOAL = "first run"
 CORTEX_LOG = "shared-cortex.log"
 MEMORY_CACHE = "memory-cache"
 """Decoded lines of memory stores; it can be deleted at any time."""
+
+
+class ForeignState(NamedTuple):
+    """What a project's folder of private state holds that this machine did not write."""
+
+    state: Path
+    journals: list[Path]
+    """The journals that are not ours."""
+    unfinished: list[Path]
+    """Folders that were set aside, and whose knowledge is not taken on yet."""
 
 
 def init_project(
@@ -257,6 +268,48 @@ def own_project(start: Path, settings: Settings, *, clock: Clock | None = None) 
     project = find_project(start, settings.private_home)
     key = create_journal_key(settings.key_folder(project.project_id))
     own_journals(project.state, key, project=project.project_id, now_us=(clock or SystemClock()).now())
+
+
+def find_foreign_state(start: Path, settings: Settings) -> ForeignState:
+    """Return which of a project's journals are not ours, and what a process that died has set aside."""
+    from engrambus.backends.foreign_files import unfinished
+    from engrambus.backends.sqlite.ownership import journals_not_ours
+
+    project = find_project(start, settings.private_home)
+    return ForeignState(
+        state=project.state,
+        journals=journals_not_ours(project.state, load_journal_key(settings.key_folder(project.project_id))),
+        unfinished=unfinished(project.state),
+    )
+
+
+def set_foreign_aside(start: Path, settings: Settings, foreign: ForeignState, *, clock: Clock | None = None) -> Path:
+    """Move the journals that are not ours aside, and begin our own; return the folder they are in now."""
+    from engrambus.backends.foreign_files import set_aside
+
+    now_us = (clock or SystemClock()).now()
+    name = f"{print_time(now_us)[:10]}-{new_ulid(now_us)[-8:]}"
+    whole = len(foreign.journals) == sum((foreign.state / name).exists() for name in (JOURNAL, WORK_JOURNAL))
+    folder = set_aside(foreign.state, foreign.journals, whole=whole, name=name)
+    if not (foreign.state / JOURNAL).exists():
+        init_project(start, settings, clock=clock)
+    return folder
+
+
+def finish_adoption(folder: Path) -> Path:
+    """Mark a folder that was set aside as taken on, or left out; return its new name."""
+    from engrambus.backends.foreign_files import finish
+
+    return finish(folder)
+
+
+def read_foreign_knowledge(
+    folder: Path, *, clock: Clock | None = None, progress: Callable[[int, int], None] | None = None
+) -> ForeignSource:
+    """Read the journals of another project in a folder, as hostile input."""
+    from engrambus.backends.foreign_knowledge import ForeignKnowledge
+
+    return ForeignKnowledge(folder, (clock or SystemClock()).now(), progress)
 
 
 def _find_local_project(start: Path, settings: Settings) -> Project:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,6 +25,46 @@ Item = TypeVar("Item")
 
 MAX_PER_REQUEST = 500
 AT_THE_MACHINE = "a person at the machine adopts: engrambus adopt"
+
+
+class ForeignSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the journals of another project hold."""
+
+    project: str
+    commits: int = 0
+    first_us: int = 0
+    last_us: int = 0
+    engrams: int = 0
+    """Live engrams of the project: those that would be taken on."""
+    pins: int = 0
+    """Those of them that are pinned."""
+    run_engrams: int = 0
+    """Live engrams of single runs; they stay behind."""
+    shared_engrams: int = 0
+    """Live engrams of wider scopes; they stay behind."""
+    expired: int = 0
+    memories: int = 0
+    contributions: int = 0
+    """Contributions of any status."""
+    tuples: int = 0
+    """Tuples that were put; they stay behind."""
+    unreadable: int = 0
+    """Commits and facts that are not in any form we know."""
+    problem: str | None = None
+    """Why the journal could not be read to its end; what comes before that place counts."""
+
+
+class ForeignSource(Protocol):
+    """Knowledge of another project that can be read one item at a time."""
+
+    @property
+    def summary(self) -> ForeignSummary:
+        """What it holds."""
+        ...
+
+    def items(self) -> Iterator[ForeignEngram | ForeignMemory]:
+        """Yield what would be taken on; nothing in it is checked."""
+        ...
 
 
 class AdoptKnowledge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from engrambus.policy.peers import Receiver, find_receiver
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import (
+        COMMITTED_FILES,
         JOURNAL,
         POLICY_FILE,
         Project,
@@ -118,7 +119,10 @@ if not TYPE_CHECKING:
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
         "peers": "Receiver find_receiver",
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
-        "project": "JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git find_project",
+        "project": (
+            "COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
+            "find_project "
+        ),
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote check_may_write "
@@ -133,18 +137,18 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "ADMIN", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "NONCE_CHARS", "OUTBOX",
-    "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account", "Agent",
-    "AgentAdded", "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved",
-    "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark",
-    "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility",
-    "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget", "TurnCharged",
-    "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw",
-    "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_descends", "check_folders",
-    "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_journal_key", "create_project",
-    "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "find_agent",
-    "find_project", "find_receiver", "is_loopback", "is_role", "lineage_of", "lineage_of_agent", "load_journal_key",
-    "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy",
-    "root_of", "shared_scopes", "space_of", "spans_of", "split_token", "turn_of", "untrusted_spaces", "visible_spaces",
-    "wider_space", "with_article",
+    "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "NONCE_CHARS",
+    "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account",
+    "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered",
+    "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
+    "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead",
+    "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget",
+    "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
+    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_descends",
+    "check_folders", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_journal_key",
+    "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
+    "find_agent", "find_project", "find_receiver", "is_loopback", "is_role", "lineage_of", "lineage_of_agent",
+    "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener",
+    "proof_of", "read_policy", "root_of", "shared_scopes", "space_of", "spans_of", "split_token", "turn_of",
+    "untrusted_spaces", "visible_spaces", "wider_space", "with_article",
 ]

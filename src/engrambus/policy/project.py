@@ -23,6 +23,8 @@ CATALOG = ".catalog"
 PROJECT_FILE = "project.yaml"
 POLICY_FILE = "policy.yaml"
 JOURNAL = "memory.jsonl"
+COMMITTED_FILES = (PROJECT_FILE, POLICY_FILE, "capabilities.json", ".gitignore")
+"""Files in the catalog that users commit; everything else there is private state."""
 
 _GITIGNORE = """\
 # Everything here is written by Engram Bus. Commit the four files below; all others stay on this machine.

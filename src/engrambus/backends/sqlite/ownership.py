@@ -19,6 +19,11 @@ def foreign_journals(folder: Path, key: JournalKey | None) -> list[ForeignJourna
     return [_summary(file.path, file.kind) for file in journals_in(folder) if not _is_ours(file.path, key, file.kind)]
 
 
+def journals_not_ours(folder: Path, key: JournalKey | None) -> list[Path]:
+    """Return the paths of the journals in a folder that were not written with this key; with None, of all of them."""
+    return [file.path for file in journals_in(folder) if not _is_ours(file.path, key, file.kind)]
+
+
 def own_journals(folder: Path, key: JournalKey, *, project: str, now_us: int) -> None:
     """Continue each foreign journal in a folder with a segment of this key, which vouches for everything before it."""
     for file in journals_in(folder):

@@ -8,6 +8,7 @@ from engrambus.core.journal.format import FORMAT, UNMARKED_FORMAT, Line, encode_
 from engrambus.core.journal.group import GroupCommit, Ticket
 from engrambus.core.journal.key import JournalKey
 from engrambus.core.journal.line_reader import LineReader, position_after
+from engrambus.core.journal.unkeyed import UnkeyedJournal
 from engrambus.core.journal.vouch import ForeignJournal, vouch_for
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Line",
     "LineReader",
     "Ticket",
+    "UnkeyedJournal",
     "create_journal",
     "derived_folder",
     "encode_facts",

@@ -584,8 +584,8 @@ COMMANDS: dict[str, Entry] = {
     ),
     "adopt": Entry(
         "maintenance",
-        "Take over journals that were not written with this machine's key.",
-        "engrambus adopt --own",
+        "Take on the knowledge of a journal that was not written with this machine's key, as untrusted.",
+        "engrambus adopt --dry-run",
         "adopt:adopt",
     ),
     "gc": Entry(

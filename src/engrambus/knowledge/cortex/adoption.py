@@ -113,7 +113,7 @@ def _contribution(
         untrusted=Adoption(
             origin=origin,
             by=author_name(foreign.by),
-            made_at=print_time(foreign.made_us),
+            made_at=print_time(min(foreign.made_us, view.as_of)),
             adopted_at=now,
             pinned=foreign.pinned,
         ),

@@ -83,7 +83,7 @@ def check_foreign(foreign: ForeignEngram, *, now_us: int, max_ttl_us: int) -> Ad
         checked=checked,
         foreign_id=foreign_id if isinstance(foreign_id, str) else "",
         author=author_name(provenance.get("created_by")),
-        made_us=min(_time_us(provenance.get("created_at")), now_us),
+        made_us=_time_us(provenance.get("created_at")),
         lifetime_us=min(left_us, max_ttl_us),
         pinned=foreign.pinned,
     )
@@ -132,7 +132,7 @@ def _adopted(view: EngramView, item: PreparedAdoption, engram_id: str, origin: s
         adoption=Adoption(
             origin=origin,
             by=foreign.author,
-            made_at=print_time(foreign.made_us),
+            made_at=print_time(min(foreign.made_us, view.as_of)),
             adopted_at=now,
             pinned=foreign.pinned,
             id=own_id if (own_id := canonical_id(foreign.foreign_id)) != engram_id else None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.edges.cli.command import Values, local_command
+from engrambus.edges.cli.command import Argument, Values, local_command
 from engrambus.edges.cli.screen import safe, safe_line
 from engrambus.edges.cli.session import Session
 
@@ -19,21 +20,35 @@ MAX_PINS_SHOWN = 20
 
 @local_command(
     "adopt",
+    Argument("path", None, "A journal somewhere else, or its folder; by default the project's own", required=False),
+    click.Option(["--discard", "discard"], is_flag=True, help="Set the foreign files aside and take nothing on."),
+    click.Option(["--dry-run", "dry_run"], is_flag=True, help="Only show what is in there."),
     click.Option(["--own", "own"], is_flag=True, help="The journals are yours: you wrote them on this machine."),
-    click.Option(["--yes", "agreed"], is_flag=True, help="Do it without asking."),
+    click.Option(["--yes", "agreed"], is_flag=True, help="With --own: do it without asking."),
     section="maintenance",
-    example="engrambus adopt --own",
+    example="engrambus adopt --dry-run",
     rank=45,
 )
 def adopt(session: Session, values: Values) -> None:
-    """Take over journals that were not written with this machine's key.
+    """Take on the knowledge of a journal that was not written with this machine's key, as untrusted.
 
-    With --own you vouch for everything in them, as after an upgrade from a version that had no such key.
+    The foreign files are set aside under .catalog/foreign, your own journal begins, and every engram is marked
+    untrusted: no brief shows it until you confirm it. PATH names a journal somewhere else, or its folder. With
+    --own you vouch for everything in the project's journals, as after an upgrade from a version without that key.
     """
     session.require_admin("adopt")
-    if not values["own"]:
-        raise click.UsageError("Say what these journals are: --own if you wrote them on this machine.")
-    _adopt_own(session, agreed=bool(values["agreed"]))
+    if values["own"]:
+        if values.get("path") is not None or values["discard"] or values["dry_run"]:
+            raise click.UsageError("--own takes the project's journals as they are, and nothing else with it.")
+        _adopt_own(session, agreed=bool(values.get("agreed")))
+        return
+    from engrambus.edges.cli.commands.adopt_knowledge import adopt_knowledge, show_adopted
+
+    path = Path(values["path"]) if values.get("path") is not None else None
+    if path is not None and values["discard"]:
+        raise click.UsageError("--discard is for the project's own folder; what PATH names stays where it is.")
+    answer = adopt_knowledge(session, path, discard=values["discard"], dry_run=values["dry_run"])
+    session.print(answer, show_adopted)
 
 
 def _adopt_own(session: Session, *, agreed: bool) -> None:
