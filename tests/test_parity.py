@@ -10,7 +10,7 @@ import pytest
 
 from engrambus.edges.cli.root import engrambus
 from engrambus.edges.cli.table import COMMANDS
-from engrambus.edges.http.sessions import SignInCodes, session_operations
+from engrambus.edges.http.sessions import BrowserSessions, SignInCodes, session_operations
 from engrambus.edges.mcp.tools import tool_parts, tools
 from engrambus.edges.sdk import Bus
 from engrambus.edges.sdk.methods import Methods
@@ -80,12 +80,13 @@ def test_mcp_the_command_line_and_the_sdk_offer_every_operation() -> None:
     assert on_sdk() == expected("client")
 
 
-def test_http_offers_every_operation_and_the_sign_in_of_its_page(gateway: Gateway, repository: Repository) -> None:
+def test_http_offers_every_operation_and_the_sessions_of_its_page(gateway: Gateway, repository: Repository) -> None:
     with run_server(gateway, repository) as bus:
         described = bus.call("GET", "/openapi.json").json
     calls = [call for path in described["paths"].values() for call in path.values()]
     offered = {call["operationId"] for call in calls}
-    assert offered - expected("http") == {operation.name for operation in session_operations(SignInCodes())} | HTTP_ONLY
+    of_the_server = msgspec.structs.astuple(session_operations(SignInCodes(), BrowserSessions()))
+    assert offered - expected("http") == {operation.name for operation in of_the_server} | HTTP_ONLY
     assert expected("http") <= offered
 
 

@@ -119,7 +119,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── TokenMissing              TOKEN_MISSING
 │   ├── TokenInvalid              TOKEN_INVALID
 │   ├── TokenExpired              TOKEN_EXPIRED
-│   └── CodeInvalid               CODE_INVALID
+│   ├── CodeInvalid               CODE_INVALID
+│   └── SessionInvalid            SESSION_INVALID
 ├── Forbidden                403  the caller is known and may not do this
 │   ├── RoleForbidden             ROLE_FORBIDDEN
 │   ├── ScopeForbidden            SCOPE_FORBIDDEN
@@ -151,6 +152,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AgentNotFound             AGENT_NOT_FOUND
 │   ├── RunNotFound               RUN_NOT_FOUND
 │   ├── SessionUnknown            SESSION_UNKNOWN
+│   ├── SessionNotFound           SESSION_NOT_FOUND
 │   ├── GrantNotFound             GRANT_NOT_FOUND
 │   ├── RequestNotFound           REQUEST_NOT_FOUND
 │   ├── MailNotFound              MAIL_NOT_FOUND
@@ -864,6 +866,10 @@ class CodeInvalid(Unauthorized):
     """The code was already used, has expired, or was never issued."""
 
 
+class SessionInvalid(Unauthorized):
+    """This session of the page has ended, or never began."""
+
+
 class Forbidden(EngramBusError):
     """The caller may not do this."""
 
@@ -995,6 +1001,10 @@ class RunNotFound(NotFound):
 
 class SessionUnknown(NotFound):
     """No agent was added for this client session or sub-agent."""
+
+
+class SessionNotFound(NotFound):
+    """There is no such open session of the page."""
 
 
 class GrantNotFound(NotFound):

@@ -6,8 +6,10 @@ import re
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from engrambus.edges.http.openapi_errors import error_responses
-from engrambus.edges.http.sessions import SignInCodes, session_operations
+from engrambus.edges.http.sessions import BrowserSessions, SignInCodes, session_operations
 from engrambus.operations import OPERATIONS
 
 OF_NO_OPERATION = {"ROUTE_NOT_FOUND", "METHOD_NOT_ALLOWED"}
@@ -17,12 +19,12 @@ OF_NO_OPERATION = {"ROUTE_NOT_FOUND", "METHOD_NOT_ALLOWED"}
 @cache
 def documented() -> list[tuple[str, re.Pattern[str], dict[str, set[str]]]]:
     """Return the method, the path and the listed codes by status of every operation, paths without a field first."""
-    open_session, new_code = session_operations(SignInCodes())
+    of_the_server = msgspec.structs.astuple(session_operations(SignInCodes(), BrowserSessions()))
     rows = []
-    for operation in (*OPERATIONS.values(), open_session, new_code):
+    for operation in (*OPERATIONS.values(), *of_the_server):
         if operation.route is None:
             continue
-        responses = error_responses(operation, public=operation is open_session)
+        responses = error_responses(operation)
         listed = {status: _codes(response) for status, response in responses.items()}
         path = re.sub(r"\\\{(\w+)\\\}", lambda field: "(.+)", re.escape(operation.route.path))
         rows.append((operation.route.path.count("{"), operation.route.method, re.compile(path), listed))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from engrambus.core import SECOND_US, SystemClock
 from engrambus.edges.http import SignInCodes
@@ -96,6 +97,18 @@ class RunningServer:
         finally:
             connection.close()
 
+    def open_with(self, code: str, headers: Mapping[str, str] | None = None) -> Answer:
+        """Exchange the code of a link for a session of the page, as the page itself does."""
+        own = {"Origin": f"http://127.0.0.1:{self.port}"} if headers is None else headers
+        form = {"Content-Type": "application/x-www-form-urlencoded", **own}
+        return self.call("POST", "/page/open", urlencode({"code": code}).encode(), token=None, headers=form)
+
+    def open_session(self) -> str:
+        """Open a session of the page and return its secret."""
+        answer = self.open_with(self.codes.new())
+        assert answer.status == 200, answer.body
+        return str(answer.json["session"])
+
     def put(self, claim: str = "The parser trusts its input.", *, token: str | None = "", **fields: Any) -> Answer:
         """Put an engram that points into the repository."""
         return self.call("POST", "/engram", {"claim": claim, "at": ["src/parser.py:10-20"], **fields}, token=token)
@@ -127,13 +140,14 @@ def run_server(
     tuple_events: TupleEventsEndpoint | None = None,
     send_buffer: int | None = None,
     limits: ServerLimits = DEFAULT_LIMITS,
+    port: int = 0,
 ) -> Iterator[RunningServer]:
     """Run a server for a project while the context is open; a small send buffer makes stalled readers show sooner."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as `engrambus up` does
     if send_buffer is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-    sock.bind(("127.0.0.1", 0))
+    sock.bind(("127.0.0.1", port))
     port = sock.getsockname()[1]
     ready = threading.Event()
     codes = SignInCodes()

@@ -172,7 +172,7 @@ def test_an_address_that_is_not_utf_8_is_refused(bus: RunningServer) -> None:
         ("DELETE", "/engram/query", "GET, HEAD"),
         ("PATCH", "/engram/01ARZ3NDEKTSV4RRFFQ69G5FAV", "DELETE, GET, HEAD"),
         ("POST", "/healthz", "GET, HEAD"),
-        ("OPTIONS", "/session", "POST"),
+        ("OPTIONS", "/session", "GET, HEAD"),
     ],
 )
 def test_another_method_is_refused_with_the_allowed_ones(

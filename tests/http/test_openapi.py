@@ -83,7 +83,7 @@ def test_errors_are_listed_by_status_with_their_codes(document: dict[str, Any]) 
     assert "DEREF_DENIED" not in codes("/engram/query", "get", 403)
     assert codes("/engram/query", "get", 401) == {"TOKEN_MISSING", "TOKEN_INVALID", "TOKEN_EXPIRED"}
     assert "FILE_NOT_FOUND" in codes("/pointer/deref", "post", 404)
-    assert codes("/session", "post", 401) == {"CODE_INVALID"}
+    assert "SESSION_NOT_FOUND" in codes("/session/end", "post", 404)
     for path, methods in document["paths"].items():
         for method, entry in methods.items():
             for status, response in entry["responses"].items():

@@ -46,7 +46,8 @@ def test_a_signal_stops_the_server_cleanly(tmp_path: Path, stop_signal: signal.S
         assert process.stdout is not None
         port, code = process.stdout.readline().split()
         connection = HTTPConnection("127.0.0.1", int(port), timeout=60)
-        connection.request("POST", "/session", f'{{"code":"{code}"}}', {"Content-Type": "application/json"})
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{port}"}
+        connection.request("POST", "/page/open", f"code={code}", form)
         answer = connection.getresponse()
         assert answer.status == 200
         answer.read()

@@ -447,8 +447,8 @@ class TestPanel:
 
     def panel(self, edge: Edge, name: str) -> str:
         """Return a panel of the page as HTML, for a person who is signed in."""
-        cookie = f"engrambus-{edge.server.port}={edge.server.token}"
-        answer = edge.server.call("GET", f"/page/{name}", token=None, headers={"Cookie": cookie})
+        session = {"Engrambus-Session": edge.server.open_session()}
+        answer = edge.server.call("GET", f"/page/{name}", token=None, headers=session)
         assert answer.status == 200, answer.body
         return answer.body.decode()
 

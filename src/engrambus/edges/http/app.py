@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
@@ -15,7 +16,7 @@ from engrambus.edges.http.openapi import openapi
 from engrambus.edges.http.proof import PROOF_PATH, ProofEndpoint
 from engrambus.edges.http.responses import StaticResponse
 from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits
-from engrambus.edges.http.sessions import SignInCodes, session_operations
+from engrambus.edges.http.sessions import BrowserSessions, SignInCodes, session_operations
 from engrambus.edges.http.streams import LongLived
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.edges.mcp import MCP_METHODS, McpEndpoint
@@ -43,15 +44,16 @@ def create_app(
     `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
     codes = codes or SignInCodes()
+    sessions = BrowserSessions()
     threads = CallThreads(limits)
     mcp = McpEndpoint(gateway, threads, limits)
     stream_limits = EVENT_LIMITS._replace(
         max_open=limits.streams, max_per_agent=limits.agent_streams, max_per_person=limits.person_streams
     )
     endpoints: Endpoints = {
-        **_operation_endpoints(gateway, codes, threads),
-        **page_routes(gateway, codes),
-        "/events": {"GET": events or EventsEndpoint(gateway, stream_limits)},
+        **_operation_endpoints(gateway, codes, sessions, threads),
+        **page_routes(gateway, codes, sessions),
+        "/events": {"GET": events or EventsEndpoint(gateway, stream_limits, sessions=sessions)},
         "/tuple/{id}/events": {"GET": tuple_events or TupleEventsEndpoint(gateway)},
         "/mcp": dict.fromkeys(MCP_METHODS, mcp),
         "/metrics": {"GET": MetricsEndpoint(gateway, Metrics(gateway), threads)},
@@ -73,22 +75,22 @@ def create_app(
     return app
 
 
-def _operation_endpoints(gateway: Gateway, codes: SignInCodes, threads: CallThreads) -> Endpoints:
+def _operation_endpoints(
+    gateway: Gateway, codes: SignInCodes, sessions: BrowserSessions, threads: CallThreads
+) -> Endpoints:
     """Return the endpoints of all operations, of the OpenAPI document and of the published schemas."""
-    open_session, new_code = session_operations(codes)
-    operations = [*(operation for operation in OPERATIONS.values() if operation.route), open_session, new_code]
-    # A visitor has no token yet; the code of the link stands in for it.
-    public = frozenset({open_session.name})
+    of_this_server = msgspec.structs.astuple(session_operations(codes, sessions))
+    operations = [*(operation for operation in OPERATIONS.values() if operation.route), *of_this_server]
     endpoints: Endpoints = {}
     for operation in operations:
         route = route_of(operation)
-        endpoint = OperationEndpoint(gateway, operation, threads, public=operation.name in public)
+        endpoint = OperationEndpoint(gateway, operation, threads)
         path = route.path
         for field in operation.agent_fields:
             # A full name has a slash: /agent/<run>/<name>/token.
             path = path.replace(f"{{{field}}}", f"{{{field}:path}}")
         endpoints.setdefault(path, {})[route.method] = endpoint
-    endpoints["/openapi.json"] = {"GET": StaticResponse(openapi(operations, public), "application/json")}
+    endpoints["/openapi.json"] = {"GET": StaticResponse(openapi(operations), "application/json")}
     for name in schema_names():
         endpoints[f"/schemas/{name}"] = {"GET": StaticResponse(schema_bytes(name), "application/schema+json")}
     return endpoints

@@ -40,10 +40,9 @@ def token_caller(scope: Scope, claims: TokenClaims) -> HttpCaller:
     return mark_caller(scope, HttpCaller(f"{claims.run}/{claims.agent}", claims.role == ADMIN))
 
 
-def unknown_caller(scope: Scope) -> HttpCaller:
-    """Return the caller of a request that needs no token: all requests from its address are one caller's."""
-    address, _ = scope.get("client") or ("", 0)
-    return HttpCaller(f"address {address}", is_person=False)
+def session_caller(scope: Scope, session_id: str) -> HttpCaller:
+    """Return the caller of a request with a session of the page."""
+    return mark_caller(scope, HttpCaller(f"session {session_id}", is_person=True))
 
 
 class CallerCounts:

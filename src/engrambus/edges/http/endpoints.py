@@ -30,7 +30,6 @@ from engrambus.edges.http.responses import Headers, send_json, send_json_with_et
 from engrambus.edges.telemetry import Metrics
 from engrambus.errors import EngramBusError, FieldUnknown, NumberRange, Unauthorized
 from engrambus.gateway import (
-    LOCAL_ADMIN,
     WARNING_HEADER,
     Credential,
     Gateway,
@@ -54,39 +53,31 @@ class OperationEndpoint:
 
     # decision 3: all operations share this class, so that no limit or field is handled differently on one of them.
 
-    def __init__(
-        self, gateway: Gateway, operation: Operation[Any, Any], threads: CallThreads, *, public: bool = False
-    ) -> None:
-        """Serve an operation. A `public` one needs no token and runs as the local admin: it must check its caller."""
+    def __init__(self, gateway: Gateway, operation: Operation[Any, Any], threads: CallThreads) -> None:
         route = route_of(operation)
         self._gateway = gateway
         self._operation = operation
         self._threads = threads
-        self._is_public = public
         self._path_fields = path_fields(route)
         self._takes_body = route.method == "POST"
         self._body_limit = route.body_limit if self._takes_body else 0
         parameters = query_fields(operation)
-        self._parameters = parameters if public else parameters | {SPEAK_AS}
+        self._parameters = parameters | {SPEAK_AS}
         self._has_etag = route.conditional
         self._lists = parameters & list_fields(operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the request, call the operation in a thread, send its answer."""
         name_call(scope, self._operation.name)
-        token, caller = (None, unknown_caller(scope)) if self._is_public else self._signed_token(scope)
+        token, caller = self._signed_token(scope)
         values = read_query(scope, self._parameters, self._lists)
-        speak_as = values.pop(SPEAK_AS, None)
-        credential = LOCAL_ADMIN
-        if token is not None:
-            key = idempotency_key(scope)
-            credential = Credential(
-                token=token,
-                speak_as=speak_as,
-                head=checked_out_head(scope),
-                idempotency_key=key,
-                trace=trace_parent(scope),
-            )
+        credential = Credential(
+            token=token,
+            speak_as=values.pop(SPEAK_AS, None),
+            head=checked_out_head(scope),
+            idempotency_key=idempotency_key(scope),
+            trace=trace_parent(scope),
+        )
         body = await read_body(scope, receive, self._body_limit)
         is_text = bool(body) and self._operation.text_field is not None and is_yaml(scope)
         if body and not is_text:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -17,11 +17,11 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from engrambus.edges.http.call_log import name_call
-from engrambus.edges.http.callers import token_caller
+from engrambus.edges.http.callers import HttpCaller, session_caller, token_caller
 from engrambus.edges.http.requests import bearer_token, header, list_header, read_body, read_query
 from engrambus.edges.http.responses import StaticResponse
 from engrambus.edges.http.server_limits import DEFAULT_LIMITS
-from engrambus.edges.http.sessions import session_token
+from engrambus.edges.http.sessions import BrowserSession, BrowserSessions, session_secret
 from engrambus.edges.http.streams import OpenStreams, Stream, StreamEndpoint, StreamLimits
 from engrambus.errors import EngramBusError, FieldUnknown, FieldValue
 from engrambus.gateway import Credential, Gateway
@@ -58,22 +58,21 @@ _PARAMETERS = frozenset({"after", "type", "as", "limit"})
 class EventsEndpoint(StreamEndpoint):
     """Serves every reader of the project's events."""
 
-    def __init__(self, gateway: Gateway, limits: StreamLimits = EVENT_LIMITS) -> None:
+    def __init__(
+        self, gateway: Gateway, limits: StreamLimits = EVENT_LIMITS, *, sessions: BrowserSessions | None = None
+    ) -> None:
         super().__init__(gateway, limits)
-        self._rounds = _Rounds(gateway, self._streams, self._heartbeat_seconds)
+        self._sessions = sessions or BrowserSessions()
+        self._rounds = _Rounds(gateway, self._streams, self._heartbeat_seconds, self._sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it disconnects or stalls, its token expires, or the server stops."""
         name_call(scope, "events")
-        # decision 16: besides the page itself, only this address accepts the page's session cookie.
-        token = bearer_token(scope) if header(scope, b"authorization") else session_token(scope) or bearer_token(scope)
-        claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
-        caller = token_caller(scope, claims)
-        name_call(scope, "events", caller.name)
+        session, token, caller = self._identify(scope)
         values = read_query(scope, _PARAMETERS, frozenset({"type"}))
         types, after = _parse_types(values.get("type", [])), _parse_after(scope, values.get("after"))
         await read_body(scope, receive, 0)
-        credential = Credential(token=token, speak_as=values.get("as"))
+        credential = Credential(token=token, local_admin=session is not None, speak_as=values.get("as"))
         if _wants_page(scope):
             limit = _parse_limit(values.get("limit"))
             page = await self._streams.run_in_thread(partial(self._page, credential, types, after, limit))
@@ -84,14 +83,36 @@ class EventsEndpoint(StreamEndpoint):
                 "A stream has no limit.", field="limit", hint="For a page, send 'Accept: application/json'."
             )
         event_filter = await self._streams.run_in_thread(partial(self._gateway.event_filter, credential, types))
-        with self._streams.open(scope, receive, send, caller) as stream:
-            reader = _Reader(self._rounds, stream, credential, event_filter)
+        with self._streams.open(scope, receive, send, caller) as stream, self._ending_with(session, stream):
+            reader = _Reader(self._rounds, stream, credential, event_filter, session)
             self._rounds.add(reader)
             try:
                 await self._streams.run_in_thread(partial(reader.start, self._gateway, after))
                 await stream.run(reader.write_events)
             finally:
                 self._rounds.remove(reader)
+
+    def _identify(self, scope: Scope) -> tuple[BrowserSession | None, str | None, HttpCaller]:
+        """Return the session of the page that a request carries, or else its bearer token, and whose it is."""
+        # decision 64: besides the page itself, only this address accepts a session.
+        secret = session_secret(scope)
+        if secret is not None:
+            session = self._sessions.check(secret)
+            caller = session_caller(scope, session.id)
+            name_call(scope, "events", caller.name)
+            return session, None, caller
+        token = bearer_token(scope)
+        claims = self._gateway.key.check(token, project=self._gateway.store.project, now_us=0)
+        caller = token_caller(scope, claims)
+        name_call(scope, "events", caller.name)
+        return None, token, caller
+
+    def _ending_with(self, session: BrowserSession | None, stream: Stream) -> AbstractContextManager[None]:
+        """End a stream as soon as its session does."""
+        if session is None:
+            return nullcontext()
+        loop = asyncio.get_running_loop()
+        return self._sessions.calling_on_end(session, lambda: _call_in(loop, stream.end))
 
     def _page(
         self, credential: Credential, types: frozenset[str], after: ResumePoint | None, limit: int
@@ -100,7 +121,8 @@ class EventsEndpoint(StreamEndpoint):
         log, matches = self._gateway.event_log, self._gateway.event_filter(credential, types).matches
         page = newest_events(log, limit, matches) if after is None else events_after(log, after, limit, matches)
         body = {"id": str(page.end), "more": page.has_more, "events": [event.to_wire() for event in page.events]}
-        return StaticResponse(msgspec.json.encode(body), "application/json", [(b"vary", b"accept, authorization")])
+        vary = (b"vary", b"accept, authorization, engrambus-session")
+        return StaticResponse(msgspec.json.encode(body), "application/json", [vary])
 
 
 class _Batch(NamedTuple):
@@ -118,7 +140,10 @@ class _Rounds:
     # decision 29: one task notifies all readers in rounds. What comes next depends only on a reader's position and
     # filter, so within a round it is read, filtered and encoded once for all readers in whom these are equal.
 
-    def __init__(self, gateway: Gateway, streams: OpenStreams, heartbeat_seconds: float) -> None:
+    def __init__(
+        self, gateway: Gateway, streams: OpenStreams, heartbeat_seconds: float, sessions: BrowserSessions
+    ) -> None:
+        self._sessions = sessions
         self._readers: set[_Reader] = set()
         self._gateway = gateway
         self._run_in_thread = streams.run_in_thread
@@ -152,8 +177,7 @@ class _Rounds:
         """Start the next round; may be called from any thread."""
         if not self._is_awake:  # one wake-up per round is enough
             self._is_awake = True
-            with suppress(RuntimeError):  # the server's loop has ended
-                self._loop.call_soon_threadsafe(self._has_news.set)
+            _call_in(self._loop, self._has_news.set)
 
     async def next_batch(self, follower: Follower, event_filter: EventFilter) -> _Batch:
         """Return the next batch; concurrent readers at the same position share one read."""
@@ -221,7 +245,8 @@ class _Rounds:
         filters = {reader.credential: reader.event_filter for reader in self._readers}
         valid = await self._run_in_thread(partial(self._valid_credentials, filters))
         for reader in self._readers:
-            if reader.credential in filters and reader.credential not in valid:
+            has_expired = reader.session is not None and not self._sessions.is_open(reader.session)
+            if has_expired or (reader.credential in filters and reader.credential not in valid):
                 reader.stream.end()  # when the reader connects again, the gateway tells it the reason
 
     def _valid_credentials(self, filters: dict[Credential, EventFilter]) -> set[Credential]:
@@ -237,8 +262,16 @@ class _Rounds:
 class _Reader:
     """One reader of the stream, at its own pace."""
 
-    def __init__(self, rounds: _Rounds, stream: Stream, credential: Credential, event_filter: EventFilter) -> None:
+    def __init__(
+        self,
+        rounds: _Rounds,
+        stream: Stream,
+        credential: Credential,
+        event_filter: EventFilter,
+        session: BrowserSession | None,
+    ) -> None:
         self.stream = stream
+        self.session = session
         self.credential = credential
         self.event_filter = event_filter
         self._rounds = rounds
@@ -278,6 +311,12 @@ class _Reader:
             if not may_have_more and stream.quiet_seconds >= self._rounds.quiet_seconds:
                 # The id moves on although the reader sees no events, so that it resumes from there.
                 await stream.write(b":\nid: %s\n\n" % str(follower.position.journal).encode())
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call a function in the server's loop, from any thread."""
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(function)
 
 
 def _encode_event(event: Event) -> bytes:

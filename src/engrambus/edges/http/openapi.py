@@ -85,8 +85,8 @@ _BODIES = {"send_message": ("MessageToParent",), "broadcast": ("MessageToChildre
 """The messages that an operation takes as its body; the others take both."""
 
 
-def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -> bytes:
-    """Return the document for these operations and the other paths; operations named in `public` need no token."""
+def openapi(operations: Iterable[Operation[Any, Any]]) -> bytes:
+    """Return the document for these operations and the other paths."""
     operations = list(operations)
     types = [struct for operation in operations for struct in (operation.request, operation.response)]
     _, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
@@ -97,7 +97,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -
     paths: dict[str, Schema] = dict(OTHER_PATHS)
     for operation in operations:
         route = route_of(operation)
-        entry = _entry(operation, components[operation.request.__name__], operation.name in public)
+        entry = _entry(operation, components[operation.request.__name__])
         paths.setdefault(route.path, {})[route.method.lower()] = entry
     bodies = {operation.request.__name__ for operation in operations if _sends_request(operation)}
     for operation in operations:
@@ -151,7 +151,7 @@ def _share_responses(paths: dict[str, Schema]) -> dict[str, Schema]:
     return shared
 
 
-def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Schema:
+def _entry(operation: Operation[Any, Any], request: Schema) -> Schema:
     route = route_of(operation)
     names_in_path = path_fields(route)
     has_body, in_query = route.method == "POST", query_fields(operation)
@@ -160,8 +160,7 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
         for name, schema in request["properties"].items()
         if name in names_in_path or name in in_query
     ]
-    if not public:
-        parameters.append(SPEAK_AS_PARAMETER)
+    parameters.append(SPEAK_AS_PARAMETER)
     if operation.writes:
         description = "Requests with the same key are carried out once"
         parameters.append(text_parameter("Idempotency-Key", "header", description, 128))
@@ -177,7 +176,7 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
                 "description": "Done.",
                 "content": {"application/json": {"schema": {"$ref": _REF + operation.response.__name__}}},
             },
-            **error_responses(operation, public=public),
+            **error_responses(operation),
             "default": ERROR,
         },
     }
@@ -187,8 +186,6 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
         entry["responses"]["304"] = {"description": "The answer has not changed.", "headers": ETAG}
     if has_body:
         entry["requestBody"] = _body(operation, request, names_in_path)
-    if public:
-        entry["security"] = []
     return entry
 
 

@@ -150,7 +150,7 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "receipts": (errors.ReceiptNotFound,),
     "review": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown, errors.TooManyAgents),
-    "sessions": (errors.CodeInvalid,),
+    "sessions": (errors.SessionNotFound,),
     "tuples": (*_WORK, *_POINTED_AT),
     "turns": (errors.SessionUnknown,),
     "work_board": (errors.NoTupleSpace,),
@@ -158,9 +158,9 @@ _BY_MODULE: dict[str, ErrorTypes] = {
 """Errors of a domain, by the module of `operations` whose calls can meet them."""
 
 
-def error_responses(operation: Operation[Any, Any], *, public: bool) -> dict[str, Schema]:
+def error_responses(operation: Operation[Any, Any]) -> dict[str, Schema]:
     """Return the responses for the errors that an operation can give, by status."""
-    return responses_for(_error_types(operation, public=public))
+    return responses_for(_error_types(operation))
 
 
 def stream_responses(*other: type[EngramBusError]) -> dict[str, Schema]:
@@ -194,10 +194,10 @@ def responses_for(error_types: Iterable[type[EngramBusError]]) -> dict[str, Sche
     }
 
 
-def _error_types(operation: Operation[Any, Any], *, public: bool) -> Iterator[type[EngramBusError]]:
+def _error_types(operation: Operation[Any, Any]) -> Iterator[type[EngramBusError]]:
     takes_body = operation.route is not None and operation.route.method == "POST"
     yield from _EVERY_CALL
-    yield from () if public else _WITH_TOKEN
+    yield from _WITH_TOKEN
     yield from _WITH_BODY if takes_body else _QUERY
     yield from _WRITING if operation.writes else ()
     yield from (errors.BudgetExceeded,) if operation.prose or operation.text_field else ()

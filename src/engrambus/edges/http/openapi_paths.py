@@ -18,6 +18,7 @@ from engrambus.errors import (
     HostForbidden,
     NumberRange,
     OriginForbidden,
+    SessionInvalid,
     TooManySessions,
     TooManyStreams,
     TupleNotFound,
@@ -105,7 +106,7 @@ _EVENTS: Schema = {
             },
         },
         "304": {"description": "There are no new events since the page with that ETag.", "headers": ETAG},
-        **stream_responses(TooManyStreams),
+        **stream_responses(TooManyStreams, SessionInvalid),
         "default": ERROR,
     },
 }

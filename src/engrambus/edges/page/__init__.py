@@ -6,16 +6,14 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.edges.page.routes import page_routes, static_files
-    from engrambus.edges.page.view import sign_in_page
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "routes": "page_routes static_files",
-        "view": "sign_in_page",
     })
 
 __all__ = [
-    "page_routes", "sign_in_page", "static_files",
+    "page_routes", "static_files",
 ]

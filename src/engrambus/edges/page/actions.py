@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from engrambus.edges.page.messages import mark_seen, send_message
+from engrambus.edges.page.messages import send_message
 from engrambus.edges.page.session import PageSession
 from engrambus.edges.page.template_filters import pointer_label
 from engrambus.errors import FieldMissing
@@ -85,11 +85,6 @@ def _decline_promotion(session: PageSession, form: Form) -> str:
     return "Declined. The engram stays in this project."
 
 
-def _seen(session: PageSession, form: Form) -> str:
-    mark_seen(session)
-    return "Marked as read."
-
-
 _ID = frozenset({"id"})
 
 ACTIONS: dict[str, Action] = {
@@ -102,6 +97,5 @@ ACTIONS: dict[str, Action] = {
     "message": Action(send_message, frozenset({"to", "text"}), frozenset({"to", "text"})),
     "pin": Action(_pin, _ID | {"claim", "where"}),
     "reject": Action(_reject, _ID | {"reason"}, _ID | {"reason"}),
-    "seen": Action(_seen, frozenset()),
     "unpin": Action(_unpin, _ID, _ID),
 }

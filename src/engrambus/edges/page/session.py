@@ -63,7 +63,7 @@ class PageSession:
         self.runs: list[RunRow] = self.call("list_runs").runs
         self.run = _find_run(self.runs, run_id)
         self._chosen_run_credential = msgspec.structs.replace(credential, run=run_id)
-        # decision 16: an admin's token works in any run, so a page without `run=` moves on to each new run.
+        # decision 16: an admin is in every run, so a page without `run=` moves on to each new run.
         self._credential = msgspec.structs.replace(credential, run=self.run.run_id)
 
     def call(self, operation: str, /, **fields: Any) -> Any:

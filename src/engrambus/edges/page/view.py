@@ -22,7 +22,6 @@ from engrambus.edges.page.template_filters import (
     to_json,
 )
 from engrambus.errors import EngramBusError, RouteNotFound
-from engrambus.gateway.events import EVENT_TYPES
 from engrambus.knowledge.engrams import describe_readers
 
 PREFIX = "/page/"
@@ -57,20 +56,18 @@ def _environment() -> jinja2.Environment:
 
 
 _templates = _environment()
-_START = Address()
 
 
 class PageView:
     """One view of the page for one visitor."""
 
-    # decision 16: the server renders every view, so links, forms and Back work without scripts.
+    # decision 16: the server renders every view; scripts only insert it.
 
     def __init__(
         self,
         session: PageSession,
         address: Address,
         *,
-        theme: str = "",
         notice: str = "",
         refusal: EngramBusError | None = None,
         sent: Mapping[str, str] | None = None,
@@ -78,16 +75,16 @@ class PageView:
         """`sent` is the form that was refused, so that what was typed is not lost."""
         self._session = session
         self._address = address
-        self._status = {"theme": theme, "notice": notice, "refusal": refusal, "sent": sent or {}}
+        self._status = {"notice": notice, "refusal": refusal, "sent": sent or {}}
         self._main = address.path.removeprefix(PREFIX) if address.path.startswith(PREFIX) else ""
         if self._main and self._main not in PANELS:
             raise RouteNotFound
 
     def render(self) -> str:
-        """Render the whole page."""
+        """Render the whole view, for the shell."""
         visible = [panel for panel in PANELS.values() if (panel.name == self._main if self._main else panel.start)]
         panels = {panel.name: self._render_panel(panel.name) for panel in visible}
-        return self._render("page.html", panels=panels, drawer=self._render_drawer(), visible=visible, **self._bar())
+        return self._render("view.html", panels=panels, drawer=self._render_drawer(), visible=visible, **self._bar())
 
     def render_part(self, element_id: str) -> str | None:
         """Render one part by the id of its element; return None if there is no such part."""
@@ -101,7 +98,7 @@ class PageView:
         if not element_id.startswith("panel-") or name not in PANELS:
             return None
         text = self._render_panel(name)
-        # Not with the whole page: its scripts load the panels again at once, and what is new would look old.
+        # Not with the whole view: the panels are loaded again at once, and what is new would look old.
         if name == self._main and (on_shown := PANELS[name].on_shown) is not None:
             on_shown(self._session)
         return text
@@ -133,16 +130,10 @@ class PageView:
             url=self._address.link,
             main=self._main,
             all_panels=PANELS,
-            event_types=sorted(EVENT_TYPES),
             **{**self._status, **variables},
         )
 
 
-def sign_in_page(address: Address = _START, *, refusal: EngramBusError | None = None, theme: str = "") -> str:
-    """Render the page for a visitor without a session: it explains how to get one, then leads to the address."""
-    return _templates.get_template("sign-in.html").render(address=address, refusal=refusal, theme=theme)
-
-
-def error_page(refusal: EngramBusError, *, theme: str = "") -> str:
-    """Render the page for an address that cannot be shown."""
-    return _templates.get_template("error.html").render(refusal=refusal, theme=theme)
+def error_view(refusal: EngramBusError) -> str:
+    """Render the view of an address that cannot be shown."""
+    return _templates.get_template("error.html").render(refusal=refusal)

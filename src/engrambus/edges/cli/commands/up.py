@@ -21,6 +21,8 @@ from engrambus.edges.cli.screen import dim, safe
 from engrambus.edges.cli.session import INDEXING, Session
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from engrambus.gateway import Gateway
 
 HOST = "127.0.0.1"
@@ -158,14 +160,21 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
 
 def _request_code(gateway: Gateway, port: int) -> str:
     """Ask the server for a code for its page, as the admin of the project's files."""
-    from engrambus.edges.http.sessions import NewCode, SignInCodes, session_operations
+    from engrambus.edges.http.sessions import NewCode
+
+    code: str = ask_server(gateway, port, "new_code", NewCode()).code
+    return code
+
+
+def ask_server(gateway: Gateway, port: int, operation: str, request: Struct) -> Any:
+    """Call an operation on the server's own codes and sessions, as the admin of the project's files."""
+    from engrambus.edges.http.sessions import BrowserSessions, SignInCodes, session_operations
     from engrambus.edges.sdk.http_transport import HttpTransport
     from engrambus.gateway import Credential
 
-    _, new_code = session_operations(SignInCodes())
+    declared = getattr(session_operations(SignInCodes(), BrowserSessions()), operation)
     with closing(HttpTransport(f"http://{HOST}:{port}")) as remote:
-        code: str = remote.call(new_code, NewCode(), Credential(token=_admin_token(gateway))).code
-    return code
+        return remote.call(declared, request, Credential(token=_admin_token(gateway)))
 
 
 def _admin_token(gateway: Gateway) -> str:

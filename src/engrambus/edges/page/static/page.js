@@ -1,25 +1,139 @@
-"use strict";
+/* What a window of the page does: it shows views, opens the drawer in place, follows live events, and handles keys. The
+   address serves a shell without content (decision 64). Every view comes from the server as HTML, with the session's
+   secret in the request, and htmx inserts it: no HTML is built here. */
 
-/* The page works without this file (decision 16). With it, a link's code signs the visitor in, new items appear without
-   reloading, the drawer opens in place, and keys work. No HTML is built here: the server renders it, htmx inserts it. */
+import { startListening, stopListening } from "./events.js";
+import { drawPlots } from "./plots.js";
+import { HEADER, forget, onOtherWindow, openSession, secret, sessionHeaders, signOut } from "./session.js";
 
 const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
-root.classList.add("js");
+const currentAddress = () => location.pathname + location.search;
 
-/* Sign-in. A link carries its code after "#", because browsers do not send that part to any server. */
-function signIn() {
+/* The shell shows one of three: a view, how to sign in, or that the server does not answer. */
+function show(id) {
+  for (const name of ["view", "sign-in", "failed"]) byId(name).hidden = name !== id;
+  if (id === "view") return;
+  stopListening();
+  byId("view").replaceChildren();
+  document.title = "Engram Bus";
+}
+
+const REASONS = {
+  none: "Open this page with a link from the terminal",
+  used: "This link was already used or has expired",
+  ended: "Your session has ended",
+  out: "You are signed out",
+};
+
+function showSignIn(reason) {
+  byId("sign-in").querySelector("h2").textContent = REASONS[reason];
+  byId("open").reset();
+  show("sign-in");
+}
+
+/* Signing in and out. A link carries its code after "#", because browsers do not send that part to any server. */
+async function start() {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (!code || !byId("open")) return;
-  history.replaceState(null, "", location.pathname + location.search);
-  byId("open").elements.code.value = code;
-  byId("open").submit();
+  if (code) history.replaceState(history.state, "", currentAddress());
+  await signInWith(code);
 }
 
-/* A visitor who has a session does not need the code of a new link. */
-function removeCode() {
-  if (location.hash.startsWith("#code=")) history.replaceState(null, "", location.pathname + location.search);
+async function signInWith(code) {
+  try {
+    const isUsed = code && !(await openSession(code));
+    if (secret()) await showView(history.state?.scrollY);
+    else showSignIn(isUsed ? "used" : "none");
+  } catch {
+    show("failed");
+  }
 }
+
+function onRefused(refused) {
+  if (forget(refused)) showSignIn("ended");
+  else showView(window.scrollY); // another window has signed in meanwhile
+}
+
+document.addEventListener("htmx:config:request", (event) => {
+  Object.assign(event.detail.ctx.request.headers, sessionHeaders());
+});
+
+document.addEventListener("htmx:before:response", (event) => {
+  const { request, response } = event.detail.ctx;
+  if (response.status === 401) {
+    event.preventDefault();
+    onRefused(request.headers[HEADER]);
+  } else if (!response.headers.get("Content-Type")?.startsWith("text/html")) {
+    event.preventDefault(); // a fault of the server, told as JSON
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "open") return;
+  event.preventDefault();
+  signInWith(event.target.elements.code.value.trim());
+});
+
+document.addEventListener("click", async (event) => {
+  if (event.target.id === "retry") start();
+  if (event.target.id !== "sign-out") return;
+  await signOut();
+  showSignIn("out");
+});
+
+onOtherWindow(() => {
+  if (!secret()) showSignIn("out");
+  else if (byId("view").hidden) showView();
+});
+
+/* Views. A link to another view is followed in place, so that nothing flashes; its address goes into the history. */
+let viewRequests = 0;
+let isLoaded = false;
+
+async function showView(scrollY = 0) {
+  const number = ++viewRequests;
+  isLoaded = false;
+  await htmx.ajax("GET", currentAddress(), { target: "#view", swap: "innerHTML" });
+  if (number !== viewRequests || !secret()) return; // the visitor has gone on, or is signed out
+  if (!isLoaded) return show("failed");
+  show("view");
+  window.scrollTo(0, scrollY);
+  document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  if (byId("drawer") && !byId("drawer").hidden) byId("drawer").focus({ preventScroll: true });
+  if (byId("bar")) startListening({ onEvent, onConnection, onRefused });
+}
+
+function goTo(address) {
+  storeScroll();
+  if (address !== currentAddress()) history.pushState({ htmx: true }, "", address);
+  return showView();
+}
+
+/* The place of a view is stored with its entry in the history: the browser would restore it before the view is there. */
+history.scrollRestoration = "manual";
+
+function storeScroll() {
+  history.replaceState({ htmx: true, scrollY: window.scrollY }, "");
+}
+
+document.addEventListener("htmx:before:history:restore", (event) => {
+  event.preventDefault();
+  showView(history.state.scrollY);
+});
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='/']");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  const address = link.getAttribute("href");
+  if (!link.matches("[data-drawer]")) {
+    goTo(address);
+    return;
+  }
+  const row = link.closest(".row");
+  if (row) select(row, false);
+  openDrawer(address);
+});
 
 /* The drawer. When it closes, the element that opened it gets the focus back. */
 let opener = null;
@@ -27,23 +141,16 @@ let opener = null;
 function openDrawer(address) {
   if (byId("drawer").hidden) opener = document.activeElement;
   const loaded = htmx.ajax("GET", address, { target: "#drawer", swap: "outerMorph" });
+  storeScroll();
   history.pushState({ htmx: true }, "", address);
   return Promise.resolve(loaded).then(() => {
     const drawer = byId("drawer");
+    if (!drawer) return;
     drawer.scrollTop = 0;
     if (!drawer.hidden) drawer.focus({ preventScroll: true });
     else if (opener?.isConnected) opener.focus({ preventScroll: true });
   });
 }
-
-document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-drawer]");
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
-  event.preventDefault();
-  const row = link.closest(".row");
-  if (row) select(row, false);
-  openDrawer(link.getAttribute("href"));
-});
 
 /* Keys */
 const feedRows = () => [...document.querySelectorAll("#rows > .row")];
@@ -111,12 +218,10 @@ function load(id) {
   htmx.ajax("GET", currentAddress(), { target: "#" + id, swap: "outerMorph" });
 }
 
-const currentAddress = () => location.pathname + location.search;
-
-/* Rows that were requested before the filter changed are dropped. */
+/* Parts that were requested before the filter or the view changed are dropped. */
 document.addEventListener("htmx:before:swap", (event) => {
   const { target, request } = event.detail.ctx;
-  if (target?.id === "rows" && request.action !== currentAddress()) event.preventDefault();
+  if (!target?.isConnected || (target.id === "rows" && request.action !== currentAddress())) event.preventDefault();
 });
 
 /* A panel in which the visitor types, or whose menu is open, is not replaced. */
@@ -163,11 +268,12 @@ document.addEventListener("click", (event) => {
   const address = new URL(location.href);
   if (address.searchParams.has("before")) {
     address.searchParams.delete("before");
-    location.assign(address);
+    goTo(address.pathname + address.search);
   } else reloadPanel(byId("panel-feed"));
 });
 
-function onEvent(type) {
+function onEvent(type, run) {
+  if (type.startsWith("less.run.")) return onRunEvent(type, run);
   if (type === "less.engram.put") unseenCount += 1;
   const matches = (pattern) => (pattern.endsWith(".") ? type.startsWith(pattern) : type === pattern);
   for (const panel of document.querySelectorAll("[data-live]")) {
@@ -180,82 +286,21 @@ function onEvent(type) {
 function onRunEvent(type, run) {
   const address = new URL(location.href);
   const followsCurrent = !address.searchParams.has("run");
-  if (followsCurrent && type === "less.run.end" && run === byId("bar").dataset.run) {
+  if (followsCurrent && type === "less.run.end" && run === byId("bar")?.dataset.run) {
     address.searchParams.set("run", run);
     history.replaceState(history.state, "", address);
   }
   for (const panel of document.querySelectorAll("[data-live]")) if (followsCurrent || panel.id === "bar") load(panel.id);
 }
 
-/* One event stream for all windows (decision 16): a browser opens at most six connections to a server, and a stream
-   occupies one of them. The window that holds the lock has the stream and forwards its events to the others. When that
-   window closes or is hidden, the next one gets the lock and opens a stream. */
-const EVENT_TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
-const RETRY_MS = 5000;
-const otherWindows = new BroadcastChannel("engrambus-events");
-let isLive = null;
-let lockRequest = null;
-let stream = null;
-let retryTimer = 0;
-let releaseLock = null;
-
-otherWindows.onmessage = (message) => lockRequest && receive(message.data);
-
-function startListening() {
-  if (lockRequest || document.hidden) return;
-  lockRequest = new AbortController();
-  otherWindows.postMessage({ ask: true });
-  const onLock = () => {
-    connect();
-    return new Promise((release) => (releaseLock = release));
-  };
-  navigator.locks.request("engrambus-events", { signal: lockRequest.signal }, onLock).catch((problem) => {
-    if (problem.name !== "AbortError") throw problem; // the window was hidden before it got the lock
-  });
-}
-
-function connect() {
-  stream = new EventSource("/events");
-  stream.onopen = () => broadcast({ live: true, opened: true });
-  stream.onerror = () => {
-    broadcast({ live: false });
-    if (stream.readyState === EventSource.CLOSED) retryTimer = setTimeout(connect, RETRY_MS);
-  };
-  for (const type of EVENT_TYPES) {
-    stream.addEventListener(type, (event) => broadcast({ type, run: JSON.parse(event.data).run }));
-  }
-}
-
-function broadcast(message) {
-  otherWindows.postMessage(message);
-  receive(message);
-}
-
-function receive(message) {
-  if (message.ask) {
-    if (stream && isLive !== null) otherWindows.postMessage({ live: isLive });
-  } else if (message.type) {
-    if (message.type.startsWith("less.run.")) onRunEvent(message.type, message.run);
-    else onEvent(message.type);
-  } else {
-    showConnection(message.live);
-    // Events may have been missed before the stream was open, or while it was broken.
-    if (message.live && (message.opened || !isLive)) reloadAllPanels();
-    isLive = message.live;
-  }
+function onConnection(live, hasMissed) {
+  showConnection(live);
+  if (hasMissed) reloadAllPanels();
 }
 
 function reloadAllPanels() {
   document.querySelectorAll("[data-live]").forEach((panel) => panelsToReload.add(panel.id));
   scheduleReload();
-}
-
-function stopListening() {
-  lockRequest?.abort();
-  stream?.close();
-  clearTimeout(retryTimer);
-  releaseLock?.();
-  isLive = lockRequest = stream = releaseLock = null;
 }
 
 function showConnection(live) {
@@ -267,7 +312,8 @@ function showConnection(live) {
 }
 
 /* After every swap: mark the new rows, update ages and plots. */
-function afterSwap() {
+function afterSwap(event) {
+  if (event.detail.ctx.target.id === "view") isLoaded = true;
   const rows = feedRows();
   const firstKnown = rows.findIndex((row) => previousIds.has(row.id));
   // Rows are only new if the same filter was shown before.
@@ -276,7 +322,8 @@ function afterSwap() {
   previousSearch = location.search;
   if (!isScrolled()) unseenCount = 0;
   selectedRow()?.classList.add("chosen");
-  document.title = byId("bar").dataset.title;
+  document.title = byId("bar")?.dataset.title ?? "Engram Bus";
+  markTheme();
   updateAges();
   drawPlots();
 }
@@ -292,111 +339,43 @@ function updateAges() {
   }
 }
 
-/* Plots */
-const WIDE_SECONDS = 3 * 86400;
-const plots = new Map();
-
-/* The colour that the stylesheet gives to a class, for the canvas. */
-function colourOf(name) {
-  const probe = document.createElement("i");
-  probe.className = "tone " + name;
-  document.body.append(probe);
-  const colour = getComputedStyle(probe).color;
-  probe.remove();
-  return colour;
-}
-
-/* A time on the axis: hours and minutes for a short period, days for a long one. */
-function timeLabel(seconds, times) {
-  const time = new Date(seconds * 1000);
-  const isWide = times[times.length - 1] - times[0] > WIDE_SECONDS;
-  const twoDigits = (number) => String(number).padStart(2, "0");
-  return isWide
-    ? time.toLocaleDateString("en", { day: "numeric", month: "short" })
-    : twoDigits(time.getHours()) + ":" + twoDigits(time.getMinutes());
-}
-
-function drawPlots(redraw = false) {
-  if (!window.uPlot) return;
-  for (const figure of document.querySelectorAll("[data-plot]")) {
-    const canvas = figure.querySelector(".canvas");
-    const data = figure.dataset.series;
-    const drawn = plots.get(canvas);
-    if (drawn && drawn.data === data && !redraw) continue;
-    drawn?.plot.destroy();
-    plots.set(canvas, { plot: drawPlot(canvas, JSON.parse(data)), data });
-  }
-}
-
-function drawPlot(canvas, { seconds: times, series }) {
-  // A step lasts until the next one begins; the last one, which is now, gets the same length.
-  times.push(2 * times[times.length - 1] - times[times.length - 2]);
-  for (const numbers of Object.values(series)) numbers.push(numbers[numbers.length - 1]);
-  const axis = { stroke: colourOf("axis"), grid: { stroke: colourOf("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-  return new uPlot(
-    {
-      width: canvas.clientWidth,
-      height: 180,
-      series: [{ label: " ", value: (_, time) => (time == null ? "" : timeLabel(time, times)) }, ...Object.keys(series).map((label, index) => ({
-        label,
-        stroke: colourOf("abc"[index]),
-        // The third line is dashed: it often lies on the second (rejected, sent again), which must stay visible.
-        dash: index === 2 ? [5, 4] : [],
-        value: (_, number) => (number == null ? "" : number.toLocaleString("en")),
-        width: 1.6,
-        points: { show: false },
-        paths: uPlot.paths.stepped({ align: 1 }),
-      }))],
-      axes: [
-        { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => timeLabel(tick, times)) },
-        { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick % 1 ? "" : tick.toLocaleString("en"))) },
-      ],
-      scales: { y: { range: (_, low, high) => [0, Math.max(4, high * 1.1)] } },
-      legend: { markers: { width: 0, fill: (self, index) => self.series[index].stroke() } },
-      cursor: { y: false, points: { size: 6 } },
-    },
-    [times, ...Object.values(series)],
-    canvas,
-  );
-}
-
-/* Light and dark colours, without reloading the page */
-document.addEventListener("submit", (event) => {
-  const button = event.submitter;
-  if (!event.target.matches(".theme") || !button) return;
-  event.preventDefault();
+/* Light and dark colours */
+document.addEventListener("click", (event) => {
+  const button = event.target.closest(".theme button");
+  if (!button) return;
   const theme = root.dataset.theme === button.value ? "" : button.value;
   if (theme) root.dataset.theme = theme;
   else delete root.dataset.theme;
-  document.cookie = `engrambus-theme=${theme}; Path=/; SameSite=Lax; Max-Age=31536000`;
-  for (const element of event.target.elements) {
-    if (element.value === theme) element.setAttribute("aria-pressed", "true");
-    else element.removeAttribute("aria-pressed");
-  }
+  localStorage.setItem("engrambus-theme", theme);
+  markTheme();
   drawPlots(true);
 });
+
+function markTheme() {
+  for (const button of document.querySelectorAll(".theme button")) {
+    if (button.value === root.dataset.theme) button.setAttribute("aria-pressed", "true");
+    else button.removeAttribute("aria-pressed");
+  }
+}
 
 /* A click outside closes the menu of runs. */
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll(".runs[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
 
-function start() {
-  signIn();
-  if (!byId("main")?.matches(".start, .alone")) return;
-  removeCode();
-  document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  byId("help").hidden = false;
-  byId("help").addEventListener("click", KEYS["?"]);
-  document.addEventListener("htmx:after:swap", afterSwap);
-  document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : startListening()));
-  window.addEventListener("resize", () => drawPlots(true));
-  window.addEventListener("pagehide", stopListening);
-  setInterval(updateAges, 15000);
-  if (byId("drawer") && !byId("drawer").hidden) byId("drawer").focus({ preventScroll: true });
-  afterSwap();
-  startListening();
-}
-
-window.addEventListener("hashchange", signIn);
+document.addEventListener("click", (event) => event.target.id === "help" && KEYS["?"]());
+document.addEventListener("htmx:after:swap", afterSwap);
+document.addEventListener("DOMContentLoaded", () => drawPlots()); // uPlot is loaded by then
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) stopListening();
+  else if (byId("bar")) startListening({ onEvent, onConnection, onRefused });
+});
+window.addEventListener("resize", () => drawPlots(true));
+window.addEventListener("pagehide", () => {
+  storeScroll();
+  stopListening();
+});
+window.addEventListener("pageshow", (event) => event.persisted && start()); // kept by the browser: the session may have ended
+window.addEventListener("hashchange", () => location.hash.startsWith("#code=") && start());
+setInterval(updateAges, 15000);
 start();
