@@ -36,6 +36,8 @@ LOCAL_COMMANDS = {
     "recover",
     "worker",
     "resume",
+    "session list",
+    "session end",
     "catalog build",
     "catalog lint",
     "catalog diff",

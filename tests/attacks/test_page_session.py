@@ -301,7 +301,7 @@ def test_a_session_is_no_bearer_token(bus: RunningServer) -> None:
             for headers in ({"Authorization": f"Bearer {session}"}, {SESSION: session}):
                 if path == "/events" and SESSION in headers:
                     continue  # the one address besides the page that takes a session
-                body = {} if method == "post" else None
+                body: Any = {} if method == "post" else None
                 answer = bus.call(method.upper(), target, body, token=None, headers=headers)
                 assert answer.status == 401, (method, target, headers.keys(), answer.body)
                 tried += 1

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -60,6 +62,47 @@ def test_up_creates_a_project_and_serves_it_once(bare_shell: Shell) -> None:
         assert first["url"] in printed.out
     with up(bare_shell) as later:
         assert later["running"] is False
+
+
+def open_session(served: dict[str, Any]) -> int:
+    """Open a session of the page with the link that `up` printed; return the status of a view."""
+    code = served["link"].partition("#code=")[2]
+    form = urlencode({"code": code}).encode()
+    with urlopen(Request(served["url"] + "/page/open", form, {"Origin": served["url"]})) as opened:
+        secret = json.load(opened)["session"]
+    with urlopen(Request(served["url"] + "/page/work", headers={"Engrambus-Session": secret})) as view:
+        return int(view.status)
+
+
+def test_sessions_of_the_page_are_listed_and_ended(shell: Shell) -> None:
+    none = "No server runs for this project, so no browser is signed in.\n"
+    assert shell.ok("session", "list").out == shell.ok("session", "end", "--all").out == none
+    assert shell.ok("session", "list", "--json").json == {"sessions": []}
+    with up(shell) as served:
+        assert shell.ok("session", "list").out == "No browser is signed in.\n"
+        assert open_session(served) == 200
+        assert open_session(shell.process("up", "--json").json) == 200
+        first, second = shell.ok("session", "list", "--json").json["sessions"]
+        assert re.match(
+            rf"{first['id']}  signed in (now|\d+s ago), last used .*ends in 11h\n", shell.ok("session", "list").out
+        )
+        assert shell.ok("session", "end", second["id"]).out == "Signed out: 1 browser.\n"
+        assert shell.run("session", "end", second["id"], "--json").problem["code"] == "SESSION_NOT_FOUND"
+        for words in ((), (first["id"], "--all")):
+            assert shell.run("session", "end", *words).code == 2
+        assert shell.ok("session", "end", "--all", "--json").json == {"ended": 1}
+        assert shell.ok("session", "list", "--json").json["sessions"] == []
+    assert shell.ok("session", "list").out == none
+
+
+def test_sessions_are_not_asked_for_at_the_port_of_a_server_that_was_killed(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        record = {"pid": 1, "port": stranger.getsockname()[1]}
+        (shell.path / ".catalog" / "gateway.json").write_text(json.dumps(record))
+        assert shell.ok("session", "list", "--json").json == {"sessions": []}
+        stranger.settimeout(0)
+        with pytest.raises(BlockingIOError):  # nobody has connected
+            stranger.accept()
 
 
 def test_another_checkout_of_the_project_has_its_own_server(shell: Shell, tmp_path: Path) -> None:

@@ -125,11 +125,11 @@ def test_the_limits_of_an_engram_are_those_of_the_published_schema(document: dic
     assert "repo" in schemas["Pointer"]["properties"]["type"]["enum"]
 
 
-def test_only_opening_a_session_and_documents_need_no_token(document: dict[str, Any]) -> None:
+def test_only_documents_need_no_token(document: dict[str, Any]) -> None:
     entries = [entry for methods in document["paths"].values() for entry in methods.values()]
     public = [entry["operationId"] for entry in entries if entry.get("security") == []]
     schemas = [f"schema_{name}" for name in ("engram", "less_engram", "less_pointer", "pointer")]
-    assert sorted(public) == ["health", "open_session", "openapi", "proof", *schemas]
+    assert sorted(public) == ["health", "openapi", "proof", *schemas]
     assert document["security"] == [{"bearer": []}]
 
 

@@ -73,8 +73,9 @@ class Visit:
         self.page.wait_for_selector("main.start")
 
     def open(self, path: str) -> Page:
-        """Open an address of the page."""
+        """Open an address of the page and wait until its view is shown."""
         self.page.goto(self.base + path)
+        self.page.wait_for_selector("#view #main")
         return self.page
 
     def _on_console(self, message: ConsoleMessage) -> None:

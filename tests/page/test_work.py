@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from engrambus.app import open_worker_dependencies
 from engrambus.core import digest
@@ -146,16 +146,6 @@ def test_running_and_ended_tuples_appear_without_reloading(visit: Visit, board: 
     finally:
         pool.stop(at_once=True)
         thread.join()
-
-
-def test_the_panel_works_without_scripts(browser: Browser, bus: RunningServer, visit: Visit) -> None:
-    context = browser.new_context(java_script_enabled=False, storage_state=visit.page.context.storage_state())
-    page = context.new_page()
-    page.goto(f"{visit.base}/page/work")
-    page.locator(".tuples.ended tr", has_text="agent.leave.report").locator("a", has_text="sum.numbers").click()
-    expect(page.locator("#drawer pre")).to_have_text("adding\n3\n")
-    expect(page.locator(".tuples.ended")).to_be_visible()
-    context.close()
 
 
 def test_http_and_the_command_line_show_the_same_board(

@@ -37,6 +37,7 @@ GROUPS = {
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
     "memory": "Search memory files, and record what the team should remember.",
     "review": "Accept or reject what agents contribute to the team's memory.",
+    "session": "List the browsers that are signed in to the page, and sign them out.",
     "policy": "Apply the project's limits and permissions.",
 }
 """The help of each first word that several commands share."""

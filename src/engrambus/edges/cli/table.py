@@ -507,6 +507,18 @@ COMMANDS: dict[str, Entry] = {
         "revoke_grant",
         "grant.revoke",
     ),
+    "session list": Entry(
+        "team",
+        "List the browsers that are signed in to the page of the running server.",
+        "engrambus session list",
+        "page_sessions:session_list",
+    ),
+    "session end": Entry(
+        "team",
+        "Sign a browser out of the page, or all browsers; what they have open ends at once.",
+        "engrambus session end --all",
+        "page_sessions:session_end",
+    ),
     "inherit": Entry(
         "team",
         "Get the team's memory: pinned, important and recent items, within a size.",

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from engrambus.core.canonical_json import MAX_INTEGER
 from engrambus.edges.http.call_log import name_call
-from engrambus.edges.http.callers import CallThreads, HttpCaller, token_caller, unknown_caller
+from engrambus.edges.http.callers import CallThreads, HttpCaller, token_caller
 from engrambus.edges.http.requests import (
     bearer_token,
     check_content_type,

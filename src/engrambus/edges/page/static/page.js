@@ -228,10 +228,12 @@ document.addEventListener("htmx:before:swap", (event) => {
 function isInUse(panel) {
   const field = document.activeElement;
   const isTyped = (text) => text.value !== text.defaultValue;
+  const isChosen = (option) => option.selected !== option.defaultSelected;
   return (
     (panel.contains(field) && field.matches("input:not([type=search]), textarea")) ||
     panel.querySelector(".runs[open], .reply[open]") ||
-    [...panel.querySelectorAll("textarea")].some(isTyped)
+    [...panel.querySelectorAll("textarea")].some(isTyped) ||
+    [...panel.querySelectorAll(".write option")].some(isChosen)
   );
 }
 

@@ -1,0 +1,99 @@
+"""`engrambus session list` and `session end`: the browsers that are signed in to the page of the running server."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engrambus.edges.cli.command import Values, local_command
+from engrambus.edges.cli.commands.up import SERVER_RECORD, ask_server, read_record
+from engrambus.edges.cli.screen import counted, dim, safe
+from engrambus.edges.cli.session import INDEXING, Session
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from engrambus.gateway import Gateway
+
+_NO_SERVER = "No server runs for this project, so no browser is signed in."
+
+
+@local_command("session list", section="team", example="engrambus session list")
+def session_list(session: Session, values: Values) -> None:
+    """List the browsers that are signed in to the page of the running server.
+
+    They are signed out by `session end`, by the page's own button, after twelve hours, and when the server stops.
+    """
+    from engrambus.edges.http.sessions import ListSessions
+
+    answer = _ask(session, "list_sessions", ListSessions())
+
+    def render(_: Any) -> Iterator[str]:
+        from engrambus.core import age
+
+        if answer is None:
+            yield _NO_SERVER
+        elif not answer.sessions:
+            yield "No browser is signed in."
+        for row in answer.sessions if answer else ():
+            opened, used = (_ago(age(moment, answer.as_of)) for moment in (row.opened_at, row.used_at))
+            left = dim(f"ends in {age(answer.as_of, row.expires_at)}")
+            yield f"{safe(row.id)}  signed in {opened}, last used {used}  {left}"
+
+    session.print(answer or {"sessions": []}, render)
+
+
+@local_command(
+    "session end",
+    click.Argument(["id"], required=False),
+    click.Option(["--all", "all"], is_flag=True, help="Sign all browsers out."),
+    section="team",
+    example="engrambus session end --all",
+)
+def session_end(session: Session, values: Values) -> None:
+    """Sign a browser out of the page, or all browsers; what they have open ends at once."""
+    from engrambus.edges.http.sessions import EndSession
+
+    if bool(values.get("id")) == bool(values.get("all")):
+        raise click.UsageError("Name one session, as `engrambus session list` shows it, or give --all.")
+    answer = _ask(session, "end_session", EndSession(id=values.get("id"), all=bool(values.get("all"))))
+
+    def render(_: Any) -> Iterator[str]:
+        yield _NO_SERVER if answer is None else f"Signed out: {counted(answer.ended, 'browser')}."
+
+    session.print(answer or {"ended": 0}, render)
+
+
+def _ask(session: Session, operation: str, request: Struct) -> Any:
+    """Return the running server's answer; None if no server runs."""
+    from engrambus.app import open_project
+    from engrambus.edges.cli.progress import ProgressBar
+
+    session.require_admin("session")
+    gateway = open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))
+    try:
+        port = _running_port(gateway)
+        return None if port is None else ask_server(gateway, port, operation, request)
+    finally:
+        gateway.close()
+
+
+def _running_port(gateway: Gateway) -> int | None:
+    """Return the port of the server that serves this project; None if none does."""
+    try:
+        with gateway.project_files.state_path(SERVER_RECORD).open("rb") as record:
+            # A server holds the lock as long as it runs; the record of one that was killed may name a stranger's port.
+            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        server = read_record(gateway.project_files.state_path(SERVER_RECORD).read_bytes())
+        return server["port"] if server else None
+    return None
+
+
+def _ago(text: str) -> str:
+    return text if text == "now" else f"{text} ago"
