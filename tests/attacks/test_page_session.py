@@ -16,10 +16,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.http.running_server import RunningServer, run_server
-from tests.page.conftest import Visit, browser
+from tests.page.conftest import Visit, start_browser
 from tests.projects import make_gateway, make_repository, make_settings
-
-__all__ = ["browser"]
 
 GOAL = "Rewrite the ledger of Kestrel Bank"
 CLAIM = "The vault door opens on Tuesdays."
@@ -40,6 +38,13 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         assert bus.put(CLAIM).status == 200
         yield bus
     gateway.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start one browser for these tests."""
+    with start_browser() as browser:
+        yield browser
 
 
 @pytest.fixture

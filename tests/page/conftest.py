@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,24 @@ def find_browser() -> str:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """Start one browser for the tests of the page.
+@contextmanager
+def start_browser() -> Iterator[Browser]:
+    """Run a browser while the context is open.
 
-    It is closed after them: the event loop that Playwright runs in this thread would break tests with their own loop.
+    It must be closed in the end: the event loop that Playwright runs in this thread breaks tests with their own loop.
     """
     path = find_browser()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Start one browser for the tests of the page."""
+    with start_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
