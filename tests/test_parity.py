@@ -25,6 +25,8 @@ from tests.projects import Repository
 EDGES = get_args(Edge)
 LOCAL_COMMANDS = {
     "adopt",
+    "keys export",
+    "keys import",
     "init",
     "up",
     "mcp",

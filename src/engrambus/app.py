@@ -312,6 +312,13 @@ def read_foreign_knowledge(
     return ForeignKnowledge(folder, (clock or SystemClock()).now(), progress)
 
 
+def key_folders(project: Project, settings: Settings, *, shared: bool) -> list[Path]:
+    """Return the folders of a project's keys and, with `shared`, of the stores that projects share."""
+    stores = [settings.shared_folder(scope) / JOURNAL for scope in SHARED_SCOPES] if shared else []
+    ids = [project.project_id, *(read_header(journal).project for journal in stores if journal.exists())]
+    return [settings.key_folder(project_id) for project_id in ids]
+
+
 def _find_local_project(start: Path, settings: Settings) -> Project:
     """Return the project that a folder belongs to, if its journal is on this machine."""
     project = find_project(start, settings.private_home)

@@ -112,6 +112,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AgentAmbiguous            AGENT_AMBIGUOUS
 │   ├── AddressInsecure           ADDRESS_INSECURE
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
+│   ├── KeyFileReadable           KEY_FILE_READABLE
 │   ├── NotPublished              NOT_PUBLISHED
 │   ├── Usage                     USAGE
 │   └── PolicyInvalid             POLICY_INVALID
@@ -198,6 +199,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
+│   ├── KeysExist                 KEYS_EXIST
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
 │   ├── ClientFileCommitted       CLIENT_FILE_COMMITTED
 │   ├── ClientFileChanged         CLIENT_FILE_CHANGED
@@ -831,6 +833,10 @@ class ClientFileBroken(Refusal):
     """A client's configuration file cannot be parsed, so it was not changed."""
 
 
+class KeyFileReadable(Refusal):
+    """Other accounts can read the file with the keys."""
+
+
 class NotPublished(Refusal):
     """Engram Bus is not on the package index, so running it by name would run code that is not ours."""
 
@@ -1202,6 +1208,10 @@ class TupleEnded(Conflict):
 
 class ProjectExists(Conflict):
     """This folder already is a project."""
+
+
+class KeysExist(Conflict):
+    """This machine has other keys for the project."""
 
 
 class MemoryStoreChanged(Conflict):

@@ -44,16 +44,21 @@ class Machine(Shell):
 
 def attacker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Return the attacker's machine, with a project whose brief shows a pinned constraint."""
-    machine = Machine(make_repository(folder / "attacker"), folder / "attacker-home", monkeypatch)
-    machine.ok("init")
+    machine = make_machine(folder / "attacker", monkeypatch)
     machine.pin(CLAIM)
+    return machine
+
+
+def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine with an empty project."""
+    machine = Machine(make_repository(folder), folder.with_name(f"{folder.name}-home"), monkeypatch)
+    machine.ok("init")
     return machine
 
 
 def make_victim(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Return a machine with a project of its own, whose brief shows a pinned constraint."""
-    machine = Machine(make_repository(folder / "victim"), folder / "victim-home", monkeypatch)
-    machine.ok("init")
+    machine = make_machine(folder / "victim", monkeypatch)
     machine.pin(HONEST)
     return machine
 
@@ -74,6 +79,14 @@ def continue_without_key(content: bytes, commits: list[bytes], *, marked: bool =
         checksum = hashlib.sha256(last["sum"].encode() + text).hexdigest()[:32].encode()
         content += text + b',"sum":"' + checksum + b'"}\n'
     return content
+
+
+def state_of_episodes(store: Path) -> str:
+    """Return a state file that says this store holds no episode of the journal and is as it was written."""
+    chain = ""
+    for line in store.read_bytes().splitlines(keepends=True):
+        chain = hashlib.sha256(chain.encode() + line).hexdigest()
+    return json.dumps({"count": 0, "size": store.stat().st_size, "changed": 0, "chain": chain, "last": ""})
 
 
 def clone(source: Machine, folder: Path, *, forced: tuple[str, ...] = ()) -> Machine:

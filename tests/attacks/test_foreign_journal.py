@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.core import SystemClock
 from tests.attacks.foreign_state import (
     CLAIM,
     HONEST,
@@ -16,11 +19,14 @@ from tests.attacks.foreign_state import (
     clone,
     continue_without_key,
     facts_of,
+    make_machine,
     make_victim,
     plant,
+    state_of_episodes,
 )
 from tests.harness.old_journals import make_unmarked
-from tests.projects import make_repository
+from tests.projects import git, make_repository
+from tests.space.terminal import AGENTS, WORK
 
 
 @pytest.fixture
@@ -39,6 +45,10 @@ def assert_refused(victim: Machine) -> str:
     return victim.run("brief").err
 
 
+READ_MEMORY = (
+    *("memory", "read", "--query", "deploys parser", "--store", ".catalog/sam/episodes.jsonl"),
+    *("--max-excerpt-tokens", "400"),
+)
 READING = (("brief",), ("query", "deploys"), ("feed",), ("verify",), ("doctor",), ("init",))
 
 
@@ -134,3 +144,117 @@ def test_a_planted_journal_without_macs_is_not_taken_for_one_of_an_older_version
     assert asked.code != 0
     assert CLAIM in asked.err, "a person sees what they would vouch for"
     assert_refused(victim)
+
+
+def test_an_index_planted_beside_the_victims_journal_is_not_read(
+    hostile: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pull brings `.catalog/index.db` and its log, made from the attacker's journal, wherever it could lie."""
+    victim = make_victim(tmp_path, monkeypatch)
+    (index,) = hostile.catalog.glob("derived-*/index.db")
+    shutil.copy(index, victim.catalog / "index.db")
+    shutil.copy(index, victim.catalog / "index.db-wal")
+    shutil.copytree(index.parent, victim.catalog / index.parent.name)
+    brief = victim.ok("brief").out
+    assert HONEST in brief
+    assert CLAIM not in brief
+    victim.delete_derived()
+    assert CLAIM not in victim.ok("brief").out
+    assert victim.ok("verify").out.startswith("sound")
+
+
+@pytest.mark.parametrize("remembered", [True, False], ids=["with memories", "without memories"])
+def test_a_planted_copy_of_the_teams_memory_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: bool
+) -> None:
+    """The repository carries `.catalog/sam/episodes.jsonl`, and the state file that says it is up to date."""
+    hostile = make_machine(tmp_path / "hostile", monkeypatch)
+    hostile.ok("memory", "keep", CLAIM, "--kind", "decision")
+    hostile.ok(*READ_MEMORY)
+    victim = make_victim(tmp_path, monkeypatch)
+    if remembered:
+        victim.ok("memory", "keep", HONEST, "--kind", "decision")
+    shutil.rmtree(victim.catalog / "sam", ignore_errors=True)
+    shutil.copytree(hostile.catalog / "sam", victim.catalog / "sam")
+    store = victim.catalog / "sam" / "episodes.jsonl"
+    (victim.catalog / "sam" / ".written").write_text(state_of_episodes(store))
+    read = victim.run(*READ_MEMORY)
+    assert CLAIM not in read.out
+    assert CLAIM not in store.read_text("utf-8") if store.exists() else True
+
+
+def test_the_tasks_of_a_cloned_journal_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The repository carries `.catalog/tuples.jsonl` with a task; the victim starts a worker that could run it."""
+    hostile = make_machine(tmp_path / "hostile", monkeypatch)
+    (hostile.path / "AGENTS.md").write_text(AGENTS)
+    hostile.ok("catalog", "build", "--import", "tests.space.yools")
+    called = tmp_path / "called"
+    hostile.ok("out", "--lane", "build", "--yool", "agent.count.calls", "--arg", f"path={called}")
+    git(hostile.path, "add", "AGENTS.md", "-f", ".catalog/capabilities.json")
+    victim = clone(hostile, tmp_path, forced=("tuples.jsonl",))
+    victim.ok("init")
+    refused = victim.run(*WORK)
+    assert "JOURNAL_FOREIGN" in refused.err
+    assert not called.exists()
+    victim.pin(HONEST)
+    assert HONEST in victim.ok("brief").out, "knowledge goes on working"
+    for command in (("board",), ("out", "--lane", "notes"), ("verify",), ("resume",)):
+        assert "JOURNAL_FOREIGN" in victim.run(*command).err
+
+
+def test_the_results_of_a_cloned_journal_are_no_cache_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The repository carries journal, index, receipts and bodies of a step that the victim runs as well."""
+    hostile = make_machine(tmp_path / "hostile", monkeypatch)
+    (hostile.path / "AGENTS.md").write_text(AGENTS)
+    hostile.ok("catalog", "build", "--import", "tests.space.yools")
+    step = ("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
+    hostile.ok(*step)
+    assert "MISS" in hostile.process(*WORK).out
+    git(hostile.path, "add", "AGENTS.md", "-f", ".catalog/capabilities.json")
+    victim = clone(hostile, tmp_path, forced=("receipts", "cas", "tuples.jsonl"))
+    (victim.catalog / "tuples.jsonl").rename(tmp_path / "aside")
+    victim.ok("init")
+    (receipt,) = (path for path in (victim.catalog / "receipts").rglob("*.json"))
+    receipt_id = f"sha256:{receipt.parent.name}{receipt.stem}"
+    for command in ("get", "verify"):
+        assert "RECEIPT_NOT_FOUND" in victim.run("receipt", command, receipt_id).err
+    victim.ok(*step)
+    assert "MISS" in victim.process(*WORK).out
+    assert not receipt.exists(), "a receipt that the journal does not have is removed"
+    assert len([*(victim.catalog / "receipts").rglob("*.json")]) == 1
+
+
+def test_a_planted_body_is_served_under_its_own_hash_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The repository carries `.catalog/cas` with another text under the hash of a text the victim points at."""
+    victim = make_victim(tmp_path, monkeypatch)
+    (victim.path / "plan.md").write_text("An honest plan of five steps.\n")
+    stored = victim.ok("artifact", "add", "plan.md", "--json").json
+    (body,) = (victim.catalog / "cas").glob("*/*")
+    body.write_text(CLAIM)
+    read = victim.run("deref", stored["pointer"])
+    assert "OBJECT_DAMAGED" in read.err
+    assert CLAIM not in read.out + read.err
+
+
+def test_a_segment_put_in_the_place_of_a_finished_one_is_refused(
+    hostile: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The victim's journal has been rotated; the attacker's lines take the place of the finished segment."""
+    victim = make_victim(tmp_path, monkeypatch)
+    store = SqliteStore(victim.catalog, victim.journal_key, SystemClock())
+    assert store.rotate(least_bytes=1, before_us=1 << 62)
+    store.close()
+    (segment,) = victim.catalog.glob("memory.*.jsonl.gz")
+    whole = gzip.decompress(segment.read_bytes())
+    header = whole.splitlines(keepends=True)[0]
+    forged = continue_without_key(header, facts_of(hostile), marked=True)
+    forged += b" " * (len(whole) - len(forged) - 1) + b"\n"
+    segment.write_bytes(gzip.compress(forged))
+    victim.delete_derived()
+    for command in READING:
+        printed = victim.run(*command)
+        assert CLAIM not in printed.out + printed.err
+        assert printed.code == 1
+    assert segment.name in victim.run("brief").err, "the refusal names the segment"
+    victim.ok("recover", "--yes")
+    assert CLAIM not in victim.run("brief").out

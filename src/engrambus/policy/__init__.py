@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         with_article,
     )
     from engrambus.policy.journal_key import create_journal_key, load_journal_key
+    from engrambus.policy.key_archive import export_keys, import_keys
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.listener_proof import NONCE_CHARS, Challenge, is_loopback, print_listener, proof_of
     from engrambus.policy.marks import Mark, MarkKey
@@ -113,6 +114,7 @@ if not TYPE_CHECKING:
             "is_role lineage_of lineage_of_agent parent_of root_of with_article "
         ),
         "journal_key": "create_journal_key load_journal_key",
+        "key_archive": "export_keys import_keys",
         "limits": "LimitChecks LimitName",
         "listener_proof": "NONCE_CHARS Challenge is_loopback print_listener proof_of",
         "marks": "Mark MarkKey",
@@ -147,8 +149,8 @@ __all__ = [
     "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_descends",
     "check_folders", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_journal_key",
     "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
-    "find_agent", "find_project", "find_receiver", "is_loopback", "is_role", "lineage_of", "lineage_of_agent",
-    "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener",
-    "proof_of", "read_policy", "root_of", "shared_scopes", "space_of", "spans_of", "split_token", "turn_of",
-    "untrusted_spaces", "visible_spaces", "wider_space", "with_article",
+    "export_keys", "find_agent", "find_project", "find_receiver", "import_keys", "is_loopback", "is_role", "lineage_of",
+    "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn",
+    "print_listener", "proof_of", "read_policy", "root_of", "shared_scopes", "space_of", "spans_of", "split_token",
+    "turn_of", "untrusted_spaces", "visible_spaces", "wider_space", "with_article",
 ]

@@ -19,12 +19,18 @@ def load_secret(folder: Path, name: str) -> bytes:
 
 def create_secret(folder: Path, name: str) -> None:
     """Create a file with 32 random bytes; leave an existing one alone."""
+    if not (folder / name).exists():
+        write_secret(folder, name, os.urandom(KEY_BYTES))
+
+
+def write_secret(folder: Path, name: str, secret: bytes) -> None:
+    """Create a file with a secret; leave an existing one alone."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.new"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
+            file.write(secret)
             file.flush()
             os.fsync(file.fileno())
         # A link appears complete or not at all, and fails if another process was first: then its key is read.

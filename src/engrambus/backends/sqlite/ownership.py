@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
 from engrambus.backends.facts import decode_facts
+from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.store import journals_in
 from engrambus.core.journal import ForeignJournal, Journal, JournalKey, read_header, vouch_for
-from engrambus.errors import JournalForeign
+from engrambus.errors import JournalDamaged, JournalForeign
 from engrambus.knowledge.engrams import EngramForgotten, EngramPinned, EngramPut, EngramUnpinned
 
 
@@ -51,12 +52,22 @@ def _summary(path: Path, kind: str) -> ForeignJournal:
     pins: dict[str, str] = {}
     claims: dict[str, str] = {}
     with closing(Journal(path, None, kind)) as journal:
-        for line, _ in journal.read(journal.start):
-            commits, first_us, last_us = line.seq, first_us or line.at_us, line.at_us
-            if kind == "memory":
-                _follow_pins(line.facts, claims, pins)
+        end = journal.start
+        with suppress(JournalDamaged):  # a segment that cannot be read to its end
+            for line, behind in journal.read(journal.start):
+                end = behind
+                commits, first_us, last_us = line.seq, first_us or line.at_us, line.at_us
+                if kind == KnowledgeIndex.kind:
+                    _follow_pins(line.facts, claims, pins)
+        whole = journal.into_segment(end).offset == journal.size()
     return ForeignJournal(
-        journal=path, kind=kind, commits=commits, first_us=first_us, last_us=last_us, pinned=tuple(pins.values())
+        journal=path,
+        kind=kind,
+        commits=commits,
+        first_us=first_us,
+        last_us=last_us,
+        whole=whole,
+        pinned=tuple(pins.values()),
     )
 
 

@@ -22,6 +22,8 @@ class ForeignJournal(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the first commit; 0 if there is none."""
     last_us: int
     """Time of the last commit."""
+    whole: bool = True
+    """True if the journal ends with the last of them."""
     pinned: tuple[str, ...] = ()
     """Claims of the pinned engrams, which every brief shows first."""
 

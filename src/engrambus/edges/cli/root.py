@@ -39,6 +39,7 @@ GROUPS = {
     "review": "Accept or reject what agents contribute to the team's memory.",
     "session": "List the browsers that are signed in to the page, and sign them out.",
     "policy": "Apply the project's limits and permissions.",
+    "keys": "Back up the project's keys, and bring them to another machine.",
 }
 """The help of each first word that several commands share."""
 

@@ -621,4 +621,16 @@ COMMANDS: dict[str, Entry] = {
         "apply_policy",
         "policy.apply",
     ),
+    "keys export": Entry(
+        "maintenance",
+        "Write the project's keys to one file that only you can read.",
+        "engrambus keys export ~/engrambus-keys.json",
+        "keys:keys_export",
+    ),
+    "keys import": Entry(
+        "maintenance",
+        "Bring the keys of a project to this machine, so that a copy of its journals is yours again.",
+        "engrambus keys import ~/engrambus-keys.json",
+        "keys:keys_import",
+    ),
 }

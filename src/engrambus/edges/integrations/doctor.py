@@ -27,10 +27,11 @@ from engrambus.edges.integrations.client_config import (
     setup_for,
 )
 from engrambus.edges.integrations.config_files import is_installed
+from engrambus.edges.integrations.containers import is_container, keys_are_lost_first
 from engrambus.edges.integrations.install import has_skill, project_root
-from engrambus.errors import EngramBusError, ProjectNotFound, Trouble
+from engrambus.errors import EngramBusError, JournalForeign, ProjectNotFound, Trouble
 from engrambus.gateway import Gateway
-from engrambus.policy import Project, find_project
+from engrambus.policy import JOURNAL, Project, find_project
 from engrambus.settings import Settings
 
 SLOW_HOOK_MS = 1_000
@@ -76,6 +77,8 @@ def _project(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         damaged = find_project_damage(folder, settings)
     except EngramBusError as problem:
         yield _refused("journal", problem)
+        if isinstance(problem, JournalForeign) and problem.field != str(project.state / JOURNAL):
+            yield from _opened(folder, project, settings)  # only the work is foreign: knowledge goes on
         return
     if damaged:
         message = "; ".join(
@@ -106,7 +109,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
         yield _catalog(gateway)
         yield _clock(gateway)
         yield _token(gateway, settings)
-    yield from _keys(settings.key_folder(project.project_id))
+    yield from _keys(settings.key_folder(project.project_id), project.state, settings)
     yield _server(project.state)
     if project.git_folder is None:
         yield _note(
@@ -167,7 +170,13 @@ def _token(gateway: Gateway, settings: Settings) -> CheckResult:
     return _ok("token", f"{caller.full_name}, {caller.role}")
 
 
-def _keys(folder: Path) -> Iterator[CheckResult]:
+def _keys(folder: Path, state: Path, settings: Settings) -> Iterator[CheckResult]:
+    if _in_container(settings) and keys_are_lost_first(_text("/proc/self/mountinfo"), folder, state.resolve()):
+        yield _note(
+            "keys",
+            f"{folder} goes with this container, and the journals stay: without their keys they are refused",
+            f"Mount a volume at {folder.parent}, or keep a copy: engrambus keys export FILE.",
+        )
     loose = [
         path.name
         for path in (folder, *sorted(folder.glob("*.key")))
@@ -178,6 +187,18 @@ def _keys(folder: Path) -> Iterator[CheckResult]:
         yield _broken("keys", message, f"chmod -R go= {folder}")
     else:
         yield _ok("keys", f"readable by you only, in {folder}")
+
+
+def _in_container(settings: Settings) -> bool:
+    return is_container(os.path.exists, _text("/proc/1/cgroup"), settings.environment)
+
+
+def _text(path: str) -> str:
+    """Return the text of a file of the kernel; empty where there is none."""
+    try:
+        return Path(path).read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ""
 
 
 def _server(folder: Path) -> CheckResult:

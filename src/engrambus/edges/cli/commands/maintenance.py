@@ -19,10 +19,27 @@ if TYPE_CHECKING:
 @override()
 def verify(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Check the project's files; exit with status 1 if one is damaged."""
-    answer = session.call(operation, values, "Reading the journal")
+    from engrambus.errors import JournalForeign
+
+    try:
+        answer = session.call(operation, values, "Reading the journal")
+    except JournalForeign:
+        _note_foreign(session)
+        raise
     session.print_answer(operation, answer)
     if not answer.sound:
         click.get_current_context().exit(1)
+
+
+def _note_foreign(session: Session) -> None:
+    """Say of each foreign journal how far its checksums, which need no key, are right."""
+    from engrambus.app import find_foreign_journals
+
+    for journal in find_foreign_journals(session.folder, session.settings):
+        right = "all are right" if journal.whole else f"they are right up to line {journal.commits + 1}"
+        session.note(
+            f"{safe(str(journal.journal))}: {journal.commits:,} commits; as to checksums, {right}. It is foreign."
+        )
 
 
 @override()
