@@ -138,7 +138,7 @@ def open_project(
         grant_key=GrantKey.load(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
-        cortex=CortexFolder(project.state / "sam", project.state / CORTEX_LOG),
+        cortex=CortexFolder(project.state / "sam", project.state / CORTEX_LOG, derived),
         tuple_space=tuple_space,
         activity=ActivityChannel(project.state / "activity", project.project_id),
     )
@@ -191,7 +191,6 @@ def open_worker_dependencies(
     """Return what workers of a project need; these modules define the yools that their processes run."""
     from importlib import import_module
 
-    from engrambus.evidence.receipts import ReceiptFolder
     from engrambus.policy.guardrails import Quotas
     from engrambus.space.catalog import REGISTRY
     from engrambus.space.work import ProcessRunner, SingleFlight, WorkerDependencies
@@ -213,7 +212,7 @@ def open_worker_dependencies(
         catalog=gateway.project_files.catalog,
         runner=ProcessRunner(bodies, gateway.project_files.state_path("scratch"), clock, modules),
         bodies=bodies,
-        receipts=ReceiptFolder(gateway.project_files.state_path("receipts")),
+        receipts=gateway.project_files.receipts,
         clock=clock,
         root=root,
         environment=settings.environment,

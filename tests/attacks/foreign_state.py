@@ -25,6 +25,20 @@ class Machine(Shell):
         self.monkeypatch.setenv("HOME", str(self.home))
         return super().run(*words, **options)  # type: ignore[arg-type]
 
+    def start(self, *words: str, code: int = 0) -> str:
+        """Run a command in a process of its own, which can import the tests' yools; return everything it prints."""
+        self.monkeypatch.setenv("HOME", str(self.home))
+        self.monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        result = self.process(*words)
+        assert result.code == code, result
+        return result.out + result.err
+
+    def build_catalog(self) -> None:
+        """Declare the tests' yools, and commit the files that say so."""
+        (self.path / "AGENTS.md").write_text("# Agents\n\n## Agents\n")
+        self.start("catalog", "build", "--import", "tests.space.yools")
+        git(self.path, "add", "-f", "AGENTS.md", ".catalog/capabilities.json")
+
     @property
     def catalog(self) -> Path:
         """The folder with the journals."""

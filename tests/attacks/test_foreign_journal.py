@@ -25,8 +25,8 @@ from tests.attacks.foreign_state import (
     state_of_episodes,
 )
 from tests.harness.old_journals import make_unmarked
-from tests.projects import git, make_repository
-from tests.space.terminal import AGENTS, WORK
+from tests.projects import make_repository
+from tests.space.terminal import WORK
 
 
 @pytest.fixture
@@ -186,15 +186,12 @@ def test_a_planted_copy_of_the_teams_memory_is_not_read(
 def test_the_tasks_of_a_cloned_journal_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The repository carries `.catalog/tuples.jsonl` with a task; the victim starts a worker that could run it."""
     hostile = make_machine(tmp_path / "hostile", monkeypatch)
-    (hostile.path / "AGENTS.md").write_text(AGENTS)
-    hostile.ok("catalog", "build", "--import", "tests.space.yools")
+    hostile.build_catalog()
     called = tmp_path / "called"
     hostile.ok("out", "--lane", "build", "--yool", "agent.count.calls", "--arg", f"path={called}")
-    git(hostile.path, "add", "AGENTS.md", "-f", ".catalog/capabilities.json")
     victim = clone(hostile, tmp_path, forced=("tuples.jsonl",))
     victim.ok("init")
-    refused = victim.run(*WORK)
-    assert "JOURNAL_FOREIGN" in refused.err
+    assert "JOURNAL_FOREIGN" in victim.start(*WORK, code=1)
     assert not called.exists()
     victim.pin(HONEST)
     assert HONEST in victim.ok("brief").out, "knowledge goes on working"
@@ -202,26 +199,28 @@ def test_the_tasks_of_a_cloned_journal_are_not_run(tmp_path: Path, monkeypatch: 
         assert "JOURNAL_FOREIGN" in victim.run(*command).err
 
 
-def test_the_results_of_a_cloned_journal_are_no_cache_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The repository carries journal, index, receipts and bodies of a step that the victim runs as well."""
+def test_receipts_that_came_with_a_clone_are_no_cache_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The repository carries receipts, bodies and an index of work of a step that the victim runs as well."""
     hostile = make_machine(tmp_path / "hostile", monkeypatch)
-    (hostile.path / "AGENTS.md").write_text(AGENTS)
-    hostile.ok("catalog", "build", "--import", "tests.space.yools")
+    hostile.build_catalog()
     step = ("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
     hostile.ok(*step)
-    assert "MISS" in hostile.process(*WORK).out
-    git(hostile.path, "add", "AGENTS.md", "-f", ".catalog/capabilities.json")
-    victim = clone(hostile, tmp_path, forced=("receipts", "cas", "tuples.jsonl"))
-    (victim.catalog / "tuples.jsonl").rename(tmp_path / "aside")
+    assert "MISS" in hostile.start(*WORK)
+    shutil.copy(next(hostile.catalog.glob("derived-*/work.db")), hostile.catalog / "work.db")
+    victim = clone(hostile, tmp_path, forced=("receipts", "cas", "work.db"))
     victim.ok("init")
-    (receipt,) = (path for path in (victim.catalog / "receipts").rglob("*.json"))
-    receipt_id = f"sha256:{receipt.parent.name}{receipt.stem}"
-    for command in ("get", "verify"):
-        assert "RECEIPT_NOT_FOUND" in victim.run("receipt", command, receipt_id).err
+    planted = [*(victim.catalog / "receipts").rglob("*.json")]
+    for receipt in planted:
+        receipt_id = f"sha256:{receipt.parent.name}{receipt.stem}"
+        for command in ("get", "verify"):
+            assert "RECEIPT_NOT_FOUND" in victim.run("receipt", command, receipt_id).err
+        assert receipt.name in victim.run("verify").out, "verify names a receipt that the journal does not have"
     victim.ok(*step)
-    assert "MISS" in victim.process(*WORK).out
-    assert not receipt.exists(), "a receipt that the journal does not have is removed"
-    assert len([*(victim.catalog / "receipts").rglob("*.json")]) == 1
+    assert "MISS" in victim.start(*WORK)
+    assert len(planted) == 2
+    assert not any(receipt.exists() for receipt in planted), "a worker removes what the journal does not have"
+    assert len([*(victim.catalog / "receipts").rglob("*.json")]) == 2
+    assert victim.ok("verify").out.startswith("sound")
 
 
 def test_a_planted_body_is_served_under_its_own_hash_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,6 @@ def _check_files(harness: WorkerHarness, receipts: dict[str, Receipt]) -> None:
     files: dict[str, Any] = {}
     for path in place.glob("*/[!.]*.json"):
         receipt = msgspec.json.decode(path.read_bytes(), type=Receipt)
-        assert ReceiptFolder(place).path(receipt.id) == path
+        assert ReceiptFolder(place, place / "written").path(receipt.id) == path
         files[receipt.id] = receipt
     assert files == receipts

@@ -536,7 +536,7 @@ def test_a_put_succeeds_even_if_no_waiter_can_be_woken(tmp_path: Path) -> None:
 def test_receipt_files_are_complete_after_the_journal_lost_its_end(tmp_path: Path) -> None:
     """Restored from a copy, it gives later receipts the numbers of lost ones."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
-    folder = ReceiptFolder(tmp_path / "receipts")
+    folder = ReceiptFolder(tmp_path / "receipts", tmp_path / "written")
     put(harness, draft("build", 1, 2, 3, 4, 5))
     (claim,) = harness.space.claim({}, worker="w")
     receipts = [receipt(harness, claim, step) for step in range(5)]

@@ -51,7 +51,7 @@ def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkey
 
     def write() -> None:
         try:
-            ReceiptFolder(tmp_path / "receipts").catch_up(read_receipts, batch=500)
+            ReceiptFolder(tmp_path / "receipts", tmp_path / "written").catch_up(read_receipts, batch=500)
         except BaseException as problem:
             problems.append(problem)
             barrier.abort()
@@ -62,9 +62,9 @@ def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkey
     for writer in writers:
         writer.join()
     assert problems == []
-    folder = ReceiptFolder(tmp_path / "receipts")
+    folder = ReceiptFolder(tmp_path / "receipts", tmp_path / "written")
     assert all(json.loads(folder.path(receipt.id).read_bytes())["id"] == receipt.id for _, receipt in numbered_receipts)
-    expected = {folder.path(receipt.id) for _, receipt in numbered_receipts} | {tmp_path / "receipts/.written"}
+    expected = {folder.path(receipt.id) for _, receipt in numbered_receipts}
     assert {path for path in (tmp_path / "receipts").rglob("*") if path.is_file()} == expected
 
 
@@ -73,7 +73,7 @@ def test_an_interrupted_writer_leaves_no_receipt_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     """The position is noted after the files are written, and they are not written again."""
-    numbered_receipts, folder = receipts(5), ReceiptFolder(tmp_path / "receipts")
+    numbered_receipts, folder = receipts(5), ReceiptFolder(tmp_path / "receipts", tmp_path / "written")
     positions: list[int] = []
     rename = os.rename
 

@@ -93,7 +93,7 @@ def open_worker_harness(
         catalog=lambda: CATALOG,
         runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),
         bodies=bodies,
-        receipts=ReceiptFolder(catalog / "receipts"),
+        receipts=ReceiptFolder(catalog / "receipts", catalog / "receipts.written"),
         clock=clock,
         root=folder,
         environment={"PATH": os.environ["PATH"], **environment},

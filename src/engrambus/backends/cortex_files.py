@@ -1,8 +1,9 @@
 """The files of the shared cortex: the episodic store that the memory controller reads, and the log.
 
 The store is a copy of the journal's episodes, brought up to date after each change and before each read (decision 26).
-A state file next to it says how much was written. Bytes after that are cut off. A store that was edited, or that
-belongs to another journal, is written again from the start.
+A state file says how much was written. Bytes after that are cut off. A store that was edited, or that belongs to
+another journal, is written again from the start. The state lies in the folder of derived files, whose name a repository
+cannot know: a store that came with it is noticed (decision 67).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from engrambus.knowledge.cortex import CortexReads
 
 STORE_NAME = "episodes.jsonl"
-STATE_NAME = ".written"
-LOCK_NAME = ".lock"
+STATE_NAME = "episodes.written"
+LOCK_NAME = "episodes.lock"
 BATCH_SIZE = 1000
 
 
@@ -48,8 +49,9 @@ class StoreState(msgspec.Struct, frozen=True, kw_only=True):
 class CortexFolder:
     """A project's `.catalog/sam` folder and the log of the shared cortex."""
 
-    def __init__(self, folder: Path, log_file: Path) -> None:
+    def __init__(self, folder: Path, log_file: Path, derived: Path) -> None:
         self._folder = folder
+        self._derived = derived
         self._store = folder / STORE_NAME
         self._log_file = log_file
 
@@ -67,21 +69,26 @@ class CortexFolder:
 
     def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
         """Append the episodes that the store lacks; after an error, the next call tries again."""
+        ours = False
         try:
             # The view is opened under the lock: an earlier one could lack what another process has just written.
             with self._locked(), read() as reads:
                 state = self._load_state()
-                if state is None or not self._belongs_to(reads, state):
+                ours = state is not None and self._belongs_to(reads, state)
+                if state is None or not ours:
                     self._rewrite(reads)
                 elif reads.episodes_after(state.count, limit=1):
                     self._append(reads, self._store, state)
         except (OSError, Trouble) as problem:
             _log().warning("%s could not be written: %s", self._store, problem)
+            if not ours:
+                with suppress(OSError, Trouble):
+                    files.remove(self._store)  # or its reader would take it for the journal's
 
     def _load_state(self) -> StoreState | None:
         """Return the state of the store after cutting off unrecorded bytes; None if its content was changed."""
         try:
-            state = msgspec.json.decode(files.read_file(self._folder / STATE_NAME), type=StoreState)
+            state = msgspec.json.decode(files.read_file(self._derived / STATE_NAME), type=StoreState)
             status = files.status_of(self._store)
         except (OSError, msgspec.MsgspecError):
             return None
@@ -102,7 +109,7 @@ class CortexFolder:
         return bool(last) and _digest(canonical(last[0].record()) + b"\n") == state.last
 
     def _rewrite(self, reads: CortexReads) -> None:
-        temporary = self._store.with_name(f"{STORE_NAME}.{os.getpid()}")
+        temporary = self._derived / f"{STORE_NAME}.{os.getpid()}"
         files.remove(temporary)
         self._append(reads, temporary, StoreState())
 
@@ -127,7 +134,7 @@ class CortexFolder:
             chain=chain,
             last=_digest(last_line) if last_line else "",
         )
-        files.replace_file(self._folder / STATE_NAME, msgspec.json.encode(new_state))
+        files.replace_file(self._derived / STATE_NAME, msgspec.json.encode(new_state))
 
     def _chain(self, size_bytes: int) -> str:
         """Return the hash chain over the lines in the first bytes of the store."""
@@ -141,7 +148,8 @@ class CortexFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         files.make_folder(self._folder)
-        with file_lock(self._folder / LOCK_NAME):
+        files.make_folder(self._derived)
+        with file_lock(self._derived / LOCK_NAME):
             yield
 
 

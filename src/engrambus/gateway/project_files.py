@@ -22,6 +22,7 @@ from engrambus.evidence.pointers import (
 
 if TYPE_CHECKING:
     from engrambus.evidence.anchoring import Anchors
+    from engrambus.evidence.receipts import ReceiptFolder
     from engrambus.knowledge.memory import Stores
     from engrambus.space.catalog import Catalog, CatalogReader
 
@@ -115,6 +116,13 @@ class ProjectFiles:
     def state_path(self, name: str) -> Path:
         """Return the path of the private file or folder `name`."""
         return (self._state or self.root) / name
+
+    @property
+    def receipts(self) -> ReceiptFolder:
+        """The receipts as files."""
+        from engrambus.evidence.receipts import ReceiptFolder
+
+        return ReceiptFolder(self.state_path("receipts"), (self._derived or self.root) / "receipts.written")
 
     def catalog(self) -> Catalog:
         """Return the catalog of yools as its file is now, with the built-in ones."""

@@ -180,6 +180,15 @@ def verify(context: Context, request: Verify) -> VerifyAnswer:
 
     The journal, .catalog/memory.jsonl, is the record of everything; the index only makes it searchable.
     """
-    findings = [*context.store.verify(), *context.tuple_space.verify()]
+    findings = [*context.store.verify(), *context.tuple_space.verify(), *_receipt_findings(context)]
     commits = context.view.counts().commits + context.tuple_space.commits()
     return VerifyAnswer(sound=not findings, commits=commits, findings=findings)
+
+
+def _receipt_findings(context: Context) -> list[Finding]:
+    """Compare the files of receipts with the journal; those that a worker has not written yet are no finding."""
+    folder = context.project_files.state_path("receipts")
+    if not folder.is_dir():
+        return []
+    differences = context.tuple_space.space.receipt_differences(context.project_files.receipts)
+    return [Finding(what=what, where=str(path.relative_to(folder.parent))) for path, what in differences]

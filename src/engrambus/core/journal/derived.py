@@ -9,7 +9,7 @@ from pathlib import Path
 from engrambus.core import files
 from engrambus.core.journal.key import JournalKey
 
-_EARLIER = ("index.db", "work.db", "anchors.db")
+_EARLIER = ("index.db", "work.db", "anchors.db", "sam/.written", "sam/.lock", "receipts/.written")
 _EARLIER_FOLDERS = ("memory-cache",)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from engrambus.core import SECOND_US, boot_id
@@ -335,12 +336,15 @@ class TupleSpace:
 
     def write_receipts(self, folder: ReceiptFolder) -> int:
         """Write every receipt that is not a file in the folder yet; return how many were written."""
+        return folder.catch_up(self._numbered_receipts)
 
-        def numbered(after: int, limit: int) -> list[tuple[int, Receipt]]:
-            with self.store.read() as view:
-                return view.list_receipts(None, limit=limit, after=after)
+    def receipt_differences(self, folder: ReceiptFolder) -> list[tuple[Path, str]]:
+        """Return each receipt's file that the journal does not have, or has otherwise, with what is wrong."""
+        return list(folder.differences(self._numbered_receipts))
 
-        return folder.catch_up(numbered)
+    def _numbered_receipts(self, after: int, limit: int) -> list[tuple[int, Receipt]]:
+        with self.store.read() as view:
+            return view.list_receipts(None, limit=limit, after=after)
 
     def close(self) -> None:
         self.store.close()

@@ -24,7 +24,7 @@ from engrambus.edges.cli.session import Session
 def keys_export(session: Session, values: Values) -> None:
     """Write the project's keys to one file that only you can read.
 
-    Whoever has them can write to your journals and make tokens. A copy of the journals without them is foreign.
+    With them anyone can write to your journals and make tokens. A copy of the journals without them is foreign.
     """
     from engrambus.app import key_folders
     from engrambus.policy import export_keys, find_project

@@ -218,9 +218,16 @@ def verification(answer: VerifyAnswer) -> Iterator[str]:
         return
     yield click.style("not sound", fg="red", bold=True)
     yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
-    indexes = sorted({"work.db" if finding.where.startswith("work") else "index.db" for finding in answer.findings})
-    removed = " and ".join(f".catalog/derived-*/{name}" for name in indexes)
-    yield dim(f"An index is rebuilt when it is removed: {removed}. `engrambus recover` sets a damaged journal aside.")
+    copies = sorted({_copy_with(finding.where) for finding in answer.findings})
+    removed = " and ".join(f".catalog/{name}" for name in copies)
+    yield dim(f"A copy is made again when it is removed: {removed}. `engrambus recover` sets a damaged journal aside.")
+
+
+def _copy_with(place: str) -> str:
+    """Return what to remove so that it is made again from the journals, for a place that `verify` names."""
+    if place.startswith("receipts/"):
+        return "receipts"
+    return "derived-*/work.db" if place.startswith("work") else "derived-*/index.db"
 
 
 def garbage_report(answer: GarbageAnswer) -> Iterator[str]:
