@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
 from engrambus import Bus
+from engrambus.core import digest, estimate_tokens
 from engrambus.testing import expect_refusal
+from tests.attacks.older_version import call_unchecked
 from tests.cli.runner import Shell
+from tests.integrations.told import recorded_event
 from tests.limits.conftest import edge, team
 from tests.limits.edges import Edge
 from tests.limits.team import Team
@@ -116,3 +120,118 @@ def test_a_commit_message_and_a_file_name_with_hidden_text_come_as_escapes(edge:
     assert_visible(json.dumps(answer, ensure_ascii=False))
     ref = answer["pointer"]["ref"]
     assert "The one line" in edge.call("deref_pointer", edge.team.paul, pointer=ref)["excerpt"], "it can be followed"
+
+
+CLAIM = f"Deploys \u202eneed\u200b a review.{TAGS}"
+SHOWN = "Deploys \\u{202E}need\\u{200B} a review.\\u{E0053}"
+
+
+@pytest.fixture
+def old_team(team: Team) -> Team:
+    """A project whose journal has a pinned constraint with hidden text, which an older version accepted."""
+    team.client.call("apply_policy", policy={"max_ttl": "P9999D"})  # for processes with a clock of their own
+    fields = {"claim": CLAIM, "kind": "constraint", "at": ["src/parser.py:1-2"], "tags": ["de\u200bploy"]}
+    old = call_unchecked(team.gateway, "put_engram", **fields, scope="project", ttl="P9000D")
+    team.client.call("pin_engram", id=old.id)
+    call_unchecked(team.gateway, "keep_episode", text=f"Old \ufeff memory.{TAGS}", pinned=True)
+    call_unchecked(team.gateway, "request_deref", team.paul, pointer=team.lines(), reason=f"To see.{TAGS}")
+    return team
+
+
+@pytest.mark.usefixtures("old_team")
+def test_hidden_text_of_an_old_journal_reaches_no_agent(edge: Edge) -> None:
+    """A journal from before this rule holds hidden text, and agents ask for briefs, engrams, mail and requests."""
+    for name, fields in (
+        ("brief", {"max_tokens": 900}),
+        ("query_engrams", {"q": "deploys review"}),
+        ("feed", {}),
+        ("inherit", {}),
+        ("inbox", {"short": False, "unseen": False}),
+        ("list_requests", {}),
+        ("list_agents", {}),
+    ):
+        answer = edge.call(name, edge.team.mia, **fields)
+        assert_visible(json.dumps(answer, ensure_ascii=False))
+        if name in ("brief", "query_engrams", "feed"):
+            assert SHOWN[:30] in str(answer).replace("\\\\", "\\"), name
+        if name == "brief":
+            assert estimate_tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":"))) <= 900
+    events = edge.server.call("GET", "/events?limit=100", headers={"Accept": "application/json"})
+    assert_visible(events.body.decode())
+
+
+def test_hidden_text_of_an_old_journal_is_not_printed_and_not_handed_to_python(
+    old_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same journal, read on the command line, with and without `--json`, and through the Python package."""
+    path = old_team.repository.path
+    shell = Shell(old_team.repository, path.parent / "home", monkeypatch)
+    for words in (["query", "deploys"], ["brief"], ["feed"], ["grant", "requests"], ["inherit"]):
+        for more in ([], ["--json"]):
+            assert_visible(shell.ok(*words, *more).out)
+    with Bus.open(path, settings=make_settings(path.parent / "home")) as bus:
+        (engram,) = bus.query_engrams(q="deploys review").engrams
+    assert engram.claim.startswith(SHOWN)
+    assert engram.tags == ("de\\u{200B}ploy",)
+
+
+def test_hidden_text_of_an_old_journal_is_not_in_a_hooks_context(
+    old_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client's session starts, and its hook puts the brief of that journal before the model."""
+    shell = Shell(old_team.repository, old_team.repository.path.parent / "home", monkeypatch)
+    answer = shell.process("hook", stdin=recorded_event("claude-code", "SessionStart", shell.path))
+    assert_visible(answer.out)
+    assert "u{202E}need" in answer.out
+
+
+def test_hidden_text_in_a_stored_artifact_is_read_as_escapes(edge: Edge) -> None:
+    """An agent stores a file's content as an artifact, byte for byte, and another one reads it."""
+    stored = edge.call("store_artifact", edge.team.paul, text=FILE)
+    answer = edge.call("deref_pointer", edge.team.mia, pointer=stored["pointer"])
+    assert_visible(json.dumps(answer, ensure_ascii=False))
+    assert answer["content_digest"] == digest(FILE.encode()), "the digest is of the content as it is"
+
+
+def test_memory_read_keeps_its_hash_and_shows_a_model_no_hidden_text(edge: Edge) -> None:
+    """A memory store holds hidden text; the package is hashed over it, and a model gets escapes."""
+    text = f"Refunds need\u202e a review.{TAGS}"
+    record = {"memory_id": "m1", "ts_utc": "2026-01-01T00:00:00Z", "text": text, "tags": [], "refs": []}
+    (edge.team.repository.path / "notes.jsonl").write_text(json.dumps(record) + "\n")
+    fields: dict[str, Any] = {
+        "query": "refunds review",
+        "store_paths": ["notes.jsonl"],
+        "now_utc": "2026-01-02T00:00:00Z",
+        "dropped": "full",
+        "budget": {"max_excerpt_tokens": 400},
+    }
+    package = edge.call("memory_read", None, **fields)
+    (item,) = package["selection"]["selected"]
+    direct = edge.team.client.call("memory_read", **fields)
+    assert package["package_hash"] == direct.package_hash
+    if edge.name == "MCP":
+        assert_visible(json.dumps(package, ensure_ascii=False))
+    else:
+        assert item["excerpt"] == text, "programs get what was hashed"
+        body = edge.server.call("POST", "/memory/read", fields).body.decode()
+        assert not RAW.search(body), "as escapes of JSON"
+
+
+def test_a_budget_counts_the_escapes(edge: Edge) -> None:
+    """A file of hidden characters alone is read with a small budget, which their escapes would exceed."""
+    commit_files(edge.team.repository.path, {"docs/evil.md": f"{TAGS}\n" * 200})
+    answer = edge.call("deref_pointer", edge.team.paul, pointer="docs/evil.md", max_tokens=600)
+    assert estimate_tokens(json.dumps(answer, separators=(",", ":"))) <= 600
+    assert answer["truncated"]
+    lines = answer["excerpt"].count("\n")
+    assert answer["excerpt_digest"] == digest((f"{TAGS}\n" * lines).encode())
+    assert answer["escaped"] == lines * len(TAGS)
+
+
+@pytest.mark.parametrize("echo", ["kind", "scope", "id"])
+def test_an_error_does_not_repeat_hidden_text(edge: Edge, echo: str) -> None:
+    """An agent sends hidden text where a word of ours belongs, and the refusal quotes it."""
+    refusal = edge.refusal("put_engram", edge.team.paul, claim="Fine.", at=["src/parser.py:1-2"], **{echo: f"x{TAGS}"})
+    assert_visible(json.dumps(refusal, ensure_ascii=False))
+    refusal = edge.refusal("put_engram", edge.team.paul, **{"un\u202eknown": 1})
+    assert_visible(json.dumps(refusal, ensure_ascii=False))

@@ -36,6 +36,7 @@ from engrambus.gateway.events import (
     newest_events,
     parse_resume_point,
 )
+from engrambus.visible_text import make_json_visible
 
 EVENT_LIMITS = StreamLimits(max_open=DEFAULT_LIMITS.streams)
 TOKEN_CHECK_SECONDS = 2.0
@@ -122,7 +123,7 @@ class EventsEndpoint(StreamEndpoint):
         page = newest_events(log, limit, matches) if after is None else events_after(log, after, limit, matches)
         body = {"id": str(page.end), "more": page.has_more, "events": [event.to_wire() for event in page.events]}
         vary = (b"vary", b"accept, authorization, engrambus-session")
-        return StaticResponse(msgspec.json.encode(body), "application/json", [vary])
+        return StaticResponse(_encode(body), "application/json", [vary])
 
 
 class _Batch(NamedTuple):
@@ -321,7 +322,11 @@ def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> N
 
 def _encode_event(event: Event) -> bytes:
     event_id = b"id: %s\n" % event.id.encode() if event.id else b""
-    return b"%sevent: %s\ndata: %s\n\n" % (event_id, event.type.encode(), msgspec.json.encode(event.to_wire()))
+    return b"%sevent: %s\ndata: %s\n\n" % (event_id, event.type.encode(), _encode(event.to_wire()))
+
+
+def _encode(value: object) -> bytes:
+    return make_json_visible(msgspec.json.encode(value))  # decision 72: old journals have invisible text
 
 
 def _parse_types(values: Iterable[str]) -> frozenset[str]:

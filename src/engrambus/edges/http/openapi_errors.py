@@ -56,7 +56,7 @@ _WITH_BODY: ErrorTypes = (
     errors.SecretCheckFailed,
     errors.InvisibleText,
 )
-_WRITING: ErrorTypes = (errors.RunEnded, errors.IdempotencyConflict, errors.DiskPressure)
+_WRITING: ErrorTypes = (errors.RunEnded, errors.IdempotencyConflict, errors.DiskPressure, errors.InvisibleText)
 _QUERY: ErrorTypes = (errors.NumberRange, errors.BodyTooLarge)
 _YAML: ErrorTypes = (errors.BadYaml, errors.TextCut)
 

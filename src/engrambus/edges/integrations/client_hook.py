@@ -30,6 +30,7 @@ from engrambus.errors import (
 )
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
+from engrambus.visible_text import make_json_visible, make_visible
 
 MAX_CONTEXT_CHARS = 10_000
 """Size of the context that Claude Code takes."""
@@ -65,7 +66,7 @@ def answer_client(data: bytes) -> int:
         if not asks_to_spawn(data):
             return 1
         answer = _deny_after_failure(problem)
-    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+    sys.stdout.buffer.write(make_json_visible(msgspec.json.encode(answer)) + b"\n")  # decision 72
     sys.stdout.flush()
     return 0
 
@@ -115,7 +116,7 @@ class _Session:
             return
         folder = (event.folder or Path()).name or "a client"
         admin = Bus(transport, Credential(local_admin=True, run=settings.run), owns_transport=False)
-        lead = admin.add_lead(f"Session in {folder}"[:200], session=event.session)
+        lead = admin.add_lead(f"Session in {make_visible(folder)}"[:200], session=event.session)
         self.bus = Bus(transport, Credential(local_admin=True, run=lead.run_id), owns_transport=False)
         self.lead = lead.agent_id
 

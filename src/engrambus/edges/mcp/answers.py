@@ -15,6 +15,7 @@ import msgspec
 from engrambus.core import check_tokens_fit, estimate_tokens
 from engrambus.evidence.pointers import Pointer, compact_ref, shorten_refs
 from engrambus.knowledge.engrams import describe_readers
+from engrambus.visible_text import count_invisible
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
@@ -249,6 +250,8 @@ def _contribute(answer: Contribution) -> Iterable[str]:
 def _memory(answer: ContextPackage) -> Iterable[str]:
     for item in answer.selection.selected:
         yield f"{item.memory_id}: {_line(item.excerpt)}"
+    if escaped := sum(count_invisible(item.excerpt) for item in answer.selection.selected):
+        yield f"({escaped} invisible shown as escapes; package_hash is of the texts as they are)"
     dropped = answer.selection.dropped_counts
     if isinstance(dropped, dict) and dropped:
         yield "dropped: " + ", ".join(f"{reason} {count}" for reason, count in sorted(dropped.items()))

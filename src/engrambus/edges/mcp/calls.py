@@ -32,6 +32,7 @@ from engrambus.gateway import (
 from engrambus.knowledge.engrams import Engram, less_export
 from engrambus.operations import OPERATIONS
 from engrambus.policy.marks import SIGN
+from engrambus.visible_text import make_json_visible, make_visible
 
 log = logging.getLogger(__name__)
 log.addFilter(hide_secrets_in_faults)
@@ -162,9 +163,9 @@ class ToolCalls:
         answer = self._call(operation, arguments, credential)
         is_json = resource.media_type == "application/json"
         text = (
-            msgspec.json.encode(_fields(answer, operation.tool_name)).decode()
+            make_json_visible(msgspec.json.encode(_fields(answer, operation.tool_name))).decode()
             if is_json
-            else compact_text(operation, answer)
+            else make_visible(compact_text(operation, answer))
         )
         return text, resource.media_type, resource.ttl_ms
 

@@ -32,6 +32,7 @@ from engrambus.policy import (
     draw_content,
 )
 from engrambus.policy.secrets import redact
+from engrambus.visible_text import make_json_visible
 
 DEFAULT_MAX_BYTES = 50_000
 DEFAULT_MAX_ITEMS = 200
@@ -155,7 +156,7 @@ def inherit_snapshot(
         limits=limits,
         max_tokens=max_tokens,
     )
-    size_bytes, tokens = snapshot_bytes(snapshot), estimate_tokens(msgspec.json.encode(snapshot))
+    size_bytes, tokens = snapshot_bytes(snapshot), estimate_tokens(_as_sent(snapshot))
     if size_bytes > limits.max_chars:
         raise BudgetTooSmall(field="max_bytes", limit=limits.max_chars, used=size_bytes)
     snapshot_fact = SnapshotTaken(
@@ -249,16 +250,20 @@ def take_snapshot(
 
     count = len(included)
     if max_tokens is not None:
-        costs = [estimate_tokens(msgspec.json.encode(item)) for item in included]
+        costs = [estimate_tokens(_as_sent(item)) for item in included]
         count = bisect_right(list(accumulate(costs)), max_tokens)
-        while count and estimate_tokens(msgspec.json.encode(first(count))) > max_tokens:
+        while count and estimate_tokens(_as_sent(first(count))) > max_tokens:
             count -= 1
     return first(count)
 
 
 def snapshot_bytes(snapshot: SharedContextSnapshot) -> int:
     """Return the size of a snapshot as JSON."""
-    return len(msgspec.json.encode(snapshot))
+    return len(_as_sent(snapshot))
+
+
+def _as_sent(value: msgspec.Struct) -> bytes:
+    return make_json_visible(msgspec.json.encode(value))  # decision 72: readers get escapes
 
 
 def _covered_in(store: VisibleStore, scope: SnapshotScope) -> list[Engram]:
