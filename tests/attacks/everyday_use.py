@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import signal
@@ -11,12 +12,20 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ENGRAMBUS = (sys.executable, "-c", "from engrambus.edges.cli import main; main()")
+SEVERAL = (
+    sys.executable,
+    "-c",
+    "import json, sys\n"
+    "from engrambus.edges.cli.root import engrambus\n"
+    "for words in json.loads(sys.argv[1]): engrambus.main(words, prog_name='engrambus', standalone_mode=False)\n",
+)
+"""Runs several commands in one process: loading the program for each of them would take longer than they do."""
 YOOLS = "tests.space.yools"
 _IN_CREATE, _IN_MOVED_TO = 0x100, 0x80
 _PIDS_AND_RANDOM = re.compile(r"(?<=\.)(\d{2,}|[0-9a-f]{12,})(?=\.|$)|^[0-9a-f]{16,64}$")
@@ -52,13 +61,13 @@ class Account:
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.environment = {**inherited, "HOME": str(home), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **variables}
 
-    def run(self, *words: str, before: str = "", umask: int = -1) -> subprocess.CompletedProcess[str]:
-        """Run a command; `before` is what a shell does first, under the process id of the command."""
-        arguments: list[str] = [*ENGRAMBUS, *words]
-        if before:
-            arguments = ["sh", "-c", f'{before}; exec "$@"', "sh", *arguments]
+    def run(self, *words: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
+        """Run a command."""
+        return self._start([*ENGRAMBUS, *words], umask)
+
+    def _start(self, arguments: list[str], umask: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            arguments, cwd=self.checkout, env=self.environment, capture_output=True, text=True, timeout=60, umask=umask
+            arguments, cwd=self.checkout, env=self.environment, capture_output=True, text=True, timeout=90, umask=umask
         )
 
     def serve(self, *, umask: int = -1) -> str:
@@ -80,12 +89,16 @@ class Account:
             server.send_signal(signal.SIGTERM)
             return server.communicate(timeout=60)[1]
 
-    def use_everything(self, commands: Iterable[tuple[str, ...]] = COMMANDS, *, umask: int = -1) -> str:
-        """Run every command, then `up`; return everything they printed to stderr."""
+    def use_everything(self, *, before: str = "", umask: int = -1) -> str:
+        """Run every command, then `up`; return everything they printed to stderr.
+
+        `before` is what a shell does first, under the process id of the commands.
+        """
         (self.checkout / "big.jsonl").write_text(_big_store())
         (self.checkout / "AGENTS.md").write_text("# Agents\n\n## Agents\n")
-        printed = [self.run(*words, umask=umask).stderr for words in commands]
-        return "".join([*printed, self.serve(umask=umask)])
+        arguments = ["sh", "-c", f'{before or ":"}; exec "$@"', "sh", *SEVERAL, json.dumps(COMMANDS)]
+        printed = self._start(arguments, umask).stderr
+        return printed + self.serve(umask=umask)
 
 
 def _big_store() -> str:

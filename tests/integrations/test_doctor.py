@@ -25,7 +25,7 @@ def _checks(shell: Shell, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
 def test_a_fresh_project_passes_every_check(shell: Shell) -> None:
     code, checks = _checks(shell)
     assert code == 0
-    well = {"project", "journal", "index", "catalog", "clock", "token", "keys", "git", "disk"}
+    well = {"project", "journal", "index", "catalog", "clock", "token", "files", "keys", "git", "disk"}
     assert {name for name, item in checks.items() if item["state"] == "ok"} - {"hook"} == well
     for client in CLIENTS:
         assert (checks[client]["state"], checks[client]["next"]) == ("note", f"engrambus install {client}")
@@ -97,8 +97,8 @@ def test_every_broken_part_is_reported(shell: Shell) -> None:
     code, checks = _checks(shell, ENGRAMBUS_TOKEN="engrambus1.not.one")
     assert code == 1
     broken = {name for name, item in checks.items() if item["state"] == "broken"}
-    assert broken == {"keys", "token", "claude-code"}
-    assert checks["keys"]["next"].startswith("chmod ")
+    assert broken == {"files", "token", "claude-code"}
+    assert checks["files"]["next"] == "Close them: engrambus doctor --fix."
     assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
 
 

@@ -81,12 +81,12 @@ def replace_file(path: Path, content: bytes, mode: int = PRIVATE_FILE, *, synced
 
 
 def is_file(path: Path | str) -> bool:
-    """True if there is a regular file; refuse a link."""
+    """True if there is a regular file; refuse a link, and anything else in its place."""
     try:
-        status = status_of(path)
+        _check_status(status_of(path), str(path))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return stat.S_ISREG(status.st_mode)
+    return True
 
 
 def status_of(path: Path | str) -> os.stat_result:

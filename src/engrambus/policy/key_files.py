@@ -25,7 +25,9 @@ def create_secret(folder: Path, name: str) -> None:
 
 def write_secret(folder: Path, name: str, secret: bytes) -> None:
     """Create a file with a secret; leave an existing one alone."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    from engrambus.core.files import make_folder  # decision 44: only where a key is created
+
+    make_folder(folder.resolve())  # those above it are private too, or another account could replace it
     draft = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.new"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -99,7 +99,8 @@ def _locate(start: Path) -> _Location | None:
                 # Worktrees share one project. A submodule's catalog lies in its git folder, its root is `folder`.
                 return _Location((worktree or common).resolve() / CATALOG, common, worktree or folder)
     for folder in (start, *start.parents):
-        if _is_project(folder / CATALOG):
+        # A link above, which may have nothing to do with us, is looked through; a project behind it is then refused.
+        if any((folder / CATALOG / name).is_file() for name in (PROJECT_FILE, JOURNAL)):
             return _Location(folder / CATALOG, None, folder)
     return None
 

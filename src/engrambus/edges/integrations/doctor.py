@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from engrambus.edges.integrations.client_config import (
 )
 from engrambus.edges.integrations.config_files import is_installed
 from engrambus.edges.integrations.containers import is_container, keys_are_lost_first
+from engrambus.edges.integrations.file_modes import close_to_others, find_open, private_places
 from engrambus.edges.integrations.install import has_skill, project_root
 from engrambus.errors import EngramBusError, JournalForeign, ProjectNotFound, Trouble
 from engrambus.gateway import Gateway
@@ -39,6 +39,9 @@ SLOW_HOOK_MS = 1_000
 FSYNC_COUNT = 5
 MAX_AHEAD_US = 60_000_000
 """A journal whose last time is further ahead of the clock than this is reported."""
+
+MAX_LISTED = 3
+"""Paths that a check names before it counts the others."""
 
 State = Literal["ok", "note", "broken"]
 
@@ -53,17 +56,17 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """How to fix it."""
 
 
-def examine(folder: Path, settings: Settings) -> list[CheckResult]:
-    """Run every check; later ones depend on earlier ones."""
+def examine(folder: Path, settings: Settings, *, fix: bool = False) -> list[CheckResult]:
+    """Run every check; later ones depend on earlier ones. With `fix`, close private files to other accounts."""
     return [
-        *_project(folder, settings),
+        *_project(folder, settings, fix),
         *_machine(folder, settings),
         *_clients(folder, settings),
         *_hook(folder, settings),
     ]
 
 
-def _project(folder: Path, settings: Settings) -> Iterator[CheckResult]:
+def _project(folder: Path, settings: Settings, fix: bool) -> Iterator[CheckResult]:
     if settings.url is not None:
         yield _gateway(settings)
         return
@@ -73,6 +76,7 @@ def _project(folder: Path, settings: Settings) -> Iterator[CheckResult]:
         yield _refused("project", problem)
         return
     yield _ok("project", f"{project.project_id} in {project.catalog}")
+    yield _files(project, settings, fix)
     try:
         damaged = find_project_damage(folder, settings)
     except EngramBusError as problem:
@@ -177,16 +181,28 @@ def _keys(folder: Path, state: Path, settings: Settings) -> Iterator[CheckResult
             f"{folder} goes with this container, and the journals stay: without their keys they are refused",
             f"Mount a volume at {folder.parent}, or keep a copy: engrambus keys export FILE.",
         )
-    loose = [
-        path.name
-        for path in (folder, *sorted(folder.glob("*.key")))
-        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
-    ]
-    if loose:
-        message = f"other accounts can read {', '.join(loose)}"
-        yield _broken("keys", message, f"chmod -R go= {folder}")
     else:
-        yield _ok("keys", f"readable by you only, in {folder}")
+        yield _ok("keys", f"in {folder}")
+
+
+def _files(project: Project, settings: Settings, fix: bool) -> CheckResult:
+    if not project.state.is_dir():
+        return _note("files", "none that are private yet", "Create the project's journal: engrambus init.")
+    places = private_places(project, settings)
+    found = find_open(places, project.catalog)
+    if not found:
+        return _ok("files", f"journals, keys and other private files are yours alone, in {_list(places)}")
+    if not fix:
+        return _broken("files", f"other accounts can open {_list(found)}", "Close them: engrambus doctor --fix.")
+    failed = close_to_others(found)
+    if failed:
+        return _broken("files", f"{failed} of {len(found)} belong to another account", "Give them to yours: chown.")
+    return _ok("files", f"closed to other accounts now: {_list(found)}")
+
+
+def _list(paths: list[Path]) -> str:
+    shown = ", ".join(str(path) for path in paths[:MAX_LISTED])
+    return shown + (f" and {len(paths) - MAX_LISTED} more" if len(paths) > MAX_LISTED else "")
 
 
 def _in_container(settings: Settings) -> bool:

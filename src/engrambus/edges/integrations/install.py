@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from engrambus.core.files import make_folder, replace_file
 from engrambus.edges.integrations.client_config import PROGRAM, ClientSetup, is_absolute, setup_for
 from engrambus.edges.integrations.config_files import (
     ChangeRecord,
@@ -137,9 +138,9 @@ class _RecordStore:
         if record is None:
             file.unlink(missing_ok=True)
             return
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._folder.resolve())
         data = msgspec.json.encode(_StoredRecord(path=str(path), record=record))
-        write(FileChange(path=file, old_content=file.read_bytes() if file.exists() else None, new_content=data))
+        replace_file(self._folder.resolve() / file.name, data)
 
     def _file(self, path: Path) -> Path:
         return self._folder / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"

@@ -7,6 +7,7 @@ product in the usual case. The agents themselves are looked up by the server tha
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -93,14 +94,14 @@ def _key_folder(folder: Path, environment: Mapping[str, str]) -> Path | None:
     if project is not None and (state.startswith("/") or home):
         state_home = Path(state) if state.startswith("/") else Path(str(home), ".local", "state")
         return state_home / "engrambus" / project
-    from engrambus.errors import ProjectNotFound
+    from engrambus.errors import ProjectNotFound, Trouble
     from engrambus.policy import find_project
     from engrambus.settings import Settings
 
     try:
         settings = Settings.from_environment(environment)
         return settings.key_folder(find_project(folder, settings.private_home).project_id)
-    except ProjectNotFound:
+    except (ProjectNotFound, Trouble):
         return None
 
 
@@ -110,11 +111,24 @@ def _usual_project(folder: Path) -> str | None:
         git = place / ".git"
         if git.is_dir() and not (git / "commondir").exists():
             try:
-                with (place / ".catalog" / "memory.jsonl").open("rb") as journal:
-                    project = json.loads(journal.readline(_JOURNAL_HEADER_BYTES))["project"]
+                project = json.loads(_first_line(place / ".catalog"))["project"]
             except (OSError, ValueError, KeyError, TypeError):
                 return None
             return project if isinstance(project, str) and project.isalnum() else None
         if git.exists():
             return None
     return None
+
+
+def _first_line(catalog: Path) -> bytes:
+    """Return the first line of the journal; no link is followed, and a FIFO in its place is not waited for."""
+    # decision 44: not by core/files.py, which takes longer to load than a hook may
+    folder = os.open(catalog, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        journal = os.open("memory.jsonl", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        return os.read(journal, _JOURNAL_HEADER_BYTES).partition(b"\n")[0]
+    finally:
+        os.close(journal)

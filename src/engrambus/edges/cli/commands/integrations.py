@@ -151,12 +151,18 @@ def _diff(change: FileChange) -> Iterable[str]:
     )
 
 
-@local_command("doctor", section="maintenance", example="engrambus doctor", rank=10)
+@local_command(
+    "doctor",
+    click.Option(["--fix", "fix"], is_flag=True, help="Close private files that other accounts can open."),
+    section="maintenance",
+    example="engrambus doctor",
+    rank=10,
+)
 def doctor(session: Session, values: Values) -> None:
     """Check the project, this machine and every connected coding agent, and say what to fix."""
     from engrambus.edges.integrations.doctor import examine
 
-    results = examine(session.folder, session.settings)
+    results = examine(session.folder, session.settings, fix=values["fix"])
     session.print(
         {"ok": all(result.state != "broken" for result in results), "checks": results}, _results_table(results)
     )
