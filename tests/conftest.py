@@ -27,6 +27,7 @@ hypothesis_settings.load_profile("engrambus")
 
 # fmt: off
 SLOW = (
+    "attacks/test_adopted_knowledge.py",
     "anchoring/test_property.py", "anchoring/test_scale.py", "attacks/test_greedy_clients.py",
     "attacks/test_links_in_catalog.py", "attacks/test_listener.py", "attacks/test_other_accounts.py",
     "attacks/test_page_session.py",

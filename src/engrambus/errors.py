@@ -185,7 +185,6 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
 │   ├── UsedUnresolved            USED_UNRESOLVED
 │   ├── UsedUntrusted             USED_UNTRUSTED
-│   ├── UntrustedShown            UNTRUSTED_SHOWN
 │   ├── NothingSearched           NOTHING_SEARCHED
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
@@ -1157,10 +1156,6 @@ class UsedUnresolved(Notice):
 
 class UsedUntrusted(Notice):
     """An engram that was used came from elsewhere, and no person here has confirmed it."""
-
-
-class UntrustedShown(Notice):
-    """The engram came from elsewhere, and no person here has confirmed it."""
 
 
 class NothingSearched(Notice):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +66,11 @@ def hostile_machine(folder: Path) -> Machine:
     return machine
 
 
-def clone(source: Machine, folder: Path, *, with_project_file: bool = True) -> Machine:
+def clone(
+    source: Machine, folder: Path, *, forced: tuple[str, ...] = ("memory.jsonl",), with_project_file: bool = True
+) -> Machine:
     """Return the machine of a person who has cloned the source with its journals, forced past `.gitignore`."""
-    names = ["memory.jsonl", *(["project.yaml", ".gitignore"] if with_project_file else [])]
+    names = [*forced, *(["project.yaml", ".gitignore"] if with_project_file else [])]
     git(source.path, "add", "-f", *(f".catalog/{name}" for name in names))
     git(source.path, "commit", "-q", "-m", "Files that look harmless")
     git(folder, "clone", "-q", str(source.path), str(folder / "victim"))
@@ -73,9 +79,43 @@ def clone(source: Machine, folder: Path, *, with_project_file: bool = True) -> M
 
 def session_start(machine: Machine) -> str:
     """Return what the hook of a starting session tells its agent."""
-    event = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(machine.path), "source": "startup"}
-    printed = machine.ok("hook", stdin=json.dumps(event)).out
-    return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed.strip() else ""
+    return _hook(machine, {"hook_event_name": "SessionStart", "session_id": "s1", "source": "startup"})
+
+
+def subagent_start(machine: Machine) -> str:
+    """Return what the hook of a starting sub-agent tells it."""
+    event = {"hook_event_name": "SubagentStart", "session_id": "s1", "agent_id": "a1", "agent_type": "coder"}
+    return _hook(machine, event)
+
+
+def _hook(machine: Machine, event: dict[str, Any]) -> str:
+    printed = machine.ok("hook", stdin=json.dumps({**event, "cwd": str(machine.path)})).out
+    return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"])
+
+
+@contextmanager
+def serving(machine: Machine) -> Iterator[str]:
+    """Run `engrambus up` and yield its address."""
+    with subprocess.Popen(
+        [COMMAND, "up", "--json"], cwd=machine.path, env=machine.environment, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdout is not None
+        try:
+            yield str(json.loads(server.stdout.readline())["url"])
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(60)
+
+
+def http_call(url: str, method: str, path: str, token: str, body: dict[str, Any] | None = None) -> Any:
+    """Return the answer, or the problem, of a call over HTTP."""
+    connection = HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
+    try:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
 
 
 def mcp_call(machine: Machine, tool: str, **arguments: Any) -> str:

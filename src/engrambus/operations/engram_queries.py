@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
-from engrambus.errors import EmbeddingsOff, FieldValue, NothingSearched, UntrustedShown
+from engrambus.errors import EmbeddingsOff, EngramUntrusted, FieldValue, NothingSearched
 from engrambus.evidence.pointers import STALE, Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
@@ -41,7 +41,6 @@ MAX_ROWS = 200
 MAX_SEARCHED = 10_000
 """Engrams one feed request looks at; its cursor continues from there."""
 READ_SIZE = 200
-HOW_IT_IS_MARKED = "`engram.show` returns where it came from."
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -257,9 +256,9 @@ def get_engram(context: Context, request: EngramId) -> Engram:
     """Return one engram in full, as the published schema has it."""
     with context.visible_stores() as stores:
         stored = find_visible(stores, request.id)[1]
-    if stored.space == UNTRUSTED_SPACE:  # the published schema has no place for it
-        detail = f"{stored.engram.id} came from elsewhere and no person here has confirmed it."
-        context.limits.applied(UntrustedShown(detail, field="id", used=stored.engram.id, hint=HOW_IT_IS_MARKED))
+    if stored.space == UNTRUSTED_SPACE:
+        # decision 68: the published schema has no place for the mark, and without it an engram would pass for ours
+        raise EngramUntrusted(field="id", used=stored.engram.id, hint="`engram.show` returns it with its mark.")
     return stored.engram
 
 

@@ -10,6 +10,9 @@ import msgspec
 from engrambus.core import SECOND_US, parse_time
 from engrambus.errors import EpisodeNotFound
 from engrambus.evidence.pointers import Content, Pointer, SamAddress
+
+# decision 39: as a module, so that a pointer to a memory does not load the rules of engrams
+from engrambus.knowledge import engrams
 from engrambus.knowledge.cortex.ports import CortexReads, CortexView
 from engrambus.knowledge.cortex.text_rules import MAX_SLUG_CHARS, slug_of
 from engrambus.knowledge.cortex.values import Episode, EpisodeKept
@@ -36,6 +39,7 @@ class EpisodeDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 def keep(view: CortexView, draft: EpisodeDraft, *, caller: Caller) -> tuple[list[EpisodeKept], Episode]:
     """Make a new episode, or a new version of the one with this kind and slug."""
+    engrams.check_own_words(view, draft.text, caller)
     slug = draft.slug or slug_of(draft.text)
     # decision 26: older versions stay, so that a pointer to one always leads to the same words.
     previous = view.episode(draft.kind, slug)

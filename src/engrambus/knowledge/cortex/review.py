@@ -28,6 +28,7 @@ from engrambus.knowledge.engrams import (
     MAX_CLAIM_SENTENCES,
     EngramsUsed,
     PreparedEngram,
+    check_own_words,
     count_sentences,
     put_or_confirm,
     used_facts,
@@ -111,6 +112,7 @@ def accept(
 ) -> tuple[list[Any], Contribution]:
     """Make an episode of a contribution and, where it has evidence, an engram."""
     contribution = _find_decidable(view, contribution_id, caller)
+    check_own_words(view, contribution.content, caller, view.used_in("contribution", contribution_id))
     episode = _accepted_episode(view, contribution, terms, pointers, caller)
     fact = _moved(contribution, "accepted", caller, memory_id=episode.memory_id)
     facts: list[Any] = [fact, kept_fact(episode, caller)]

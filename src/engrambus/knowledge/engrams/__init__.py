@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         adopt_engrams,
         author_name,
         check_foreign,
+        check_own_words,
         id_from_elsewhere,
     )
     from engrambus.knowledge.engrams.approvals import (
@@ -103,7 +104,10 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "adoption": "ForeignEngram PreparedAdoption adopt_engrams author_name check_foreign id_from_elsewhere",
+        "adoption": (
+            "ForeignEngram PreparedAdoption adopt_engrams author_name check_foreign check_own_words "
+            "id_from_elsewhere "
+        ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
@@ -141,11 +145,11 @@ __all__ = [
     "ForgetAnswer", "Kind", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered", "PromotionReads",
     "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
     "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "adopt_engrams",
-    "answer_promotion", "as_promoted", "author_name", "check_foreign", "confirm", "count_negations", "count_sentences",
-    "describe_readers", "find_engram", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
-    "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
-    "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
-    "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall", "receive", "resolve_again",
-    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate",
-    "visible_uses", "with_gain",
+    "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm", "count_negations",
+    "count_sentences", "describe_readers", "find_engram", "find_used", "find_visible", "forget", "has_evidence",
+    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key", "less_export",
+    "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field",
+    "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall",
+    "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key",
+    "used_facts", "validate", "visible_uses", "with_gain",
 ]

@@ -9,18 +9,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from engrambus.core import canonical_id, new_ulid, parse_duration, parse_time, print_duration, print_time
-from engrambus.errors import EngramBusError, ScopeForbidden, TtlInvalid
+from engrambus.errors import EngramBusError, EngramUntrusted, ScopeForbidden, TtlInvalid
+from engrambus.knowledge.engrams.dedupe import is_same_statement
 from engrambus.knowledge.engrams.facts import EngramAdopted
-from engrambus.knowledge.engrams.ports import EngramView
-from engrambus.knowledge.engrams.put import PreparedEngram
+from engrambus.knowledge.engrams.keys import query_keys
+from engrambus.knowledge.engrams.ports import EngramReads, EngramView, VisibleStore
+from engrambus.knowledge.engrams.put import MAX_COMPARED, PreparedEngram
+from engrambus.knowledge.engrams.ranking import recall
 from engrambus.knowledge.engrams.rules import stamp, validate
 from engrambus.knowledge.engrams.values import Adoption, CheckedEngram, Provenance
-from engrambus.policy import Caller
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller
 
 UNKNOWN_AUTHOR = "unknown"
 """Stands for the name of an author that is no name."""
@@ -107,6 +111,28 @@ def adopt_engrams(
         ids[engram_id] = None
         facts.append(_adopted(view, item, engram_id, origin, caller))
     return facts, list(ids)
+
+
+def check_own_words(view: EngramReads, text: str, caller: Caller, used: Sequence[str] = ()) -> None:
+    """Refuse an agent's text for the team's memory that repeats an untrusted engram, or that is based on one."""
+    if caller.role == ADMIN:
+        return
+    untrusted = VisibleStore(view, (UNTRUSTED_SPACE,), is_untrusted=True)
+    found = [stored for name in used if (stored := view.find(untrusted.spaces, name)) is not None]
+    repeated = (
+        engram.id
+        for engram in recall([untrusted], query_keys(text), k=MAX_COMPARED)
+        if is_same_statement(text, engram.claim)
+    )
+    engram_id = next(chain((stored.engram.id for stored in found), repeated), None)
+    if engram_id is not None:
+        raise EngramUntrusted(
+            f"It repeats or is based on the engram {engram_id}, which came from elsewhere and which no person here has "
+            "confirmed.",
+            field="content",
+            used=engram_id,
+            hint="A person confirms that engram, or accepts this.",
+        )
 
 
 def id_from_elsewhere(origin: str, foreign_id: str, made_us: int) -> str:
