@@ -15,7 +15,7 @@ from engrambus.policy.secrets.value_checks import (
     value_patterns,
 )
 
-_PASSWORD = rb"pass(?:word|wd|phrase|wort|code)|passwd|pwd|pswd|contrasena|kennwort"
+_PASSWORD = rb"pass(?:word|wd|phrase|wort|code)|passwd|(?<=[_.-])pass(?![a-z])|pwd|pswd|contrasena|kennwort"
 _SECRET = rb"secret|credential"
 _KEY = rb"token|auth(?:orization)?(?![a-z])|key"
 # `key` alone also names entries of dictionaries and parts of keyboards; after one of these words it is a credential.
@@ -24,6 +24,19 @@ _OPENERS = (
     rb"|service|integration|storage|client|deploy|webhook|admin|ingest|session|subscription|ssh|function|host|insert"
     rb"|consumer|hmac|jwt|pat|security|primary|secondary|connection|server|rest|write|read|user|global|ca|dd|org"
     rb"|project|team|bot|personal|publish|upload|root|vault|sas|pass|secret|token"
+)
+# Before `key`, these words say that it finds something and opens nothing.
+_FINDERS = (
+    b"public pub cache sort sorting primary foreign partition row column col hash map dict dictionary object obj lookup "
+    b"search index group grouping unique natural composite surrogate routing route shard message msg event record item "
+    b"entry node cell i18n translation locale lang label registry config setting settings preference property prop "
+    b"idempotency dedup dedupe hot short shortcut arrow enter escape esc space tab ctrl alt shift meta cmd left right up "
+    b"down any press mon don tur hoc jock whis fingerprint image img cdn file path blob etag version build commit git tree "
+    b"job task step run trace span correlation metric tag topic stream redis bucket state context react list array set "
+    b"json yaml xml env header cookie param query form field data data_key similarity content digest checksum asset chunk "
+    b"module bundle plugin feature flag scope range start end min max last first next prev parent child root_key order "
+    b"storage_path distinct bin nested inner outer missing unknown duplicate known valid invalid wrong same other new old "
+    b"the this that its each every which one two a an of and or is per by with for same with_ gpg pgp ssh host_pub verification verify verifying site recaptcha_site publishable rsa_public ed25519 dsa ecdsa"
 )
 # Last words of a name that make its value public: the name of a secret, its location, its digest.
 _HARMLESS = (
@@ -38,6 +51,9 @@ _HARMLESS = (
 
 # Every name above begins with one of these; searching them one by one is much faster than one pattern for all.
 STARTS = (b"pass", b"pwd", b"pswd", b"contrasena", b"kennwort", b"secret", b"credential", b"token", b"auth", b"key")
+
+
+_MAX_VALUE = 400
 
 
 class NamePatterns:
@@ -62,7 +78,10 @@ class NamePatterns:
             rb"(?:[bruf]{0,2}|[|>]-?\s{1,20})(\\{0,3}[\"'`]|\"{3})(?P<value>[^\"'`\n]{5,400}?)(?:\1|\\n)", re.IGNORECASE
         )
         self.bare = re.compile(rb"(?:[^\s\"'`<>;,(){}\[\]\\|&]|&(?![A-Za-z_]{1,30}=)){6,400}+")
+        self.rest = re.compile(rb"[^\s\"'`<>;,(){}\[\]\\|&]*+")
         self.opener = re.compile(rb"(?:" + _OPENERS + rb")[ _-]?\Z")
+        self.finders = frozenset(_FINDERS.split())
+        self.word_before = re.compile(rb"([A-Za-z][A-Za-z0-9]{1,30})[ _-]?\Z")
         self.flag = re.compile(rb"--?[a-z0-9-]{0,30}\Z")
         self.place = re.compile(rb"[0-9]{1,8}(?:-[0-9]{1,8})?@[0-9a-f]{7,64}+(?![A-Za-z0-9])")
         self.path = re.compile(rb"[./]")
@@ -93,9 +112,9 @@ def find_assignments(data: bytes, low: bytes) -> Iterator[SecretSpan]:
             if match is None:
                 continue
             between = patterns.between.match(low, match.end())
-            if between is None or not _is_secret_name(low, match, between):
+            if between is None or not (certainty := _name_certainty(data, low, match, between)):
                 continue
-            span = None if _is_place(data, match, between) else _assigned_value(data, match, between)
+            span = None if _is_place(data, match, between) else _assigned_value(data, match, between, certainty)
             if span:
                 yield span
                 index = span[2]
@@ -103,25 +122,35 @@ def find_assignments(data: bytes, low: bytes) -> Iterator[SecretSpan]:
 
 def secret_kind_of_field(name: str, value: str) -> str | None:
     """Return the kind of secret that a value is by the name of its field."""
-    category = _name_category(name[:200])
-    body = value.strip().encode("ascii", "replace") if category is not None else b""
-    return _secret_kind(category, body, quoted=True) if category is not None and len(body) <= 4096 else None
+    category, certainty = _name_category(name[:200])
+    if category is None or len(value) > 4096:
+        return None
+    body = value.strip().encode("ascii", "replace")
+    return _secret_kind(category, body, quoted=True) if certainty == SURE or _is_long_key(body) else None
 
 
 @lru_cache(maxsize=1024)
-def _name_category(name: str) -> str | None:
+def _name_category(name: str) -> tuple[str | None, int]:
     """Return `password`, `secret` or `key` for the name of a secret field; cached, because few names recur often."""
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().encode("ascii", "replace")
     if not any(start in lowered for start in STARTS):
-        return None
+        return None, UNSURE
     patterns = name_patterns()
-    match = None
+    match, certainty = None, SURE
     for stem in patterns.stem.finditer(lowered):
         if stem[0] != b"key" or patterns.opener.search(lowered[: stem.start()]):
-            match = stem
+            match, certainty = stem, SURE
+        elif match is None and _opens_something(lowered[: stem.start()]):
+            match, certainty = stem, UNSURE
     if match is None or _is_harmless(lowered[match.end() :]) or patterns.public_before.search(lowered[: match.start()]):
-        return None
-    return match.lastgroup
+        return None, UNSURE
+    return match.lastgroup, certainty
+
+
+def _opens_something(before: bytes) -> bool:
+    """True if the word before `key` may be the name of a service, and not of what a key finds."""
+    word = name_patterns().word_before.search(before[-32:])
+    return word is not None and word[1].lower() not in name_patterns().finders
 
 
 def _is_harmless(suffix: bytes) -> bool:
@@ -130,19 +159,30 @@ def _is_harmless(suffix: bytes) -> bool:
     return bool(words) and (words[-1] in patterns.harmless or words[0] in (b"s", b"izer", b"ize", b"ized", b"izers"))
 
 
-def _is_secret_name(low: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> bool:
+UNSURE, SURE = 1, 2
+
+
+def _name_certainty(data: bytes, low: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> int:
+    """Return how surely a name is that of a secret: 0 if it is not, `UNSURE` if only a long random value shows it."""
     patterns, prefix = name_patterns(), low[max(0, match.start() - 40) : match.start()]
+    certainty = SURE
     if match[0] == b"key" and not patterns.opener.search(prefix):
-        return False
+        before = data[max(0, match.start() - 32) : match.start()]
+        is_joined = before[-1:] in b"_- " or data[match.start() : match.start() + 1] == b"K"
+        if not is_joined or not _opens_something(before):
+            return 0
+        certainty = UNSURE
     if _is_harmless(between["suffix"]) or patterns.public_before.search(prefix):
-        return False
+        return 0
     next_character = low[between.end() : between.end() + 1]
     if between["blank"] is not None:
         is_option = bool(patterns.flag.search(prefix) or patterns.login.search(prefix))
-        return is_option or next_character in (b'"', b"'", b"`")
-    if between["comma"] is not None:
-        return between["quote"] is not None and next_character in (b'"', b"'") and b"\n" not in between[0]
-    return True
+        return certainty if is_option or next_character in (b'"', b"'", b"`") else UNSURE
+    if between["comma"] is not None and (
+        between["quote"] is None or next_character not in (b'"', b"'") or b"\n" in between[0]
+    ):
+        return 0
+    return certainty
 
 
 def _is_place(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> bool:
@@ -156,7 +196,7 @@ def _is_place(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> 
     return match.lastgroup != "password" or bool(patterns.path.search(data, max(0, match.start() - 1), between.end()))
 
 
-def _assigned_value(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> SecretSpan | None:
+def _assigned_value(data: bytes, match: re.Match[bytes], between: re.Match[bytes], certainty: int) -> SecretSpan | None:
     patterns, start = name_patterns(), between.end()
     quoted = patterns.quoted.match(data, start)
     if quoted:
@@ -169,16 +209,34 @@ def _assigned_value(data: bytes, match: re.Match[bytes], between: re.Match[bytes
         if patterns.stem.match(data, first):
             return None  # another secret name, which is checked by itself
         last -= len(bare[0]) - len(bare[0].rstrip(b".:!?*"))
+    if certainty == UNSURE and not _is_long_key(data[first:last]):
+        return None
     kind = _secret_kind(str(match.lastgroup), data[first:last], quoted=bool(quoted))
+    if kind and last - first >= _MAX_VALUE and not quoted:
+        # Only a value that is accused is read to its end, so that no text is read again and again.
+        last = patterns.rest.match(data, last).end()  # type: ignore[union-attr]  # it matches nothing, too
     if kind and (between["words"] or between["blank"] or between["comma"]) and not _is_strong(data[first:last]):
         return None
     return (kind, first, last) if kind else None
 
 
+def _is_long_key(value: bytes) -> bool:
+    """True if a value is so long and so mixed that a name which often means something else does not excuse it."""
+    patterns = value_patterns()
+    digits = len(patterns.digit.findall(value))
+    if len(value) < 20 or not 2 <= digits < len(value) - 2 or patterns.version.match(value):
+        return False
+    return is_generated_key(value)
+
+
 def _secret_kind(category: str, value: bytes, *, quoted: bool) -> str | None:
     if b" " in value or b"://" in value or (value[:1] in b"/." and not is_random(value)):
         return None
-    if not quoted and name_patterns().expression.fullmatch(value):
+    if (
+        not quoted
+        and name_patterns().expression.fullmatch(value)
+        and not any(len(piece) >= 16 and is_generated_key(piece) for piece in value.split(b"."))
+    ):
         return None
     if is_identifier(value) and category != "password":
         return None

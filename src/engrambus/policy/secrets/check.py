@@ -7,45 +7,55 @@ from functools import lru_cache
 
 from engrambus.errors import SecretCheckFailed, SecretFound
 from engrambus.policy.secrets.assignments import secret_kind_of_field
-from engrambus.policy.secrets.finder import Secret, find_secrets
+from engrambus.policy.secrets.finder import SEPARATOR, Secret, find_secrets
+from engrambus.policy.secrets.rules import DEFAULT_RULES, SecretRules
 
+_FAILED_HINT = "Nothing was stored. Send the text without credentials, or in smaller parts."
 _HINT = "Leave it out, or point to the place where it is stored. If it was a real secret, replace it with a new one."
 _REDACTION_PASSES = 4
+MAX_REDACTIONS = 100
+"""Secrets that are replaced in one text; one with more is a dump of credentials, and is not stored at all."""
 MIN_SECRET_CHARS = 8
 """A shorter text is a secret only by the name of its field."""
-_SEPARATOR = "\n\0\n"
-"""Between texts that are searched together: neither a secret nor the context that excuses one reaches across it."""
+_SEPARATOR = SEPARATOR.decode()
 
 
-def check_no_secrets(value: object, field: str = "") -> None:
+class RedactionFailed(Exception):
+    """The text cannot be redacted: it has too many secrets, or removing them reveals others again and again."""
+
+
+def check_no_secrets(value: object, field: str = "", rules: SecretRules = DEFAULT_RULES) -> None:
     """Refuse a JSON value if any string in it, keys included, contains a secret.
 
     If the check itself fails, the value is refused too.
     """
     try:
-        secret = next(_search(value, field), None)
+        secret = next(_search(value, field, rules), None)
     except Exception:
         # The cause may quote the text, so it is not chained.
-        raise SecretCheckFailed(field=field or None) from None
+        raise SecretCheckFailed(field=field or None, hint=_FAILED_HINT) from None
     if secret:
         location, kind = secret
         raise SecretFound(f"The text contains a secret: {kind}.", field=location or None, hint=_HINT)
 
 
-def redact(text: str) -> tuple[str, list[Secret]]:
+def redact(text: str, rules: SecretRules = DEFAULT_RULES) -> tuple[str, list[Secret]]:
     """Return the text with each secret replaced by `[redacted:kind]`, and the secrets at their original positions."""
     try:
-        original = secrets = find_secrets(text)
+        original = secrets = find_secrets(text, rules)
+        if len(secrets) > MAX_REDACTIONS:
+            raise RedactionFailed
         clean = text
         # Removing a secret can reveal another one, for example a value that was part of a longer one.
         for _ in range(_REDACTION_PASSES):
             if not secrets:
                 return clean, original
             clean = _replace(clean, secrets)
-            secrets = find_secrets(clean)
+            secrets = find_secrets(clean, rules)
+        raise RedactionFailed
     except Exception:
-        raise SecretCheckFailed from None
-    return (clean, original) if not secrets else ("[redacted:text]", original)
+        # The cause may quote the text, so it is not chained.
+        raise SecretCheckFailed(hint=_FAILED_HINT) from None
 
 
 def _replace(text: str, secrets: list[Secret]) -> str:
@@ -63,19 +73,19 @@ def _secrets_in_key(key: str) -> tuple[str, ...]:
     return tuple(secret.kind for secret in find_secrets(key))
 
 
-def _search(value: object, field: str) -> Iterator[tuple[str, str]]:
+def _search(value: object, field: str, rules: SecretRules) -> Iterator[tuple[str, str]]:
     """Yield field and kind of each secret, depth first and in order; a key comes before its value."""
     texts = list(_walk(value, field))
     long_texts = [text for _, _, text in texts if len(text) >= MIN_SECRET_CHARS]
     # decision 14: nearly always there is no secret, and one search of everything shows it
-    is_clean = not find_secrets(_SEPARATOR.join(long_texts))
+    is_clean = not find_secrets(_SEPARATOR.join(long_texts), rules)
     for location, name, text in texts:
         if name is None:
             for kind in _secrets_in_key(text):
                 yield location, kind
             continue
         if not is_clean and len(text) >= MIN_SECRET_CHARS:
-            for secret in find_secrets(text):
+            for secret in find_secrets(text, rules):
                 yield location, secret.kind
         kind_by_name = secret_kind_of_field(name, text) if name else None
         if kind_by_name is not None:

@@ -8,7 +8,8 @@ A line has the kind, the literal anchors that a key starts with, and the rest of
 
 `A36` is exactly 36 characters and then no further letter or digit, `A20-40` from 20 to 40, `A20+` 20 or more. Text in
 quotes is literal. A leading `^` means that no letter or digit may precede the anchor; that is needed for anchors that
-are short enough to appear inside other words or inside base64.
+are short enough to appear inside other words or inside base64. A leading `?` means that the rest must look generated,
+because the anchor also begins ordinary names.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ engrambus-token         ^ engrambus1.                                        W16
 anthropic-key             sk-ant-                                       W24+
 openai-key                sk-proj- sk-svcacct- sk-admin- sk-None-       W20+
 openai-key              ^ sk-                                           A32-64
+helicone-key              sk-helicone-                                  L7 '-' L7 '-' L7 '-' L7
+secret-key            ^ ? sk-                                           W12+
 openrouter-key            sk-or-v1-                                     H64
 langfuse-key              sk-lf-                                        X8 '-' X4 '-' X4 '-' X4 '-' X12
 google-api-key            AIza                                          W35
@@ -166,6 +169,74 @@ deno-token              ^ ddp_ ddo_                                     A36
 zuplo-key               ^ zpka_                                         A28+
 hubspot-token           ^ pat-na1- pat-eu1- pat-na2-                    X8 '-' X4 '-' X4 '-' X4 '-' X12
 llama-key               ^ LLM|                                          D10-20 '|' W20-40
+firebase-key              :APA91b                                       W60+
+posthog-key             ^ phx_ phs_                                     A32+
+crates-io-token       ^ ? cio                                           A32
+dependency-track-key    ^ odt_                                          A32-255
+zoho-token              ^ 1000.                                         H32 '.' H32
+voiceflow-key             VF.DM. VF.WS. VF.                             X24 '.' A16
+mongodb-atlas-key         mdb_sa_sk_                                    W40
+razorpay-key            ^ rzp_live_ rzp_test_                           A14
+wakatime-key              waka_                                         X8 '-' X4 '-' X4 '-' X4 '-' X12
+apify-token               apify_api_                                    A36
+firecrawl-key           ^ fc-                                           H32
+llamaindex-key          ^ llx-                                          A40+
+jina-key                ^ jina_                                         A50+
+together-key              tgp_v1_                                       W40+
+midtrans-key              Mid-server-                                   W20+
+braintree-token           access_token$production$ access_token$sandbox$ L16 '$' H32
+rootly-key                rootly_                                       H64
+samsara-token             samsara_api_                                  A24+
+pinterest-token         ^ pina_                                         A32+
+ionic-token             ^ ion_                                          L42
+telnyx-key              ^ KEY                                           U32 '_' A22
+stackhawk-key           ^ hawk.                                         W20 '.' W20
+pagarme-key             ^ ak_live_ ak_test_                             A30
+clickup-token           ^ pk_                                           D6-10 '_' U32
+klaviyo-key             ^ pk_                                           H34
+xata-key                ^ xau_                                          A40+
+e2b-key                 ^ e2b_                                          H40
+inngest-key               signkey-prod- signkey-test- signkey-branch-   H32+
+trigger-dev-key         ^ tr_dev_ tr_prod_ tr_stg_ tr_preview_          A18+
+paddle-key                pdl_live_apikey_ pdl_sdbx_apikey_             L26 '_' A22 '_' A3
+browserbase-key         ^ bb_live_ bb_test_                             W20+
+snyk-token                snyk_uat. snyk_sat.                           H8 '.' W20+
+launchdarkly-key        ^ api- sdk- mob-                                H8 '-' H4 '-' H4 '-' H4 '-' H12
+devcycle-key              dvc_server_ dvc_client_ dvc_mobile_           W20+
+persona-key               persona_production_ persona_sandbox_          X8 '-' X4 '-' X4 '-' X4 '-' X12
+mercury-token             mercury_production_ mercury_sandbox_          W20+
+yandex-token            ^ y0_ y1_ y2_ y3_                               W50+
+yandex-token            ^ t1.9eu                                        W80+ '.' W80+
+thunderstore-token      ^ tss_                                          A32
+asana-token             ^ 1/                                            D16 ':' H32
+vault-token           ^ ? s.                                            A24
+twitch-token            ^ oauth:                                        L30
+twitter-bearer          ^ AAAAAAAAAAAAAAAAAAAA                          A30+ '%' W20+
+segment-token           ^ sgp_                                          A64
+ubidots-key             ^ BBFF-                                         A30
+beamer-key            ^ ? b_                                            W44
+sourcegraph-token       ^ slk_                                          H64
+fleetbase-key             flb_live_ flb_test_                           A20
+flexport-key            ^ shltm_                                        W40
+blynk-token               oa2-client-id_                                W32
+close-key               ^ api_                                          A22 '.' A22
+teamwork-token            tkn.v1_                                       A60+
+volcengine-key          ^ AKLT AKTP                                     W40+
+google-hmac-key         ^ GOOG1E                                        U55+
+digitalocean-key        ^ DO00                                          U16
+logicmonitor-token      ^ lmb_                                          W40+
+onfido-token            ^ api_live. api_sandbox. api_live_us. api_live_ca. W11 '.' W32
+intra42-secret          ^ s-s4t2ud- s-s4t2af-                           H64
+anyscale-key            ^ esecret_                                      L20+
+modal-key               ^ ak- as-                                       A22
+valtown-token           ^ vtwn_                                         A24+
+mem0-key                ^ m0-                                           A40
+langchain-key           ^ ls__                                          H32
+confluent-key           ^ cflt                                          B60
+square-token              sq0idp-                                       W22
+mollie-key            ^ ? live_ test_                                   A30
+gocardless-token      ^ ? live_                                         W40-42
+lob-key               ^ ? live_ test_                                   H35
 """
 
 
@@ -176,6 +247,8 @@ class Format(NamedTuple):
     source: bytes
     is_bounded: bool
     """True if no letter or digit may precede the anchor."""
+    is_ambiguous: bool
+    """True if ordinary names begin with the anchor too."""
 
     def match(self, data: bytes, index: int) -> re.Match[bytes] | None:
         """Match the format at an index; its pattern is compiled on first use."""
@@ -206,10 +279,11 @@ def formats() -> Formats:
     listed: dict[bytes, list[Format]] = {}
     for line in _TABLE.strip().splitlines():
         kind, anchors, items = _read(line)
-        bounded = "^" in anchors
+        bounded, ambiguous = "^" in anchors, "?" in anchors
         for anchor in anchors:
-            if anchor != "^":
-                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, items, bounded), bounded))
+            if anchor not in ("^", "?"):
+                shape = Format(kind, _source(anchor, items, bounded), bounded, ambiguous)
+                listed.setdefault(anchor.encode(), []).append(shape)
     # The longest anchor is found first; the formats of shorter anchors that it starts with are tried after its own.
     by_anchor = {
         anchor: tuple(

@@ -12,7 +12,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from engrambus.policy.secrets.value_checks import is_password, is_placeholder, is_readable, value_patterns
+from engrambus.policy.secrets.value_checks import (
+    is_generated_key,
+    is_password,
+    is_placeholder,
+    is_readable,
+    value_patterns,
+)
 
 SecretSpan = tuple[str, int, int]
 """Kind, start and end of a secret."""
@@ -33,6 +39,14 @@ class StructurePatterns:
         self.key_body = re.compile(rb"(?:" + gap + rb"|[A-Za-z0-9+/=])*+(?:-----END [A-Z0-9 ]{1,40}-----)?")
         self.putty = re.compile(rb"Private-Lines: [0-9]{1,4}(?:\s{1,4}[A-Za-z0-9+/=]{4,80}){1,200}")
         self.user_password = re.compile(rb"://[^\s/?#:@\"'<>`\\]{0,80}+:([^\s/?#\"'<>`\\]{3,160})@(?=[A-Za-z0-9\[{$%])")
+        # In a password for a database, people leave characters as they are that belong to the syntax of an address.
+        self.database = re.compile(
+            rb"(?:sql|postgres|maria|mongo|redis|amqp|oracle|clickhouse|cockroach|snowflake|db2?)[a-z0-9+]{0,20}\Z"
+        )
+        self.database_password = re.compile(
+            rb"://[^\s/:@\"'<>`]{0,80}+:([^\s\"'<>`@]{0,80}[/?#@][^\s\"'<>`]{0,80})@(?=[A-Za-z0-9\[.-]{2,})"
+        )
+        self.user_token = re.compile(rb"://([A-Za-z0-9_-]{20,255}+)@(?=[A-Za-z0-9])")
         self.pinned = re.compile(rb"sha256:[0-9a-f]{64}")
         self.vault_reference = re.compile(rb"op://[^\s/\"'`<>][^/\n\"'`<>]{0,80}/[^\s\"'`<>,;)]{1,200}+")
         self.webhook = re.compile(
@@ -40,11 +54,12 @@ class StructurePatterns:
             rb"|(?P<discord>discord(?:app)?\.com/api/webhooks/[0-9]{16,22}/[A-Za-z0-9_-]{50,100}+)"
             rb"|(?P<teams>webhook\.office\.com/webhookb2/[A-Za-z0-9@-]{36,90}+/IncomingWebhook/[A-Za-z0-9/-]{32,160}+)"
         )
+        # The parts have no largest size: what a bound left out would stay in clear. At most five are read.
         self.jwt = re.compile(
-            rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,2000}+\.[A-Za-z0-9_-]{4,8000}+\.[A-Za-z0-9_-]{0,2000}+"
-            rb"(?:\.[A-Za-z0-9_-]{1,4000}+){0,2}"
+            rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+={0,2}"
+            rb"(?:\.[A-Za-z0-9_-]{4,}+={0,2}\.[A-Za-z0-9_-]*+={0,2}|\.\.[A-Za-z0-9_-]{20,}+)(?:\.[A-Za-z0-9_-]++){0,2}"
         )
-        self.bearer = re.compile(rb"(?:bearer|token)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,2000}+=*+)", re.IGNORECASE)
+        self.bearer = re.compile(rb"(?:bearer|token)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
         self.basic = re.compile(rb"basic[ \t]{1,4}([A-Za-z0-9+/_-]{8,400}+={0,2})", re.IGNORECASE)
         self.curl_user = re.compile(rb"(?:-u|--user)[ =]{0,2}[\"']?[^\s:\"']{1,80}:([^\s\"']{3,120}+)")
         self.signature = re.compile(rb"[?&;]sig=([A-Za-z0-9%+/_-]{40,120}+=?)")
@@ -55,6 +70,9 @@ class StructurePatterns:
         self.jwk = re.compile(rb"\\{0,3}\"d\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\"([A-Za-z0-9_-]{32,700}+)\\{0,3}\"")
         self.azure_secret = re.compile(
             rb"(?<![A-Za-z0-9])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9])"
+        )
+        self.marked_run = re.compile(
+            rb"(?P<azure_devops_token>[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})|(?P<maxmind_key>[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)"
         )
         self.newrelic = re.compile(rb"(?<![A-Za-z0-9])[0-9a-fA-F]{36}NRAL(?![A-Za-z0-9])")
         self.mailchimp = re.compile(rb"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])")
@@ -68,13 +86,16 @@ def structure_patterns() -> StructurePatterns:
 
 def private_keys(data: bytes) -> Iterator[SecretSpan]:
     """Find private keys: PEM, OpenPGP and OpenSSH, also cut short; PuTTY's; the secret part of a JWK."""
-    patterns, index = structure_patterns(), 0
+    patterns, index, end = structure_patterns(), 0, 0
     while (index := data.find(b"PRIVATE KEY", index)) >= 0:
-        first = patterns.private_key.search(data, max(0, index - 60), index + 30)
+        first = patterns.private_key.search(data, max(end, index - 60), index + 30)
         index += 11
-        if first and (key_start := patterns.key_start.match(data, first.end())):
-            body = patterns.key_body.match(data, key_start.end())
-            index = body.end() if body else key_start.end()
+        if first:
+            # Also without a key below it: the first line announces one, and who sends it means to.
+            index = end = max(index, first.end())
+            if key_start := patterns.key_start.match(data, index):
+                body = patterns.key_body.match(data, key_start.end())
+                index = end = body.end() if body else key_start.end()
             yield "private-key", first.start(), index
     if b"Private-Lines: " in data:
         yield from (("private-key", match.start(), match.end()) for match in patterns.putty.finditer(data))
@@ -91,7 +112,7 @@ def urls(data: bytes) -> Iterator[SecretSpan]:
             if reference and not is_placeholder(reference[0][5:]):
                 yield "op-reference", reference.start(), reference.end()
                 index = reference.end() - 3
-        elif (match := patterns.user_password.match(data, index)) and _is_url_password(data, match):
+        elif match := _user_part(data, index):
             yield "url-password", match.start(1), match.end(1)
         index += 3
     if b"hooks.slack" in data or b"/webhook" in data:
@@ -102,6 +123,23 @@ def urls(data: bytes) -> Iterator[SecretSpan]:
         for signed in patterns.signature.finditer(data):
             if not is_placeholder(signed[1]):
                 yield "azure-sas", signed.start(1), signed.end(1)
+
+
+def _user_part(data: bytes, index: int) -> re.Match[bytes] | None:
+    """Return the match of a password, or of a token instead of a user, in an address at its `://`."""
+    patterns = structure_patterns()
+    if patterns.database.search(data[max(0, index - 30) : index].lower()):
+        match = patterns.database_password.match(data, index)
+        if match and _is_url_password(data, match):
+            return match
+    match = patterns.user_password.match(data, index)
+    if match:
+        return match if _is_url_password(data, match) else None
+    match = patterns.user_token.match(data, index)
+    # The key in an address of Sentry is public.
+    if match and is_generated_key(match[1]) and b"sentry" not in data[match.end() : match.end() + 60]:
+        return match
+    return None
 
 
 def _is_url_password(data: bytes, match: re.Match[bytes]) -> bool:
@@ -128,6 +166,12 @@ def suffixed(data: bytes) -> Iterator[SecretSpan]:
             if match and not is_placeholder(match[0]):
                 yield kind, match.start(), match.end()
             index += len(mark)
+
+
+def marked_run(run: bytes) -> str | None:
+    """Return the kind of a key that has its fixed mark near the end of a run."""
+    match = structure_patterns().marked_run.fullmatch(run)
+    return str(match.lastgroup).replace("_", "-") if match else None
 
 
 def headers(data: bytes, low: bytes) -> Iterator[SecretSpan]:

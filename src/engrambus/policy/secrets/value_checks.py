@@ -9,10 +9,11 @@ from itertools import pairwise
 from math import log2
 
 _PLACEHOLDERS = (
-    "example|placeholder|redacted|changeme|change[_-]me|dummy|xxxx|yyyyy|zzzzz|00000000|11111111|aaaaaaa|"
-    "ffffffff|1234567|abcdefg|7654321|deadbeef|foobar|(?:\\A|[^a-z])your|"
-    r"\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|mock|demo)[_-]"
+    r"example|placeholder|redacted|changeme|change[_-]me|dummy|(?:\A|[^a-z])your"
+    r"|\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|mock|demo)[_-](?![a-z0-9_-]{16})"
 )
+# What a person types to fill up the length of a key. A generated key may have such a run too, so only their share counts.
+_FILLERS = r"(.)\1{3,}|deadbeef|cafebabe|foobar|qwerty|asdfgh"
 _WEAK_WORDS = (
     "password passwd pass passphrase passwort pwd pw secret token key user username userpass admin root guest foo bar "
     "baz tiger test tester none null true false undefined string str int bytes postgres mysql redis mongo hidden "
@@ -27,14 +28,22 @@ class ValuePatterns:
 
     def __init__(self) -> None:
         self.placeholder = re.compile(_PLACEHOLDERS.encode())
+        self.filler = re.compile(_FILLERS.encode())
         self.weak = frozenset(word.encode() for word in _WEAK_WORDS.split())
         self.template = re.compile(
-            rb"\A[<\[]|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
+            rb"\A[<\[]|\AENC\[|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
             rb"|\*\*\*|-{4}|_{4}|\?\?\?"
         )
         self.ulid = re.compile(rb"(?:g_)?[0-7][0-9A-HJKMNP-TV-Z]{25}")
+        self.version = re.compile(rb"v?[0-9]{1,4}\.[0-9]{1,4}[.-]")
         self.uuid = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-        self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~][A-Za-z0-9+/=_-]+")
+        self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~/][A-Za-z0-9+/=_-]+")
+        # Ids of content and of peers in IPFS: base58 of a multihash.
+        self.content_id = re.compile(
+            rb"(?:Qm[1-9A-HJ-NP-Za-km-z]{44}|12D3KooW[1-9A-HJ-NP-Za-km-z]{44}|z[a-z0-9]{3}[1-9A-HJ-NP-Za-km-z]{40,50})"
+            rb"(?![A-Za-z0-9])"
+        )
+        self.title_words = re.compile(rb"[A-Z][a-z]{2,}")
         self.digit = re.compile(rb"[0-9]")
         self.letter = re.compile(rb"[A-Za-z]")
         self.lower = re.compile(rb"[a-z]")
@@ -47,7 +56,10 @@ class ValuePatterns:
             rb"(?:[A-Z]?[a-z]++|[A-Z]++(?![a-z])|[A-Z]++[a-z]++)*+[0-9]{0,3}|[0-9]{1,8}|v[0-9]+"
         )
         self.chunks = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+        self.scattered_digits = re.compile(rb"[a-z][0-9]{1,3}[a-z]{1,8}[0-9]{1,3}[a-z]{1,8}[0-9]")
         self.long_words = re.compile(rb"[A-Z]?[a-z]{5,}")
+        self.digit_end = re.compile(rb"[-_!#%&*^]*[0-9]+\Z")
+        self.chosen = re.compile(rb"[A-Za-z]{4,}[A-Za-z]*(?:[-_!#%&*^@$][A-Za-z]{0,12})?[0-9]{2,6}[!#%&*^@$]?")
         self.classes = bytes(
             1 if 97 <= c <= 122 else 2 if 65 <= c <= 90 else 3 if 48 <= c <= 57 else 4 for c in range(256)
         )
@@ -62,26 +74,40 @@ def value_patterns() -> ValuePatterns:
 def is_placeholder(body: bytes) -> bool:
     """True if a person wrote this in place of a secret: `xxxx`, `EXAMPLE`, `your-key`, `123456789`."""
     patterns, body = value_patterns(), body[:128]
-    if patterns.placeholder.search(body.lower()) or patterns.template.search(body):
+    low = body.lower()
+    if patterns.placeholder.search(low) or patterns.template.search(body):
         return True
-    return len(body) >= 12 and (len(set(body)) < 6 or _is_sequence(body))
+    if len(body) < 8:
+        return patterns.filler.fullmatch(low) is not None
+    if len(body) >= 12 and len(set(body)) < 6:
+        return True
+    filled = max(sum(len(match[0]) for match in patterns.filler.finditer(low)), _counted_chars(low))
+    return filled * 5 >= 2 * len(body)
 
 
-def _is_sequence(body: bytes) -> bool:
-    """True if eight characters in a row count up, as in alphabets and on keyboards."""
-    run = 0
-    for first, second in pairwise(body):
-        run = run + 1 if second == first + 1 else 0
-        if run == 7:
-            return True
-    return False
+def _counted_chars(body: bytes) -> int:
+    """Return the number of characters in runs of five or more that count up or down: `12345`, `abcdefgh`, `98765`."""
+    total = run = 0
+    direction = 0
+    for first, second in pairwise(body + b"\0"):
+        step = second - first
+        # On a keyboard, 0 comes after 9.
+        step = 1 if (first, second) == (57, 48) else -1 if (first, second) == (48, 57) else step
+        if step in (1, -1) and (step == direction or run == 0):
+            run, direction = run + 1, step
+        else:
+            total += run + 1 if run >= 4 else 0
+            run, direction = (1, step) if step in (1, -1) else (0, 0)
+    return total
 
 
 def is_public(value: bytes) -> bool:
     """True if this is a public id: a digest with its algorithm, a ULID, a grant's handle, or `<run>/<name>`."""
     patterns = value_patterns()
     run, _, name = value.partition(b"/")
-    return bool((patterns.ulid.fullmatch(run) and not is_random(name)) or patterns.digest.match(value))
+    if patterns.digest.match(value) or patterns.content_id.match(value):
+        return True
+    return bool(patterns.ulid.fullmatch(run) and not is_random(name))
 
 
 def entropy(value: bytes) -> float:
@@ -96,7 +122,8 @@ def is_readable(value: bytes) -> bool:
     for piece in patterns.pieces.findall(value):
         if not patterns.name_part.fullmatch(piece):
             return False
-        if len(piece) > 4 and len(piece) < 3 * len(patterns.chunks.findall(piece)):
+        # The longer a name, the longer its words: letters that were drawn make words of three.
+        if len(piece) > 4 and len(piece) < (4 if len(piece) >= 20 else 3) * len(patterns.chunks.findall(piece)):
             return False
     return True
 
@@ -106,9 +133,9 @@ def is_words(value: bytes) -> bool:
     patterns = value_patterns()
     if not patterns.lower.search(value) or patterns.exotic.search(value):
         return False
-    if len(patterns.digit.findall(value)) * 8 > len(value):
+    if len(patterns.digit.findall(value)) * 8 > len(value) or patterns.scattered_digits.search(value):
         return False
-    return len(value) >= 4 * len(patterns.chunks.findall(value))
+    return len(value) > 4 * len(patterns.chunks.findall(value))
 
 
 def is_identifier(value: bytes) -> bool:
@@ -118,10 +145,15 @@ def is_identifier(value: bytes) -> bool:
         return True
     if not patterns.upper.search(value) or patterns.exotic.search(value):
         return False
-    return sum(len(word) for word in patterns.long_words.findall(value)) * 5 >= 2 * len(value)
+    return sum(len(word) for word in patterns.long_words.findall(value)) * 2 >= len(value)
 
 
-def is_random(value: bytes) -> bool:
+def is_title_case(value: bytes) -> bool:
+    """True if this is mostly words that begin with a capital: `callIpv6FirstEvenWhenIpv4IsListed`."""
+    return sum(map(len, value_patterns().title_words.findall(value))) * 5 >= 3 * len(value)
+
+
+def is_random(value: bytes, min_entropy_bits: float = 4.0) -> bool:
     """True if a generator produced this from letters of both cases and digits."""
     classes = value.translate(value_patterns().classes, b"-_")
     if min(classes.count(1), classes.count(2)) * 10 < len(classes) or not classes.count(3):
@@ -131,7 +163,8 @@ def is_random(value: bytes) -> bool:
     if changes < 0.42 * (len(classes) - 1):
         return False
     # The entropy of a short value is lower, because it cannot use every letter.
-    return entropy(value) >= (4.0 if len(value) >= 32 else 3.4) and not is_placeholder(value)
+    least = min_entropy_bits if len(value) >= 32 else min_entropy_bits - 0.6
+    return entropy(value) >= least and not is_placeholder(value) and not is_title_case(value)
 
 
 def is_generated_key(value: bytes) -> bool:
@@ -156,6 +189,15 @@ def is_password(value: bytes) -> bool:
     has_digit, has_letter = patterns.digit.search(value), patterns.letter.search(value)
     if not has_letter or (not has_digit and not patterns.symbol.search(value)):
         return False
-    if is_readable(value):
+    if is_readable(value) and not is_chosen_password(value):
         return False
     return len(set(value)) >= 5
+
+
+def is_chosen_password(value: bytes) -> bool:
+    """True if words and a number were put together as people do for a password: `Tundra!9828`, `falcon-436`."""
+    patterns = value_patterns()
+    words = patterns.digit_end.sub(b"", value.lower())
+    if words.strip(b"!#%&*_-") in patterns.weak or len(patterns.digit.findall(value)) < 2:
+        return False
+    return bool(patterns.chosen.fullmatch(value))
