@@ -1,7 +1,7 @@
-"""A second corpus, in two parts that share no kind and no surroundings, for figures on text that no rule was written for.
+"""A second corpus, in two parts that share no kind and no surroundings: figures on text that no rule was written for.
 
-`FIRST` was measured before the rules were changed, then used to change them; `SECOND` was only measured afterwards. Like
-the other corpus it imports nothing of the detector, and has no literal that looks like a secret.
+`FIRST` was measured before the rules were changed, then used to change them; `SECOND` was only measured afterwards.
+Like the other corpus it imports nothing of the detector, and has no literal that looks like a secret.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ OPEN, CLOSE = "\x01", "\x02"
 """Marks around each part of a secret while a text is made."""
 
 Maker = Callable[[Random], str]
-Place = Callable[[Random, str, str], str]
 
 
 class UnseenSecret(NamedTuple):
@@ -123,9 +122,6 @@ VENDORS: dict[int, dict[str, Maker]] = {
         "yandex-oauth": _make("y" + "0_Ag", (URLSAFE, 56)),
         "yandex-iam": _make("t" + "1.9eu", (URLSAFE, 120), ".", (URLSAFE, 86)),
         "openai-shorter": lambda rng: _secret("s" + "k-" + draw(rng, ALNUM, rng.choice([13, 18, 22, 26, 30]))),
-        "helicone": lambda rng: _secret(
-            "sk-heli" + f"cone-{draw(rng, LOWER, 7)}-{draw(rng, LOWER, 7)}-{draw(rng, LOWER, 7)}"
-        ),
         "thunderstore": _make("ts" + "s_", (ALNUM, 32)),
         "asana": lambda rng: _secret(f"1/{rng.randrange(10**15, 10**16)}:" + draw(rng, HEX, 32)),
         "vault-legacy": _make("s" + ".", (ALNUM, 24)),
@@ -160,45 +156,33 @@ def _named_value(rng: Random, name: str) -> str:
     return draw(rng, alphabet, size)
 
 
-def _quoted_text(name: str, value: str) -> str:
-    return f'{name}: "{value}"'
-
-
-PLACES: dict[int, dict[str, Place]] = {
+PLACES: dict[int, dict[str, str]] = {
     FIRST: {
-        "dotenv": lambda rng, name, value: f"# local settings\nPORT=8080\n{name}={value}\nDEBUG=0\n",
-        "compose": lambda rng, name, value: (
-            f"services:\n  web:\n    environment:\n      {name}: {value}\n      TZ: UTC\n"
-        ),
-        "json": lambda rng, name, value: json.dumps({"env": {"region": "eu-west-1", name: "\0"}}, indent=2).replace(
-            "\\u0000", value
-        ),
-        "prose": lambda rng, name, value: f"The job broke because {name} is {value}, which was replaced on Monday.",
-        "shell": lambda rng, name, value: f"set -eu\nexport {name}='{value}'\n./deploy.sh --region eu\n",
-        "log": lambda rng, name, value: f'2031-02-03T04:05:06Z level=warn msg="refused" {name}={value} status=403',
-        "go": lambda rng, name, value: f'cfg := map[string]string{{\n\t"{name}": "{value}",\n}}\n',
-        "diff": lambda rng, name, value: (
-            f"--- a/app.cfg\n+++ b/app.cfg\n@@ -1 +1 @@\n-{name} = none\n+{name} = {value}\n"
-        ),
-        "fence": lambda rng, name, value: f"Set it first:\n\n```\n{name}: {value}\n```\n",
-        "ini": lambda rng, name, value: f"[client]\nhost = db.internal\n{name} = {value}\n",
+        "dotenv": "# local settings\nPORT=8080\n<n>=<v>\nDEBUG=0\n",
+        "compose": "services:\n  web:\n    environment:\n      <n>: <v>\n      TZ: UTC\n",
+        "json": '{\n  "env": {\n    "region": "eu-west-1",\n    "<n>": "<v>"\n  }\n}',
+        "prose": "The job broke because <n> is <v>, which was replaced on Monday.",
+        "shell": "set -eu\nexport <n>='<v>'\n./deploy.sh --region eu\n",
+        "log": '2031-02-03T04:05:06Z level=warn msg="refused" <n>=<v> status=403',
+        "go": 'cfg := map[string]string{\n\t"<n>": "<v>",\n}\n',
+        "diff": "--- a/app.cfg\n+++ b/app.cfg\n@@ -1 +1 @@\n-<n> = none\n+<n> = <v>\n",
+        "fence": "Set it first:\n\n```\n<n>: <v>\n```\n",
+        "ini": "[client]\nhost = db.internal\n<n> = <v>\n",
     },
     SECOND: {
-        "actions": lambda rng, name, value: f"jobs:\n  build:\n    env:\n      {name}: '{value}'\n    steps: []\n",
-        "terraform": lambda rng, name, value: f'variable "x" {{\n  default = {{\n    "{name}" = "{value}"\n  }}\n}}\n',
-        "properties": lambda rng, name, value: f"server.port=8443\n{name}={value}\nlogging.level=INFO\n",
-        "ruby": lambda rng, name, value: f"Client.new('{name}' => '{value}', timeout: 5)\n",
-        "dockerfile": lambda rng, name, value: f'FROM alpine:3\nENV {name}={value}\nCMD ["run"]\n',
-        "toml": lambda rng, name, value: f'[service]\nname = "billing"\n"{name}" = "{value}"\n',
-        "xml": lambda rng, name, value: f'<config>\n  <add key="{name}" value="{value}" />\n</config>\n',
-        "chat": lambda rng, name, value: f"> can you try again?\nsure, with {name}: {value} it works for me",
-        "escaped": lambda rng, name, value: json.dumps({"body": f"a\n{name}=\0\nb"}).replace("\\u0000", value),
-        "python": lambda rng, name, value: (
-            f'settings = dict(region=\'eu\')\nsettings["{name}"] = "{value}"  # rotate\n'
-        ),
+        "actions": "jobs:\n  build:\n    env:\n      <n>: '<v>'\n    steps: []\n",
+        "terraform": 'variable "x" {\n  default = {\n    "<n>" = "<v>"\n  }\n}\n',
+        "properties": "server.port=8443\n<n>=<v>\nlogging.level=INFO\n",
+        "ruby": "Client.new('<n>' => '<v>', timeout: 5)\n",
+        "dockerfile": 'FROM alpine:3\nENV <n>=<v>\nCMD ["run"]\n',
+        "toml": '[service]\nname = "billing"\n"<n>" = "<v>"\n',
+        "xml": '<config>\n  <add key="<n>" value="<v>" />\n</config>\n',
+        "chat": "> can you try again?\nsure, with <n>: <v> it works for me",
+        "escaped": '{"body": "a\\n<n>=<v>\\nb"}',
+        "python": 'settings = dict(region=\'eu\')\nsettings["<n>"] = "<v>"  # rotate\n',
     },
 }
-"""Surroundings of one value. The name is a neutral one for a secret that is known by itself."""
+"""Surroundings of one value `<v>`. The name `<n>` is a neutral one for a secret that is known by itself."""
 NEUTRAL = ("VALUE", "setting", "remote", "upstream_ref", "item")
 
 
@@ -220,16 +204,24 @@ def _kubernetes(field: str, encode: bool) -> Maker:
         value = _password(rng)
         value = base64.b64encode(value.encode()).decode() if encode else value
         name = rng.choice(["admin", "uri", "db-conn", "value", "tls.data"])
-        return f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: app\ntype: Opaque\n{field}:\n  {name}: {_secret(value)}\n"
+        head = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: app\ntype: Opaque\n"
+        return f"{head}{field}:\n  {name}: {_secret(value)}\n"
 
     return make
 
 
 def _kubernetes_json(rng: Random) -> str:
     value = base64.b64encode(_password(rng).encode()).decode()
-    return (
-        '{"apiVersion": "v1", "kind": "Secret", "data": {"conn": "' + _secret(value) + '"}, "metadata": {"name": "x"}}'
-    )
+    return '{"apiVersion": "v1", "kind": "Secret", "data": {"conn": "' + _secret(value) + '"}, "metadata": {}}'
+
+
+def _connection(text: str, make: Callable[[Random], str] = _password) -> Maker:
+    """Return a generator of a connection string: `<v>` is replaced by a password."""
+    return lambda rng: text.replace("<v>", _secret(make(rng)))
+
+
+def _bearer(before: str, size: int, after: str = "") -> Maker:
+    return lambda rng: f"{before}{_secret(_jwt(rng, size))}{after}"
 
 
 STRUCTURES: dict[int, dict[str, Maker]] = {
@@ -238,19 +230,19 @@ STRUCTURES: dict[int, dict[str, Maker]] = {
             "postgres", "mysql+pymysql", "mongodb+srv", "rediss", "amqps", "clickhouse+native", "cockroachdb",
         )},
         "url mssql": _database_url("mssql+pyodbc", "/main?driver=ODBC+Driver+18"),
-        "jdbc parameters": lambda rng: f"jdbc:postgresql://db.internal:5432/main?user=app&password={_secret(_password(rng))}&ssl=true",
-        "jdbc sqlserver": lambda rng: f"jdbc:sqlserver://db:1433;databaseName=main;user=app;password={_secret(_password(rng))};encrypt=true",
-        "ado": lambda rng: f"Server=tcp:db.internal,1433;Initial Catalog=main;User ID=app;Password={_secret(_password(rng))};Encrypt=True;",
-        "ado word": lambda rng: f"Server=db;Database=main;Uid=app;Pwd={_secret(_word(rng).lower() + 'field')};",
-        "libpq": lambda rng: f"host=db.internal port=5432 dbname=main user=app password={_secret(_password(rng))} sslmode=require",
+        "jdbc parameters": _connection("jdbc:postgresql://db.internal:5432/main?user=app&password=<v>&ssl=true"),
+        "jdbc sqlserver": _connection("jdbc:sqlserver://db:1433;databaseName=main;user=app;password=<v>;encrypt=true"),
+        "ado": _connection("Server=tcp:db,1433;Initial Catalog=main;User ID=app;Password=<v>;Encrypt=True;"),
+        "ado word": _connection("Server=db;Database=main;Uid=app;Pwd=<v>;", lambda rng: _word(rng).lower() + "field"),
+        "libpq": _connection("host=db.internal port=5432 dbname=main user=app password=<v> sslmode=require"),
         "rsa header": _pem_header("RSA PRIVATE" + " KEY"),
         "openssh header": _pem_header("OPENSSH PRIVATE" + " KEY"),
         "encrypted header": _pem_header("ENCRYPTED PRIVATE" + " KEY"),
         "kubernetes data": _kubernetes("data", True),
         "kubernetes json": _kubernetes_json,
-        "jwt": lambda rng: _secret(_jwt(rng)),
-        "long jwt": lambda rng: _secret(_jwt(rng, 9000)),
-        "bearer jwt": lambda rng: "Authorization: Bearer " + _secret(_jwt(rng, 3000)),
+        "jwt": _bearer("", 60),
+        "long jwt": _bearer("", 9000),
+        "bearer jwt": _bearer("Authorization: Bearer ", 3000),
         "token in url": lambda rng: f"https://{_secret(draw(rng, HEX, 40))}@git.internal/team/repo.git",
         "digits inside": lambda rng: _secret("s" + "k-" + draw(rng, ALNUM, 20) + "1234567" + draw(rng, ALNUM, 21)),
     },
@@ -260,20 +252,22 @@ STRUCTURES: dict[int, dict[str, Maker]] = {
         )},
         "url oracle": _database_url("oracle+oracledb", ":1521/?service_name=main"),
         "url sqlserver": _database_url("sqlserver", ":1433?database=main"),
-        "jdbc mysql": lambda rng: f"jdbc:mysql://db:3306/main?useSSL=false&user=app&password={_secret(_password(rng))}",
-        "jdbc oracle": lambda rng: f"jdbc:oracle:thin:app/{_secret(_password(rng))}@//db.internal:1521/main",
-        "odbc": lambda rng: f"DRIVER={{ODBC Driver 18}};SERVER=db;DATABASE=main;UID=app;PWD={_secret(_password(rng))}",
-        "ado word": lambda rng: f"Data Source=db;Initial Catalog=main;User Id=app;Password={_secret('old' + _word(rng).lower())};",
-        "snowflake dsn": lambda rng: f"account=ab123;user=app;password={_secret(_password(rng))};warehouse=wh;database=main",
+        "jdbc mysql": _connection("jdbc:mysql://db:3306/main?useSSL=false&user=app&password=<v>"),
+        "jdbc oracle": _connection("jdbc:oracle:thin:app/<v>@//db.internal:1521/main"),
+        "odbc": _connection("DRIVER={ODBC Driver 18};SERVER=db;DATABASE=main;UID=app;PWD=<v>"),
+        "ado word": _connection(
+            "Data Source=db;Initial Catalog=main;User Id=app;Password=<v>;", lambda rng: "old" + _word(rng).lower()
+        ),
+        "snowflake dsn": _connection("account=ab123;user=app;password=<v>;warehouse=wh;database=main"),
         "ec header": _pem_header("EC PRIVATE" + " KEY"),
         "pkcs8 header": _pem_header("PRIVATE" + " KEY"),
         "pgp header": _pem_header("PGP PRIVATE" + " KEY BLOCK"),
         "dsa header": _pem_header("DSA PRIVATE" + " KEY"),
         "kubernetes stringData": _kubernetes("stringData", False),
         "kubernetes data": _kubernetes("data", True),
-        "jwt": lambda rng: _secret(_jwt(rng, 90)),
-        "very long jwt": lambda rng: _secret(_jwt(rng, 20_000)),
-        "cookie jwt": lambda rng: "Cookie: session=" + _secret(_jwt(rng, 700)) + "; theme=dark",
+        "jwt": _bearer("", 90),
+        "very long jwt": _bearer("", 20_000),
+        "cookie jwt": _bearer("Cookie: session=", 700, "; theme=dark"),
         "token in url": lambda rng: f"git clone https://{_secret(draw(rng, ALNUM, 32))}@git.internal/team/repo.git",
         "digits inside": lambda rng: _secret("gh" + "p_" + draw(rng, ALNUM, 12) + "23456789" + draw(rng, ALNUM, 16)),
     },
@@ -314,6 +308,10 @@ _BROKEN: tuple[Maker, ...] = (
 )
 
 
+def _fill(place: str, name: str, value: str) -> str:
+    return place.replace("<n>", name).replace("<v>", value)
+
+
 def _broken(part: int, rng: Random) -> Iterator[UnseenSecret]:
     for place, (before, between, after) in BREAKS[part].items():
         for number, make in enumerate(_BROKEN):
@@ -329,10 +327,10 @@ def unseen_secrets(part: int, rounds: int = 6) -> Iterator[UnseenSecret]:
         rng = Random(f"unseen/{part}/{number}")
         for kind, make in VENDORS[part].items():
             for place, surround in PLACES[part].items():
-                yield _finish("vendor's format", kind, place, surround(rng, rng.choice(NEUTRAL), make(rng)))
+                yield _finish("vendor's format", kind, place, _fill(surround, rng.choice(NEUTRAL), make(rng)))
         for name in NAMES[part]:
             for place, surround in PLACES[part].items():
-                yield _finish("by its name", name, place, surround(rng, name, _secret(_named_value(rng, name))))
+                yield _finish("by its name", name, place, _fill(surround, name, _secret(_named_value(rng, name))))
         for kind, make in STRUCTURES[part].items():
             for place, text in _around(part, rng, make(rng)).items():
                 yield _finish("structure", kind, place, text)
@@ -406,8 +404,8 @@ def _innocent(part: int, rng: Random) -> dict[str, str]:
             ["Authorization: Bearer <token>", "--password PASSWORD", "postgres://user:pass@localhost/db", "key=***"]
         ),
         "font": f"src: url(data:font/woff2;base64,{b64}) format('woff2')",
-        "minified": f"function {draw(rng, LETTERS, 2)}({draw(rng, LETTERS, 1)}){{return {draw(rng, LETTERS, 2)}.token=1}}",
-        "prose": "The token budget of a turn is 1,200; the password field is hidden and the secret is rotated every 30 days.",
+        "minified": f"function {draw(rng, LETTERS, 2)}(e){{return {draw(rng, LETTERS, 2)}.token=1}}",
+        "prose": "A turn has 1,200 tokens; the password field is hidden, and the secret is rotated every 30 days.",
         "environment": "const key = process.env.API_KEY; password = os.environ['DB_PASSWORD']",
         "certificate": f"-----BEGIN CERTIFICATE-----\n{b64}\n-----END CERTIFICATE-----",
         "etag": f'ETag: W/"{draw(rng, BASE64, 27)}"',

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence
     from engrambus.gateway.project_files import ProjectFiles
     from engrambus.knowledge.engrams import RoleFilter
-    from engrambus.policy import RoleVisibility, TokenKey
+    from engrambus.policy import Policy, RoleVisibility, TokenKey
     from engrambus.policy.grants import GrantKey
 
 OnWarning = Callable[[EngramBusError], None]
@@ -203,16 +203,16 @@ class Gateway:
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
         # Here, for every operation that writes, so that none can forget it.
-        if operation.writes:
-            fields = _storable_fields(operation, request)
-            # decision 72: the content of files is stored as it is, and shown as escapes
-            check_visible({name: value for name, value in fields.items() if name not in operation.raw_fields})
-            if not operation.redacts:
-                check_no_secrets(fields)
+        fields = _storable_fields(operation, request) if operation.writes else {}
+        # decision 72: the content of files is stored as it is, and shown as escapes
+        check_visible({name: value for name, value in fields.items() if name not in operation.raw_fields})
         with self.store.read() as view:
             caller = self._identify(view, credential)
             if call is not None:
                 call.caller = caller
+            policy = view.policy()
+            if not operation.redacts:
+                check_no_secrets(fields, rules=policy.secrets)
             if caller.role not in operation.roles:
                 raise RoleForbidden(
                     f"{with_article(caller.role).capitalize()} may not call `{operation.title}`.",
@@ -223,7 +223,7 @@ class Gateway:
             idempotency = self._idempotency(operation, request, key) if key is not None else None
             if operation.agent_fields:
                 caller, request = resolve_agents(view, caller, operation, request)
-            context = self._context(view, operation, caller, credential, idempotency)
+            context = self._context(view, policy, operation, caller, credential, idempotency)
             with _naming_fields(context):
                 request = complete_pointers(request, context.completer)
                 if operation.prose:
@@ -249,6 +249,7 @@ class Gateway:
     def _context(
         self,
         view: View,
+        policy: Policy,
         operation: Operation[Any, Any],
         caller: Caller,
         credential: Credential,
@@ -256,7 +257,6 @@ class Gateway:
     ) -> Context:
         """Return the context of a call."""
         chosen_run = caller.run.run_id if credential.run is not None else None
-        policy = view.policy()
         role_filter, evidence, project_files = None, self.evidence, self.project_files
         rule = policy.visible_to(caller.role)
         if rule is not None:

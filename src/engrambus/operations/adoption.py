@@ -145,7 +145,7 @@ def _prepare(context: Context, item: ForeignEngram) -> PreparedAdoption:
     checked = foreign.checked
     texts = {"claim": checked.claim, "tags": checked.tags, "pointers": [pointer.ref for pointer in checked.pointers]}
     check_visible(texts)
-    check_no_secrets(texts)
+    check_no_secrets(texts, rules=context.policy.secrets)
     _check_code(context, [("claim", checked.claim), *(("tags", tag) for tag in checked.tags)])
     prepared = prepare(
         checked,
@@ -163,7 +163,7 @@ def _prepare(context: Context, item: ForeignEngram) -> PreparedAdoption:
 
 
 def _check_memory(context: Context, item: ForeignMemory) -> AdoptableMemory:
-    memory = check_foreign_memory(item)
+    memory = check_foreign_memory(item, context.policy.secrets)
     draft = memory.redacted.draft
     check_visible({"content": draft.content, "categories": draft.categories})
     _check_code(context, [("content", draft.content), *(("categories", name) for name in draft.categories)])

@@ -100,7 +100,7 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
             requests=sent.requests,
             resends=sent.resends,
         )
-    check_stored_text({"text": request.text})
+    check_stored_text(context, {"text": request.text})
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
     counter = messages.CodeCounter(context.project_files)

@@ -230,6 +230,7 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
                 engrams=_visible_engrams(context, view, scope),
                 caller=context.caller,
                 payers=read_payers(view, context.policy, context.caller, context.limits),
+                rules=context.policy.secrets,
             )
 
         # The answer holds content, so the journal does not remember it under the idempotency key.
@@ -306,7 +307,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
     with log_failure(context, "CONTRIBUTION_FAIL"):
         check_draft(draft)
         with log_failure(context, "REDACTION_FAIL"):
-            redacted = redact_draft(draft)
+            redacted = redact_draft(draft, context.policy.secrets)
         evidence = tuple(
             _locate_evidence(context, item, f"evidence[{index}].value")
             for index, item in enumerate(redacted.draft.evidence)

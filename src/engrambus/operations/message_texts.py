@@ -54,14 +54,14 @@ def parse_text(context: Context, text: str, kind: MessageKind) -> messages.Parse
     if parsed.message is not None:
         sections = messages.message_sections(messages.as_stored(parsed.message))
     # The sections come first: their escapes are undone, and what is wrong in them is reported with its field.
-    check_stored_text({**sections, "text": text.removeprefix("\ufeff")})  # a file's mark of its encoding
+    check_stored_text(context, {**sections, "text": text.removeprefix("\ufeff")})  # a file's mark of its encoding
     return parsed
 
 
-def check_stored_text(texts: dict[str, Any]) -> None:
+def check_stored_text(context: Context, texts: dict[str, Any]) -> None:
     """Refuse what the gateway refuses in a request's other fields: invisible text and secrets."""
     check_visible(texts)
-    check_no_secrets(texts)
+    check_no_secrets(texts, rules=context.policy.secrets)
 
 
 def open_grant(
@@ -115,7 +115,7 @@ def reject_text(
     problem.resend = messages.resend_template(
         parsed, budget, pastes, rejection_id=rejection_id, count_code=counter.count
     )
-    check_no_secrets(problem.resend)
+    check_no_secrets(problem.resend, rules=context.policy.secrets)
 
     def decide(view: View) -> tuple[list[MessageRejected], MessageRejected]:
         rejected = messages.reject_message(

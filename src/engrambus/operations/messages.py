@@ -142,7 +142,7 @@ def prepare_report(context: Context, request: SendMessage) -> messages.PreparedR
 def _prepare_note(context: Context, request: SendMessage) -> messages.PreparedReport:
     """Check plain words against the limits of a message."""
     words = messages.note_text(request.text)
-    check_stored_text({"text": words})
+    check_stored_text(context, {"text": words})
     with context.store.read() as view:
         budget = inline_budget(view, context.policy, context.caller)
     counter = messages.CodeCounter(context.project_files)

@@ -15,6 +15,7 @@ from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
 from engrambus.policy.identity import ROLES, Caller, ParentRole
 from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
+from engrambus.policy.secrets import DEFAULT_RULES, SecretRules, check_rules
 from engrambus.policy.visibility import RoleVisibility, check_visibility
 
 SCOPES = ("run", "project", "org", "global")
@@ -73,6 +74,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )
     deref: DerefBudget = DerefBudget()
     cortex: CortexPolicy = CortexPolicy()
+    secrets: SecretRules = DEFAULT_RULES
     memory_folders: Annotated[
         tuple[str, ...],
         Meta(description="Absolute paths of folders outside the project from which memory stores may be read"),
@@ -152,6 +154,7 @@ def read_policy(value: Any) -> Policy:
         if not folder.startswith("/"):
             raise PolicyInvalid("A memory folder must be an absolute path.", field="memory_folders", used=folder)
     check_guardrails(policy.guardrails)
+    check_rules(policy.secrets)
     for field, duration in (
         ("max_ttl", policy.max_ttl),
         ("token_ttl", policy.token_ttl),

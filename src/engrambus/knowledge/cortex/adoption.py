@@ -22,6 +22,7 @@ from engrambus.knowledge.cortex.text_rules import MAX_CATEGORIES, MAX_LABEL_CHAR
 from engrambus.knowledge.cortex.values import ConflictCheck, Contribution, ContributionSubmitted, Dedupe, Security
 from engrambus.knowledge.engrams import Adoption, author_name, id_from_elsewhere
 from engrambus.policy import Caller
+from engrambus.policy.secrets import SecretRules
 
 THREAD = "adopted"
 """The thread of contributions that came from elsewhere."""
@@ -48,7 +49,7 @@ class AdoptableMemory(msgspec.Struct, frozen=True, kw_only=True):
     foreign: ForeignMemory
 
 
-def check_foreign_memory(foreign: ForeignMemory) -> AdoptableMemory:
+def check_foreign_memory(foreign: ForeignMemory, rules: SecretRules) -> AdoptableMemory:
     """Check a memory of another project by the rules of a contribution, and remove its secrets."""
     if not isinstance(foreign.text, str):
         raise FieldType("A memory is a text.", field="content", limit="string")
@@ -68,7 +69,7 @@ def check_foreign_memory(foreign: ForeignMemory) -> AdoptableMemory:
         inputs=(),
     )
     check_draft(draft)
-    return AdoptableMemory(redacted=redact_draft(draft), foreign=foreign)
+    return AdoptableMemory(redacted=redact_draft(draft, rules), foreign=foreign)
 
 
 def adopt_memories(

@@ -31,7 +31,7 @@ from engrambus.policy import (
     check_may_read,
     draw_content,
 )
-from engrambus.policy.secrets import redact
+from engrambus.policy.secrets import DEFAULT_RULES, SecretRules, redact
 from engrambus.visible_text import make_json_visible
 
 DEFAULT_MAX_BYTES = 50_000
@@ -130,6 +130,7 @@ def inherit_snapshot(
     engrams: Sequence[Engram],
     caller: Caller,
     payers: Payers,
+    rules: SecretRules,
 ) -> tuple[list[SnapshotTaken | ContentDrawn | TurnCharged], SharedContextSnapshot]:
     """Take a snapshot for the caller or a descendant, paid for by the caller's turn."""
     heir, agent = caller.name, view.agent(caller.run.run_id, caller.name)
@@ -155,6 +156,7 @@ def inherit_snapshot(
         now_us=view.as_of,
         limits=limits,
         max_tokens=max_tokens,
+        rules=rules,
     )
     size_bytes, tokens = snapshot_bytes(snapshot), estimate_tokens(_as_sent(snapshot))
     if size_bytes > limits.max_chars:
@@ -205,6 +207,7 @@ def take_snapshot(
     now_us: int,
     limits: SnapshotLimits,
     max_tokens: int | None = None,
+    rules: SecretRules = DEFAULT_RULES,
 ) -> SharedContextSnapshot:
     """Take the items that fit, in their order, with secrets removed.
 
@@ -228,7 +231,7 @@ def take_snapshot(
     included: list[SnapshotItem] = []
     redactions: list[Redaction] = []
     for item in items[: limits.max_items]:
-        content, secrets = redact(item.content)
+        content, secrets = redact(item.content, rules)
         redacted_item = msgspec.structs.replace(item, content=content)
         item_redactions = [Redaction(item=len(included), kind=secret.kind) for secret in secrets]
         # One byte more for the comma after each value.

@@ -25,7 +25,7 @@ from engrambus.knowledge.cortex.values import (
 from engrambus.knowledge.engrams import EngramsUsed, count_negations, is_same_statement, numbers, used_facts
 from engrambus.knowledge.memory import normalise
 from engrambus.policy import Caller
-from engrambus.policy.secrets import redact
+from engrambus.policy.secrets import SecretRules, redact
 
 MAX_CONTENT_CHARS = 4_000
 MAX_EVIDENCE = 12
@@ -69,14 +69,14 @@ def check_draft(draft: ContributionDraft) -> None:
         check_label(name, f"inputs_used[{index}]")
 
 
-def redact_draft(draft: ContributionDraft) -> RedactedDraft:
+def redact_draft(draft: ContributionDraft, rules: SecretRules) -> RedactedDraft:
     """Remove secrets from every text of a draft."""
     # decision 26: other texts with a secret are refused, but the author of a contribution may not be there any more
     # to send it again.
     notes: list[str] = []
 
     def clean(text: str, field: str) -> str:
-        redacted, secrets = redact(text)
+        redacted, secrets = redact(text, rules)
         notes.extend(f"{field}: {secret.kind}" for secret in secrets)
         return redacted
 

@@ -27,16 +27,17 @@ _OPENERS = (
 )
 # Before `key`, these words say that it finds something and opens nothing.
 _FINDERS = (
-    b"public pub cache sort sorting primary foreign partition row column col hash map dict dictionary object obj lookup "
-    b"search index group grouping unique natural composite surrogate routing route shard message msg event record item "
-    b"entry node cell i18n translation locale lang label registry config setting settings preference property prop "
-    b"idempotency dedup dedupe hot short shortcut arrow enter escape esc space tab ctrl alt shift meta cmd left right up "
-    b"down any press mon don tur hoc jock whis fingerprint image img cdn file path blob etag version build commit git tree "
-    b"job task step run trace span correlation metric tag topic stream redis bucket state context react list array set "
-    b"json yaml xml env header cookie param query form field data data_key similarity content digest checksum asset chunk "
-    b"module bundle plugin feature flag scope range start end min max last first next prev parent child root_key order "
-    b"storage_path distinct bin nested inner outer missing unknown duplicate known valid invalid wrong same other new old "
-    b"the this that its each every which one two a an of and or is per by with for same with_ gpg pgp ssh host_pub verification verify verifying site recaptcha_site publishable rsa_public ed25519 dsa ecdsa"
+    b"public pub cache sort sorting primary foreign partition row column col hash map dict dictionary object obj "
+    b"lookup search index group grouping unique natural composite surrogate routing route shard message msg event "
+    b"record item entry node cell i18n translation locale lang label registry config setting settings preference "
+    b"property prop idempotency dedup dedupe hot short shortcut arrow enter escape esc space tab ctrl alt shift "
+    b"meta cmd left right up down any press mon don tur hoc jock whis fingerprint image img cdn file path blob "
+    b"etag version build commit git tree job task step run trace span correlation metric tag topic stream redis "
+    b"bucket state context react list array set json yaml xml env header cookie param query form field data "
+    b"similarity content digest checksum asset chunk module bundle plugin feature flag scope range start end min "
+    b"max last first next prev parent child order distinct bin nested inner outer missing unknown duplicate known "
+    b"valid invalid wrong same other new old the this that its each every which one two a an of and or is per by "
+    b"with for gpg pgp ssh verification verify verifying site publishable ed25519 dsa ecdsa"
 )
 # Last words of a name that make its value public: the name of a secret, its location, its digest.
 _HARMLESS = (
@@ -91,7 +92,8 @@ class NamePatterns:
         self.words = re.compile(rb"[a-z0-9]+")
         self.expression = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+")
         self.public_before = re.compile(
-            rb"(?:public|csrf|next|page|cursor|continuation|sam:|artifact:|repo:|test:|max|num|sync)[_ -]?\Z"
+            rb"(?:public(?:[_ -]?key)?|csrf|next|page|cursor|continuation|sam:|artifact:|repo:|test:|max|num|sync"
+            rb"|sec-websocket)[_ -]?\Z"
         )
 
 

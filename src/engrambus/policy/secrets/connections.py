@@ -23,19 +23,18 @@ class ConnectionPatterns:
     def __init__(self) -> None:
         # Beside one of these in the same line, `password=` belongs to a connection string.
         self.server = re.compile(
-            rb"(?:server|data source|host|hostname|uid|user id|user|username|initial catalog|database|databasename|dbname|dsn"
-            rb"|driver|provider|account|addr|endpoint)\s?=\s?(?:[^\s;&\"',]|,(?=[0-9])){1,100}[;&\s]"
+            rb"(?:server|data source|host|hostname|uid|user id|user|username|initial catalog|database|databasename"
+            rb"|dbname|dsn|driver|provider|account|addr|endpoint)\s?=\s?(?:[^\s;&\"',]|,(?=[0-9])){1,100}[;&\s]"
         )
         self.password = re.compile(rb"(?:password|passwd|pwd)\s?=\s?(\{[^}\r\n]{1,128}\}|[^\s;&\"'`<>,]{3,200}+)")
-        self.oracle = re.compile(
-            rb"(?:jdbc:oracle:[a-z0-9]{2,6}:|sqlplus(?: -[a-z]{1,8}){0,3} )[^\s/@\"']{1,64}/([^\s@\"']{3,64})@"
-        )
+        self.oracle = re.compile(rb"jdbc:oracle:[a-z0-9]{2,6}:[^\s/@\"']{1,64}/([^\s@\"']{3,64})@")
         self.manifest = re.compile(rb"[\"']?kind[\"']?\s{0,4}:\s{0,4}[\"']?secret\b[\"']?")
         self.data = re.compile(
             rb"(?P<lead>^[ \t+>-]{0,20}|[{,]\s{0,40})[\"']?(?:string)?data[\"']?[ \t]{0,4}:[ \t]{0,4}", re.MULTILINE
         )
         self.entry = re.compile(
-            rb"[ \t+>\"'{,]{0,40}+[A-Za-z0-9._-]{1,253}+[\"']?[ \t]{0,4}:[ \t]{0,4}(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t+>]{1,40}+)?"
+            rb"[ \t+>\"'{,]{0,40}+[A-Za-z0-9._-]{1,253}+[\"']?[ \t]{0,4}:[ \t]{0,4}"
+            rb"(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t+>]{1,40}+)?"
             rb"[\"']?(?P<value>[^\s\"',}]{1,16384}+)[\"']?[ \t,]{0,4}(?:\r?\n|(?=\}))?"
         )
 
@@ -65,7 +64,9 @@ def find_connection_passwords(data: bytes, low: bytes) -> Iterator[SecretSpan]:
 
 def _is_no_password(value: bytes) -> bool:
     value = value.strip(b"{}").rstrip(b")")
-    return value.lower() in value_patterns().weak or is_placeholder(value) or value[:1] in b"$%#(@:?"
+    if value.lower() in value_patterns().weak or is_placeholder(value) or value[:1] in b"$%#(@:?":
+        return True
+    return (value.isdigit() and len(value) < 6) or value_patterns().weak_words.fullmatch(value.lower()) is not None
 
 
 def find_manifest_values(data: bytes, low: bytes) -> Iterator[SecretSpan]:
@@ -73,11 +74,8 @@ def find_manifest_values(data: bytes, low: bytes) -> Iterator[SecretSpan]:
     patterns = connection_patterns()
     for manifest in patterns.manifest.finditer(low):
         # One document: the fields of a manifest come in any order.
-        first = max(
-            data.rfind(b"\n---", max(0, manifest.start() - _MAX_MANIFEST), manifest.start()),
-            manifest.start() - _MAX_MANIFEST,
-            0,
-        )
+        earliest = max(0, manifest.start() - _MAX_MANIFEST)
+        first = max(data.rfind(b"\n---", earliest, manifest.start()), earliest)
         last = data.find(b"\n---", manifest.end(), manifest.end() + _MAX_MANIFEST)
         last = last if last >= 0 else min(len(data), manifest.end() + _MAX_MANIFEST)
         for block in patterns.data.finditer(low, first, last):

@@ -9,8 +9,6 @@ literals.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -42,6 +40,7 @@ from engrambus.policy.secrets.value_checks import (
     is_words,
     value_patterns,
 )
+from engrambus.policy.secrets.wrappings import unwrap
 
 MAX_TEXT_CHARS = 8_000_000
 """Characters that are searched at once; the check of a longer text fails."""
@@ -59,16 +58,11 @@ _DIGITS = b"0123456789"
 _RUNS = bytes(97 if c in _TOKEN else 32 for c in range(256))
 _WIDE_RUNS = bytes(97 if c in _TOKEN + b"+/" else 32 for c in range(256))
 _NOT_WRAPPED: set[tuple[bytes, int, SecretRules | None]] = set()
-"""Digest, depth and own rules of spans without a wrapped secret (decision 14); a digest, because a span may be a secret."""
+"""Digest, depth and own rules of spans without a wrapped secret (decision 14); a digest, for a span may be a secret."""
 _MAX_NOT_WRAPPED = 4096
 
 _BEFORE_ANCHOR = {b".atlasv1.": 14, b":APA91b": 11}
 """Characters of a key that stand before its anchor."""
-_MIN_HEX_BYTES = 16
-_CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\x1b") + b"\x7f"
-_HEX = b"0123456789abcdefABCDEF"
-_GAPS = rb"[^A-Za-z0-9+/=_-]+"
-_PARTS = rb"[A-Za-z0-9+]{16,}+={0,2}"
 
 
 class TextTooLarge(Exception):
@@ -297,7 +291,8 @@ def _public_prefix() -> re.Pattern[bytes]:
     return re.compile(
         rb"sha-?(?:1|224|256|384|512)|integrity|base64,|digest|md5|hash|checksum|etag|ssh-(?:rsa|dss|ed25519)|ecdsa-sha2"
         rb"|signature|certificate|fingerprint|nonce|\bid\b|_id\b|\bh1:|blake|crc|cursor|icon|image|font|woff|mappings"
-        rb"|enc\[|[,\[](?:data|iv|tag|mac):\Z|challenge|opaque|set-cookie|\bpins?\b|ipfs|ipns|multihash|\bcid|peer|[?&](?:list|v|formkey|gid|state|q|hash)=|\x1b\["
+        rb"|enc\[|[,\[](?:data|iv|tag|mac):\Z|challenge|opaque|set-cookie|\bpins?\b|ipfs|ipns|multihash|\bcid|peer"
+        rb"|site[_-]verification|csrf|xsrf|publickey|\"n\"\s?:|\bs:|[?&](?:list|v|formkey|gid|state|q|hash)=|\x1b\["
     )
 
 
@@ -319,7 +314,11 @@ def _random_string(data: bytes, first: int, last: int, rules: SecretRules) -> Se
 
 def _is_public_piece(span: bytes) -> bool:
     """True if a path around the slashes has the id of content, or if this is a line of a certificate."""
-    return span[:3] == b"MII" or any(is_public(piece) for piece in span.split(b"/") if len(piece) > 40)
+    return (
+        span[:3] == b"MII"
+        or span[:9] in (b"MFkwEwYHK", b"MHYwEAYHK", b"MCowBQYDK")
+        or any(is_public(piece) for piece in span.split(b"/") if len(piece) > 40)
+    )
 
 
 def _is_in_public_block(data: bytes, first: int) -> bool:
@@ -333,7 +332,7 @@ def _wrapped_secret(span: bytes, depth: int, rules: SecretRules) -> str | None:
     key = blake2b(span, digest_size=16).digest(), depth, None if rules is DEFAULT_RULES else rules
     if key in _NOT_WRAPPED:
         return None
-    for plain in _unwrap(span):
+    for plain in unwrap(span):
         if spans := _scan(plain, depth + 1, rules):
             return spans[0][0]
     if len(_NOT_WRAPPED) >= _MAX_NOT_WRAPPED:
@@ -351,73 +350,4 @@ def _base64_lines() -> re.Pattern[bytes]:
         + rb"{40,}+){0,4000}+(?:"
         + line
         + rb"{2,}+={0,2}(?=[ \t\r]*+(?:[\n\"'`<-]|\Z)))?"
-    )
-
-
-def _unwrap(span: bytes) -> Iterator[bytes]:
-    """Yield each text that the span may encode: all of it, or else its parts between slashes, `_` and `-`."""
-    joined = re.sub(_GAPS, b"", span) if b"\n" in span else span
-    is_wrapped = False
-    for plain in _decode(joined):
-        is_wrapped = True
-        yield plain
-    if not is_wrapped and (b"/" in joined or b"-" in joined or b"_" in joined):
-        for part in re.findall(_PARTS, joined):
-            yield from _decode(part)
-
-
-def _decode(wrapped: bytes) -> Iterator[bytes]:
-    body = wrapped[2:] if wrapped[:2] in (b"0x", b"0X") else wrapped
-    if len(body) >= 2 * _MIN_HEX_BYTES and not body.translate(None, _HEX):
-        plain = _as_text(binascii.unhexlify(body[: len(body) & ~1]))
-        if plain is not None:
-            yield plain
-            return
-    if wrapped.islower() or wrapped.isupper():
-        return  # base64 of a text of this length always mixes upper and lower case
-    base64_text = wrapped.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
-    if len(base64_text) % 4 == 1:
-        base64_text = base64_text[:-1]
-    try:
-        raw = base64.b64decode(base64_text + b"=" * (-len(base64_text) % 4))
-    except (binascii.Error, ValueError):
-        return
-    if _is_private_der(raw):
-        yield b"-----BEGIN PRIVATE KEY-----\n" + base64_text[:64]
-        return
-    plain = _as_text(raw)
-    if plain is not None:
-        yield plain
-
-
-def _as_text(raw: bytes) -> bytes | None:
-    """Return the bytes with one byte for each character if they are a text, else None."""
-    if len(raw) < 6:
-        return None
-    if len(raw) >= 16 and raw[1::2].count(0) * 10 >= len(raw[1::2]) * 8:
-        raw = raw[::2]  # UTF-16, as PowerShell encodes its commands
-    if raw.translate(None, _CONTROL) != raw:
-        return None
-    if raw.isascii():
-        return raw
-    try:
-        return raw.decode("utf-8").encode("ascii", "replace")
-    except UnicodeDecodeError as error:
-        if error.start < len(raw) - 3 or error.start < 6:
-            return None
-        return raw[: error.start].decode("utf-8").encode("ascii", "replace")
-
-
-def _is_private_der(raw: bytes) -> bool:
-    """True if these bytes begin like a private key: a sequence whose first member is a small version number."""
-    # Certificates, requests and public keys begin with an inner sequence instead.
-    if raw[:14] == b"openssh-key-v1":
-        return True
-    if len(raw) < 32 or raw[0] != 0x30:
-        return False
-    inner = raw[2 + (raw[1] & 0x7F) if raw[1] & 0x80 else 2 :]
-    return (
-        inner[:3] in (b"\x02\x01\x00", b"\x02\x01\x01")
-        and inner[3:4] in (b"\x02", b"\x04", b"\x30")
-        and len(inner) >= 28
     )

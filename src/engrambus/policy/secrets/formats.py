@@ -204,7 +204,7 @@ snyk-token                snyk_uat. snyk_sat.                           H8 '.' W
 launchdarkly-key        ^ api- sdk- mob-                                H8 '-' H4 '-' H4 '-' H4 '-' H12
 devcycle-key              dvc_server_ dvc_client_ dvc_mobile_           W20+
 persona-key               persona_production_ persona_sandbox_          X8 '-' X4 '-' X4 '-' X4 '-' X12
-mercury-token             mercury_production_ mercury_sandbox_          W20+
+mercury-token             secret-token:mercury_production_ secret-token:mercury_sandbox_ W20+
 yandex-token            ^ y0_ y1_ y2_ y3_                               W50+
 yandex-token            ^ t1.9eu                                        W80+ '.' W80+
 thunderstore-token      ^ tss_                                          A32

@@ -13,9 +13,9 @@ from functools import cache
 from engrambus.policy.secrets.structure import SecretSpan
 
 _WORD = rb"A-Za-z0-9_./+=-"
-_WORDS = bytes(97 if chr(c).isalnum() and c < 128 or c in b"_./+=-" else 32 for c in range(256))
+_WORDS = bytes(97 if (chr(c).isalnum() and c < 128) or c in b"_./+=-" else 32 for c in range(256))
 _SHAPE = bytes(
-    c if c == 10 else 32 if c in b" \t\r\"'`\\+" else 97 if chr(c).isalnum() and c < 128 or c in b"_./=-" else 33
+    c if c == 10 else 32 if c in b" \t\r\"'`\\+" else 97 if (chr(c).isalnum() and c < 128) or c in b"_./=-" else 33
     for c in range(256)
 )
 _MIN_PIECE_CHARS = 6

@@ -1,4 +1,4 @@
-"""What a project may set about the search for secrets. Formats of vendors, structures and names are always searched for."""
+"""The rules of the search for secrets that a project may set; formats, structures and names are always searched for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+
+from engrambus.errors import PolicyInvalid
 
 MIN_ENTROPY_BITS, MAX_ENTROPY_BITS = 2.0, 6.0
 MIN_CHARS, MAX_CHARS = 16, 200
@@ -22,3 +24,15 @@ class SecretRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 DEFAULT_RULES = SecretRules()
+
+
+def check_rules(rules: SecretRules) -> None:
+    """Refuse thresholds at which everything or nothing would be a secret."""
+    for name, value, least, most in (
+        ("min_entropy_bits", rules.min_entropy_bits, MIN_ENTROPY_BITS, MAX_ENTROPY_BITS),
+        ("min_chars", rules.min_chars, MIN_CHARS, MAX_CHARS),
+    ):
+        if not least <= value <= most:
+            raise PolicyInvalid(
+                f"{name} must be from {least:g} to {most:g}.", field=f"secrets.{name}", limit=most, used=value
+            )

@@ -12,7 +12,7 @@ _PLACEHOLDERS = (
     r"example|placeholder|redacted|changeme|change[_-]me|dummy|(?:\A|[^a-z])your"
     r"|\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|mock|demo)[_-](?![a-z0-9_-]{16})"
 )
-# What a person types to fill up the length of a key. A generated key may have such a run too, so only their share counts.
+# What a person types to fill up the length of a key. A generated key may have such a run too, so its share counts.
 _FILLERS = r"(.)\1{3,}|deadbeef|cafebabe|foobar|qwerty|asdfgh"
 _WEAK_WORDS = (
     "password passwd pass passphrase passwort pwd pw secret token key user username userpass admin root guest foo bar "
@@ -29,6 +29,14 @@ class ValuePatterns:
     def __init__(self) -> None:
         self.placeholder = re.compile(_PLACEHOLDERS.encode())
         self.filler = re.compile(_FILLERS.encode())
+        # Words of documentation that were put together: `mysecretpassword`.
+        self.weak_words = re.compile(
+            rb"(?:(?:my|your|the|a|super|very|strong|secret|password|passwd|pass|pwd|user|db|database|root|admin|test"
+            rb"|postgres|mysql|redis|mongo|app|here|goes)[_-]?){1,6}[0-9]{0,4}"
+        )
+        self.algorithm = re.compile(
+            rb"(?:hmac|rsa|ecdsa|aes|ed|es|hs|rs|ps|sha|md)[a-z]{0,6}[-_]?(?:sha)?[-_]?[0-9]{1,5}", re.I
+        )
         self.weak = frozenset(word.encode() for word in _WEAK_WORDS.split())
         self.template = re.compile(
             rb"\A[<\[]|\AENC\[|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
@@ -185,6 +193,8 @@ def is_password(value: bytes) -> bool:
     """True if this could be a password, and is not a word that documentation uses for one."""
     patterns = value_patterns()
     if len(value) < 6 or value.lower() in patterns.weak or is_placeholder(value) or is_public(value):
+        return False
+    if patterns.weak_words.fullmatch(value.lower()) or patterns.algorithm.fullmatch(value):
         return False
     has_digit, has_letter = patterns.digit.search(value), patterns.letter.search(value)
     if not has_letter or (not has_digit and not patterns.symbol.search(value)):
