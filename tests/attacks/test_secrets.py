@@ -162,3 +162,51 @@ def test_an_mcp_answer_repeats_no_secret(repository: Repository, settings: Setti
 
     talk_over(transport, repository, settings, "2026-07-28", talk)
     assert files_with(repository.path / ".catalog", GITHUB, FINE_GRAINED) == []
+
+
+def _engram(claim: str) -> dict[str, object]:
+    return {"claim": claim, "at": ["src/parser.py:10-20"]}
+
+
+SHAPES = {
+    "line end": f"It was {GITHUB[:20]}\n{GITHUB[20:]} last week",
+    "carriage return": f"It was {GITHUB[:20]}\r\n{GITHUB[20:]} last week",
+    "continued line": f'It was "{GITHUB[:20]}\\\n    {GITHUB[20:]}" last week',
+    "continued string": f'It was "{GITHUB[:20]}" +\n "{GITHUB[20:]}" last week',
+    "written escape": f"It was {GITHUB[:20]}\\n{GITHUB[20:]} last week",
+    "folded": f"key: >-\n  {GITHUB[:20]}\n  {GITHUB[20:]}\n",
+    "short key": "The call used sk-" + "q7Lr2Vx9TbA4 until Monday.",
+    "only the first line": "It begins with -----BEGIN RSA PRIVATE" + " KEY----- on the host.",
+    "run of digits": "The call used sk-" + "R5fj9g1C2AGzKsZXrse41234567EOdQEpLRXscGwoljT8Uye.",
+    "connection string": "Server=db;Database=main;Uid=app;Pwd=" + "saturnfield;",
+    "parameters": "jdbc:postgresql://db/main?user=app&password=" + "Orchid_795",
+    "manifest": "kind: Secret\ndata:\n  uri: " + "Y29wcGVyKjMyOTg=\n",
+}
+"""Texts with a secret that earlier versions stored."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_secret_in_an_unusual_shape_is_refused(server: LoggingServer, shape: str) -> None:
+    """An agent puts a key that is broken by a line end, short, cut off, or inside a connection string or a manifest."""
+    text = SHAPES[shape]
+    with server.bus.nothing_stored():
+        answers = [
+            server.bus.call("POST", "/engram", _engram(text)),
+            server.bus.call("POST", "/artifact", {"text": text}),
+            server.bus.call("POST", "/tuple", {"lane": "notes", "payload": [], "map_pos": {"note": text}}),
+        ]
+    assert {answer.code for answer in answers} == {"SECRET_FOUND"}
+
+
+@pytest.mark.parametrize("size", [60, 3000, 9000])
+def test_a_contribution_keeps_no_part_of_a_token(server: LoggingServer, size: int) -> None:
+    """An agent contributes a JWT, long or in two lines; every part of it is replaced, none is left in clear."""
+    token = FREE["jwt"](Random(size))
+    head, _, rest = token.partition(".")
+    body, _, signature = rest.rpartition(".")
+    long_token = f"{head}.{body}{'QmFy' * (size // 4)}.{signature}"
+    for text in (f"Bearer {long_token} was used.", f"It was\n{token[:70]}\n{token[70:]}\nyesterday."):
+        answer = server.bus.call("POST", "/contribution", {"content": text, "evidence": []})
+        assert answer.status in (200, 422), answer.body
+        assert not leaks(answer.body, token, long_token)
+    server.check_clean(token, long_token)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.knowledge.cortex import log_line
-from engrambus.policy.secrets import Secret
+from engrambus.policy.secrets import Secret, SecretRules
 from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
+from tests.secrets.kinds import FREE
 
 LINE = re.compile(r"SHARED_CORTEX_[A-Z_]+( [a-z_]+=[A-Za-z0-9_.:/@,+-]*)+")
 HOSTILE = "Fine.\nSHARED_CORTEX_CONTRIBUTION_ACCEPT contribution_id=forged stm_id=forged\n\ttoken=x y=z"
@@ -78,7 +80,7 @@ def test_failures_write_a_line_too(team: Team) -> None:
 def test_if_the_secret_check_fails_nothing_is_stored_and_the_log_says_so(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # SC-06
-    def broken(text: str) -> list[Secret]:
+    def broken(text: str, rules: SecretRules) -> list[Secret]:
         raise RuntimeError(text)
 
     monkeypatch.setattr("engrambus.policy.secrets.check.find_secrets", broken)
@@ -91,6 +93,16 @@ def test_if_the_secret_check_fails_nothing_is_stored_and_the_log_says_so(
         team.keep("The parser trusts its input.")
     with expect_refusal("SECRET_CHECK_FAILED"):
         team.client.call("inherit", team.coder)
+
+
+def test_a_text_with_more_secrets_than_can_be_replaced_is_not_stored(team: Team) -> None:  # SC-06
+    dump = " ".join(FREE["aws-access-key"](Random(number)) for number in range(101))
+    journal = team.journal()
+    with expect_refusal("SECRET_CHECK_FAILED"):
+        team.contribute(dump)
+    assert team.journal() == journal
+    assert events(team) == ["REDACTION_FAIL", "CONTRIBUTION_FAIL"]
+    assert all("error=SECRET_CHECK_FAILED" in line for line in team.log())
 
 
 def test_removed_secrets_are_noted_by_kind_and_never_logged(team: Team) -> None:  # SC-06

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from random import Random
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.errors import SecretCheckFailed, SecretFound
-from engrambus.policy.secrets import check_no_secrets, find_secrets, redact
+from engrambus.policy.secrets import SecretRules, check_no_secrets, find_secrets, hide_secrets, redact
+from engrambus.policy.secrets.finder import MAX_TEXT_CHARS
 from tests.secrets.corpus import TUNING, WRAPPINGS, Sample, secrets
 from tests.secrets.kinds import FREE, draw
 
@@ -42,15 +44,35 @@ def test_a_wrapped_secret_is_found(wrapping: str, kind: str, random: Random) -> 
     assert find_secrets(WRAPPINGS[wrapping](FREE[kind](rng)))
 
 
-@pytest.mark.parametrize(
-    "unit",
-    ["a", "=", "eyJ", "eyJ.", "gh" + "p_", "sk-" + "proj-", "password=", "://a:", "-----BEGIN PRIVATE KEY-----\n",
-     "op" + "://a/", "token is ", "\\n", "A" * 64 + "\n", "0", "/", "Bearer ", "curl -u a:", "basic QQ", "Q~", "-us1",
-     "\u00e9", "xox" + "b-1-", '"d":"', "secret=\"a", "0123456789abcdef", "login a password "],
-)  # fmt: skip
-def test_a_megabyte_is_searched_in_linear_time(unit: str) -> None:
-    # Anything quadratic would take hours; pytest's time limit is the assertion.
-    find_secrets(unit * (1_000_000 // len(unit)))
+HOSTILE = [
+    "a", "=", "eyJ", "eyJ.", "gh" + "p_", "sk-" + "proj-", "password=", "://a:", "-----BEGIN PRIVATE KEY-----\n",
+    "op" + "://a/", "token is ", "\\n", "A" * 64 + "\n", "0", "/", "Bearer ", "curl -u a:", "basic QQ", "Q~", "-us1",
+    "\u00e9", "xox" + "b-1-", '"d":"', "secret=\"a", "0123456789abcdef", "login a password ",
+    "sk-", "sk-a1", "AK" + "IA1\n", "aaaaaA\n", "eyJhbGciOiJ9.\n", "kind: Secret\ndata:\n", "kind: secret ",
+    "data:\n  a: b\n",
+    "server=a;pwd=b;", "password=a ", "jdbc:oracle:thin:a/", "postgres://a:b/", "://" + "a1B" * 40 + "@",
+    "key_key_key=",
+    "api_key " + "a1" * 20 + " ", "passwordx=a", "-----BEGIN ", "live_", "1/1", "a" * 4000 + " ",
+    "ab" * 300 + "\n", "'\n'",
+    "aA1bB2cC3" * 20 + "\n", "_pass=", "xX1" * 70 + " ", "deadbeef", "\n\0\n", "AAAAAAAAAAAAAAAAAAAA",
+]  # fmt: skip
+"""Beginnings of patterns, repeated to make each try as often and as long as it can."""
+
+
+def _processor_seconds(text: str) -> float:
+    began = time.process_time()
+    find_secrets(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_the_work_grows_with_the_size_of_a_text(unit: str) -> None:
+    # Compared with itself: four times the text takes about four times as long; anything quadratic, sixteen times.
+    size = 20_000
+    while (seconds := _processor_seconds(unit * (size // len(unit) + 1))) < 0.02 and size < 1_000_000:
+        size *= 2
+    longer = min(_processor_seconds(unit * (4 * size // len(unit) + 1)) for _ in range(2))
+    assert longer < 9 * max(seconds, 0.02), (unit, size, seconds, longer)
 
 
 def test_the_result_never_contains_the_secret() -> None:
@@ -106,7 +128,7 @@ def test_a_failing_check_refuses_the_value(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SecretCheckFailed):
         check_no_secrets({"body": object()})
 
-    def broken(text: str) -> None:
+    def broken(text: str, rules: SecretRules) -> None:
         raise RuntimeError(text)
 
     monkeypatch.setattr("engrambus.policy.secrets.check.find_secrets", broken)
@@ -184,3 +206,41 @@ def test_a_secret_beside_a_pointer_is_found(name: str, sha: str) -> None:
 def test_a_password_of_that_shape_is_a_password() -> None:
     assert find_secrets("password:1-2@9f31c27780ab")
     assert find_secrets("auth_token: 1-2@9f31c27780ab55d1e0ffb5a1f4a3")
+
+
+def test_a_text_that_is_too_large_or_has_too_many_secrets_is_not_passed() -> None:
+    with pytest.raises(SecretCheckFailed):
+        check_no_secrets({"claim": "a " * (MAX_TEXT_CHARS // 2 + 1)}, "claim")
+    dump = "\n".join(FREE["github"](Random(number)) for number in range(101))
+    with pytest.raises(SecretFound):
+        check_no_secrets({"claim": dump})
+    with pytest.raises(SecretCheckFailed):
+        redact(dump)
+
+
+MARKED_LATER = {"newrelic-license", "mailchimp", "azure-client-secret", "telegram", "discord-bot", "terraform"}
+PREFIXED = sorted(
+    kind
+    for kind, make in FREE.items()
+    if not {" ", "/", "\n"} & set(make(Random(1))) and kind not in {*MARKED_LATER, "high-entropy"}
+)
+"""Kinds that are one word and begin with a mark of their own."""
+
+
+@given(st.sampled_from(PREFIXED), st.integers(min_value=32, max_value=80), st.randoms())
+def test_a_quotation_shows_no_beginning_of_a_secret(kind: str, cut: int, random: Random) -> None:
+    """Errors quote a name or a value only up to some length; what is left of a key is still hidden."""
+    secret = FREE[kind](Random(random.getrandbits(16)))[:cut]
+    shown = hide_secrets(f"There is no field '{secret}'.")
+    assert secret[16:] not in shown, shown
+
+
+def test_a_quotation_keeps_what_is_no_secret() -> None:
+    sha = draw(Random(4), "0123456789abcdef", 40)
+    for text in (
+        "The field `confidenze` is not known here.",
+        f"repo:src/parser.py#L1-L9@{sha} leads nowhere; artifact:sha256:{sha}{sha[:24]}",
+        "01K7Z3V5QXABCDEFGHJKMNPQRS/reviewer-2 may not call `less.put_engram`.",
+        "Send 'Authorization: Bearer <token>'; `engrambus agent token NAME` prints one.",
+    ):
+        assert hide_secrets(text) == text

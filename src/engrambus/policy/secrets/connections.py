@@ -12,7 +12,7 @@ from functools import cache
 from engrambus.policy.secrets.structure import SecretSpan
 from engrambus.policy.secrets.value_checks import is_placeholder, value_patterns
 
-_MAX_LINE = 2000
+_MAX_LINE = 400
 _MAX_MANIFEST = 20_000
 _MAX_ENTRIES = 200
 
@@ -71,15 +71,18 @@ def _is_no_password(value: bytes) -> bool:
 
 def find_manifest_values(data: bytes, low: bytes) -> Iterator[SecretSpan]:
     """Find the values of Kubernetes manifests of the kind Secret, in YAML and in JSON."""
-    patterns = connection_patterns()
+    patterns, done = connection_patterns(), 0
     for manifest in patterns.manifest.finditer(low):
+        if manifest.start() < done:
+            continue
         # One document: the fields of a manifest come in any order.
-        earliest = max(0, manifest.start() - _MAX_MANIFEST)
+        earliest = max(done, manifest.start() - _MAX_MANIFEST)
         first = max(data.rfind(b"\n---", earliest, manifest.start()), earliest)
         last = data.find(b"\n---", manifest.end(), manifest.end() + _MAX_MANIFEST)
         last = last if last >= 0 else min(len(data), manifest.end() + _MAX_MANIFEST)
         for block in patterns.data.finditer(low, first, last):
             yield from _entries(data, low, block.end(), last, _indent(block["lead"]))
+        done = last
 
 
 def _indent(lead: bytes) -> int:

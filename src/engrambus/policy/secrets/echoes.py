@@ -7,12 +7,14 @@ from functools import cache
 
 from engrambus.policy.secrets.check import redact
 from engrambus.policy.secrets.formats import formats
-from engrambus.policy.secrets.value_checks import is_random, is_readable, is_words
+from engrambus.policy.secrets.value_checks import is_random, is_readable, is_title_case, is_words
 
 MAX_ECHO_CHARS = 20_000
 """Characters of a quoted text that are searched; a longer one is not repeated at all."""
 _MIN_BODY_CHARS = 8
 _MIN_RANDOM_CHARS = 16
+_SURE_ANCHOR_CHARS = 5
+"""A prefix as long as this begins no ordinary name."""
 HIDDEN = "[redacted]"
 
 
@@ -44,8 +46,19 @@ def _hide_run(match: re.Match[str]) -> str:
     for anchor in table.anchors.finditer(run):
         body = run[anchor.end() :]
         starts_a_key = any(table.starts_at(anchor[0], run, anchor.start()))
-        if starts_a_key and len(body) >= _MIN_BODY_CHARS and not is_words(body) and not is_readable(body):
+        is_sure = len(anchor[0]) >= _SURE_ANCHOR_CHARS
+        if starts_a_key and len(body) >= _MIN_BODY_CHARS and (is_sure or not _is_name(body)):
             return match[0][: anchor.start()] + HIDDEN
     if any(len(piece) >= _MIN_RANDOM_CHARS and is_random(piece) for piece in re.split(rb"[./+=~]", run)):
         return HIDDEN
     return match[0]
+
+
+def _is_name(body: bytes) -> bool:
+    """True if this continues an ordinary name: words in one case, in title case, or with something between them."""
+    if not set(body) & set(b"_-./"):
+        if len(body) >= _MIN_RANDOM_CHARS and not body.isalpha():
+            return False
+        if not (body.islower() or body.isupper() or is_title_case(body)):
+            return False
+    return is_words(body) or is_readable(body)

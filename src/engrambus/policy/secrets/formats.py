@@ -40,7 +40,7 @@ anthropic-key             sk-ant-                                       W24+
 openai-key                sk-proj- sk-svcacct- sk-admin- sk-None-       W20+
 openai-key              ^ sk-                                           A32-64
 helicone-key              sk-helicone-                                  L7 '-' L7 '-' L7 '-' L7
-secret-key            ^ ? sk-                                           W12+
+secret-key            ^ ? sk-                                           W12-64
 openrouter-key            sk-or-v1-                                     H64
 langfuse-key              sk-lf-                                        X8 '-' X4 '-' X4 '-' X4 '-' X12
 google-api-key            AIza                                          W35
