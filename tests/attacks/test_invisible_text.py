@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engrambus import Bus
+from engrambus.app import open_project
 from engrambus.core import digest, estimate_tokens
+from engrambus.settings import Settings
 from engrambus.testing import expect_refusal
 from tests.attacks.older_version import call_unchecked
 from tests.cli.runner import Shell
+from tests.http.running_server import run_server
 from tests.integrations.told import recorded_event
 from tests.limits.conftest import edge, team
 from tests.limits.edges import Edge
 from tests.limits.team import Team
-from tests.projects import commit_files, git, make_settings
+from tests.projects import Repository, commit_files, git, make_settings
+from tests.space.terminal import open_terminal
 
 __all__ = ["edge", "team"]
 
@@ -235,3 +241,26 @@ def test_an_error_does_not_repeat_hidden_text(edge: Edge, echo: str) -> None:
     assert_visible(json.dumps(refusal, ensure_ascii=False))
     refusal = edge.refusal("put_engram", edge.team.paul, **{"un\u202eknown": 1})
     assert_visible(json.dumps(refusal, ensure_ascii=False))
+
+
+def test_hidden_text_in_the_output_of_a_step_reaches_no_agent(
+    repository: Repository, settings: Settings, tmp_path: Path
+) -> None:
+    """A step prints hidden text and fails, and an agent looks at the tuple, its receipt and its output."""
+    terminal = open_terminal(repository, settings, tmp_path, "tests.attacks.hidden_output")
+    tuple_id = terminal.json("out", "--lane", "build", "--yool", "agent.hide.text")["id"]
+    assert_visible(
+        terminal.run("worker", "--lane", "build", "--until-empty", "--import", "tests.attacks.hidden_output")
+    )
+    gateway = open_project(repository.path, settings)
+    with closing(gateway), run_server(gateway, repository) as server:
+        for name in ("HTTP", "MCP"):
+            edge = Edge(name, None, server)  # type: ignore[arg-type]  # it has no team
+            status = edge.call("tuple_observe", id=tuple_id)
+            receipt = edge.call("receipt_get", id=status["steps"][0]["receipt"])["receipt"]
+            output = edge.call("deref_pointer", pointer=f"artifact:{receipt['stdout_sha']}")
+            assert_visible(json.dumps([status, receipt, output], ensure_ascii=False))
+            assert output["excerpt"] == "All tests pass.\\u{E0053}\\u{E0065}\\u{202E}\\u{200B}\n"
+    for words in (["observe", tuple_id], ["receipt", "get", status["steps"][0]["receipt"]], ["dead"], ["runs"]):
+        for more in ([], ["--json"]):
+            assert_visible(terminal.run(*words, *more))
