@@ -29,8 +29,8 @@ hypothesis_settings.load_profile("engrambus")
 SLOW = (
     "attacks/test_adopted_knowledge.py",
     "anchoring/test_property.py", "anchoring/test_scale.py", "attacks/test_greedy_clients.py",
-    "attacks/test_links_in_catalog.py", "attacks/test_listener.py", "attacks/test_other_accounts.py",
-    "attacks/test_page_session.py",
+    "attacks/test_links_in_catalog.py", "attacks/test_listener.py", "attacks/test_money.py",
+    "attacks/test_other_accounts.py", "attacks/test_page_session.py",
     "attacks/test_tokens.py",
     "backends/test_index.py", "backends/test_state_machine.py",
     "cli/test_exit_status.py", "cli/test_process.py", "cli/test_up_and_mcp.py", "code/", "cortex/test_contradiction.py",

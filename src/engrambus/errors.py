@@ -101,6 +101,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── AgentsFile            AGENTS_FILE
 │   │   └── CatalogFile           CATALOG_FILE
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
+│   ├── BudgetReserved       413  BUDGET_RESERVED
 │   ├── EmbeddingsOff        403  EMBEDDINGS_OFF
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
@@ -777,6 +778,12 @@ class BudgetExceeded(Refusal):
         """The pointer for each block of code: its field, the ref, and whether it can be read already."""
         self.resend = resend
         """A message within the limits, to be filled in and sent instead."""
+
+
+class BudgetReserved(Refusal):
+    """Steps that are running may still need what is left of the budget; this one waits for them."""
+
+    status = 413
 
 
 class EmbeddingsOff(Refusal):

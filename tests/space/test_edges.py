@@ -179,6 +179,22 @@ def test_a_tuple_with_an_id_must_have_the_authority_of_its_sender(bus: RunningSe
     assert bus.call("POST", "/tuple", {**fields, "id": tuple_id(fields)}, token=coder).status == 200
 
 
+def test_an_admin_sends_back_an_agents_tuple_but_makes_none_for_it(bus: RunningServer) -> None:  # YT-04
+    add = OPERATIONS["add_agent"]
+    coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
+    sent = bus.call("POST", "/tuple", TUPLE, token=coder).json["id"]
+    public = bus.gateway.tuple_space.space.public_tuple(sent) | {"receipts": []}
+    answer = bus.call("POST", "/tuple", public).json
+    assert (answer["id"], answer["new"]) == (sent, False)
+    fields = {**public, "created_at": "2026-01-01T00:00:00.000000Z"}
+    del fields["id"]
+    last_line = bus.gateway.tuple_space.space.store.last_line()
+    for authority in (public["authority"], {"user": "root", "agent": "evil", "ci": True}):
+        forged = {**fields, "authority": authority}
+        assert bus.call("POST", "/tuple", {**forged, "id": tuple_id(forged)}).code == "AUTHORITY_STAMPED"
+    assert bus.gateway.tuple_space.space.store.last_line() == last_line
+
+
 def test_tuples_and_receipts_of_another_run_look_absent(bus: RunningServer) -> None:
     sent = bus.call("POST", "/tuple", TUPLE).json
     open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]

@@ -144,7 +144,9 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
     stamp = stamp_authority(context.caller, ci=context.tuple_space.ci)
     draft = msgspec.to_builtins(request)
     draft.pop("block", None)
-    check_stamp(draft, stamp, context.caller)
+    if "authority" in draft:
+        with context.tuple_space.space.store.read() as work:
+            check_stamp(work, draft, stamp, context.caller)
     return context.tuple_space.space.out(
         draft,
         authority=stamp,

@@ -26,6 +26,7 @@ from engrambus.space.tuples import (
     LaneCounts,
     LeaseRenewed,
     Price,
+    RunningStep,
     RunTotals,
     StepCost,
     StepDone,
@@ -42,7 +43,10 @@ from engrambus.space.tuples import (
     WaitKind,
     WorkView,
     after_claim,
+    after_cost,
     after_end,
+    after_execution,
+    after_overspending,
     after_release,
     lineage,
     new_record,
@@ -60,8 +64,8 @@ class WorkState:
         """Run and id of every receipt, in the order they were recorded."""
         self.tuple_receipts: dict[str, list[str]] = {}
         self.finished: dict[str, dict[int, str]] = {}
-        self.running: dict[str, dict[int, Price]] = {}
-        """Reserved cost of each running step that is not spent yet."""
+        self.running: dict[str, dict[int, RunningStep]] = {}
+        self.running_yools: dict[tuple[str, int], str] = {}
         self.counted: dict[tuple[str, Fence, int], Price] = {}
         self.cache: dict[str, list[str]] = {}
         """Ids of successful receipts by cache key, the newest last."""
@@ -98,14 +102,18 @@ class WorkState:
                 self._replace(after_release(self.tuples[fact.id], fact))
             case StepStarted():
                 self._stop_steps(fact.id, fact.step)
-                self.running.setdefault(fact.id, {})[fact.step] = Price(micros=fact.micros, tokens=fact.tokens)
+                self.running.setdefault(fact.id, {})[fact.step] = RunningStep(
+                    tuple_id=fact.id, step=fact.step, micros=fact.micros, tokens=fact.tokens
+                )
+                self.running_yools[fact.id, fact.step] = fact.yool
                 self._reserve(fact.id, fact.micros, fact.tokens)
             case StepCost():
                 self._add_cost(fact)
             case StepDone():
+                running = self.running.get(fact.id, {}).get(fact.step)
                 self._stop_steps(fact.id, fact.step)
                 self._spend(fact)
-                self._finish_step(fact)
+                self._finish_step(fact, running)
             case StepHit():
                 self.finished.setdefault(fact.id, {})[fact.step] = fact.receipt
                 self.tuple_receipts.setdefault(fact.id, []).append(fact.receipt)
@@ -161,21 +169,17 @@ class WorkState:
             nonzero = {state: count for state, count in states.items() if count}
             self.totals[record.run] = msgspec.structs.replace(totals, states=nonzero)
 
-    def _finish_step(self, fact: StepDone) -> None:
+    def _finish_step(self, fact: StepDone, running: RunningStep | None) -> None:
         receipt = fact.receipt
         self._add_receipt(receipt, fact.run)
         self._count(fact.run, executed=1)
+        history = after_execution(self.costs.get(receipt.yool, CostHistory()), fact, running)
+        self.costs[receipt.yool] = history
         if receipt.exit != 0:
             return
         self.finished.setdefault(fact.id, {})[fact.step] = receipt.id
         if receipt.key is not None:
             self.cache.setdefault(receipt.key, []).append(receipt.id)
-        costs = self.costs.get(receipt.yool, CostHistory())
-        self.costs[receipt.yool] = CostHistory(
-            executions=costs.executions + 1,
-            micros=costs.micros + receipt.cost.usd_micros,
-            tokens=costs.tokens + receipt.cost.tokens,
-        )
 
     def _add_receipt(self, receipt: Receipt, run: str) -> None:
         self.receipts[receipt.id] = receipt
@@ -184,18 +188,28 @@ class WorkState:
 
     def _add_cost(self, fact: StepCost) -> None:
         steps = self.running.get(fact.id, {})
-        reserved = None if fact.late else steps.get(fact.step)
-        if reserved is not None:
-            unspent = steps[fact.step] = reserved.minus(Price(micros=fact.micros, tokens=fact.tokens))
-            self._reserve(fact.id, unspent.micros - reserved.micros, unspent.tokens - reserved.tokens)
+        running = None if fact.late else steps.get(fact.step)
         self._spend(fact)
+        if running is None:
+            return
+        left = steps[fact.step] = after_cost(running, fact)
+        self._reserve(
+            fact.id,
+            max(0, left.micros) - max(0, running.micros),
+            max(0, left.tokens) - max(0, running.tokens),
+        )
+        yool = self.running_yools[fact.id, fact.step]
+        if yool and (left.micros < 0 or left.tokens < 0):
+            total = self.counted[fact.id, Fence(fact.epoch, fact.counter), fact.step]
+            self.costs[yool] = after_overspending(self.costs.get(yool, CostHistory()), left, total)
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
         steps = self.running.get(tuple_id, {})
         for running in [position for position in steps if step is None or position == step]:
-            reserved = steps.pop(running)
-            self._reserve(tuple_id, -reserved.micros, -reserved.tokens)
+            stopped = steps.pop(running)
+            del self.running_yools[tuple_id, running]
+            self._reserve(tuple_id, -max(0, stopped.micros), -max(0, stopped.tokens))
 
     def _reserve(self, tuple_id: str, micros: int, tokens: int) -> None:
         """Add to what is reserved by a tuple and its ancestors."""
@@ -323,6 +337,9 @@ class MemoryWorkView:
 
     def cost_history(self, yool: str) -> CostHistory:
         return self._state.costs.get(yool, CostHistory())
+
+    def running_steps(self) -> list[RunningStep]:
+        return [running for steps in self._state.running.values() for running in steps.values()]
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
         return self._state.counted.get((tuple_id, fence, step), Price())

@@ -7,7 +7,7 @@ from engrambus.space.tuples.access import (
     visible_receipt,
     visible_tuple,
 )
-from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, estimate_price, lineage
+from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.dead_letters import dead_letter_reason
 from engrambus.space.tuples.enqueue import GC_LANE, GC_YOOL, INTERNAL_AUTHORITY, PutResult, gc_draft
@@ -36,6 +36,7 @@ from engrambus.space.tuples.ports import (
     Epoch,
     IdempotentPut,
     LaneCounts,
+    RunningStep,
     RunTotals,
     Waiter,
     WaitKind,
@@ -52,7 +53,10 @@ from engrambus.space.tuples.status import StepState, last_receipt, public_tuple,
 from engrambus.space.tuples.transitions import (
     STAMPED_FIELDS,
     after_claim,
+    after_cost,
     after_end,
+    after_execution,
+    after_overspending,
     after_release,
     index_entries,
     index_value,
@@ -96,6 +100,7 @@ __all__ = [
     "Price",
     "PutResult",
     "RunTotals",
+    "RunningStep",
     "SpaceSettings",
     "StepCost",
     "StepDone",
@@ -115,12 +120,16 @@ __all__ = [
     "WorkDecide",
     "WorkView",
     "after_claim",
+    "after_cost",
     "after_end",
+    "after_execution",
+    "after_overspending",
     "after_release",
     "authority_kind",
     "check_affordable",
     "check_lane",
     "check_stamp",
+    "check_unbroken",
     "dead_letter_reason",
     "dependencies",
     "estimate_price",

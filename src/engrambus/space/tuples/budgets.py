@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from engrambus.errors import BudgetExceeded, DeadlinePast, StaleFence, TupleNotFound
+from engrambus.errors import BudgetExceeded, BudgetReserved, DeadlinePast, EngramBusError, StaleFence, TupleNotFound
 from engrambus.space.tuples.facts import AlarmRaised, Fact, StepCost, TuplePut
-from engrambus.space.tuples.ports import CostHistory, WorkView
+from engrambus.space.tuples.ports import CostHistory, RunningStep, WorkView
 from engrambus.space.tuples.rules import read_tuple, with_free_id
 from engrambus.space.tuples.values import Fence, Price, SpaceSettings, TupleRecord
 
@@ -46,40 +47,146 @@ def lineage(view: TupleLookup, record: TupleRecord) -> Iterator[TupleRecord]:
         member = view.find(member.parent_id) if member.parent_id else None
 
 
+class _Account(NamedTuple):
+    """One budget of a tuple, in money or in tokens."""
+
+    name: Literal["micros", "tokens"]
+    budget: int
+    spent: int
+    reserved: int
+    is_own: bool
+    """True if it is of the tuple itself, not of a parent."""
+
+    @property
+    def free(self) -> int:
+        """Amount that is neither spent nor reserved; below zero if a step has overspent."""
+        return self.budget - self.spent - self.reserved
+
+    def refusal(self, needed: int, error: type[BudgetExceeded | BudgetReserved] = BudgetExceeded) -> EngramBusError:
+        """Return why a step that needs this amount is not started."""
+        unit = "micro-dollars" if self.name == "micros" else "tokens"
+        if self.spent > self.budget:
+            reason = f"has spent {self.spent} {unit} of {self.budget}."
+        elif self.spent + self.reserved > self.budget:
+            reason = (
+                f"has spent {self.spent} {unit} of {self.budget}, and {self.reserved} are reserved for running steps."
+            )
+        else:
+            reason = f"has {self.free} {unit} left; the step is estimated to cost {needed}."
+        return error(
+            f"{'The tuple' if self.is_own else 'A parent tuple'} {reason}",
+            field="agent_terms.budget_usd" if self.name == "micros" else "agent_terms.budget_tokens",
+            limit=self.budget,
+            used=self.spent + self.reserved + needed,
+        )
+
+
+def _accounts(member: TupleRecord, record: TupleRecord) -> Iterator[_Account]:
+    is_own = member is record
+    if member.budget_micros is not None:
+        yield _Account("micros", member.budget_micros, member.spent_micros, member.reserved_micros, is_own)
+    if member.budget_tokens is not None:
+        yield _Account("tokens", member.budget_tokens, member.spent_tokens, member.reserved_tokens, is_own)
+
+
 def check_affordable(view: TupleLookup, record: TupleRecord, price: Price, now_us: int) -> None:
     """Refuse a step that would exceed the deadline or budget of its tuple or of a parent."""
     for member in lineage(view, record):
-        if member.deadline_us is not None and member.deadline_us <= now_us:
-            raise DeadlinePast(field="agent_terms.deadline_iso", used=member.id)
-        for name, unit, budget, spent, reserved, needed in (
-            (
-                "budget_usd",
-                "micro-dollars",
-                member.budget_micros,
-                member.spent_micros,
-                member.reserved_micros,
-                price.micros,
-            ),
-            (
-                "budget_tokens",
-                "tokens",
-                member.budget_tokens,
-                member.spent_tokens,
-                member.reserved_tokens,
-                price.tokens,
-            ),
-        ):
-            if budget is not None and spent + reserved + needed > budget:
-                subject = "The tuple" if member is record else "A parent tuple"
-                if spent > budget:
-                    reason = f"has spent {spent} {unit} of {budget}."
-                elif spent + reserved > budget:
-                    reason = f"has spent {spent} {unit} of {budget}, and {reserved} are reserved for running steps."
-                else:
-                    reason = f"has {budget - spent - reserved} {unit} left; the step is estimated to cost {needed}."
-                raise BudgetExceeded(
-                    f"{subject} {reason}", field=f"agent_terms.{name}", limit=budget, used=spent + reserved + needed
-                )
+        _check_deadline(member, now_us)
+        for account in _accounts(member, record):
+            needed: int = getattr(price, account.name)
+            if needed > account.free:
+                raise account.refusal(needed)
+
+
+def check_unbroken(view: TupleLookup, record: TupleRecord) -> None:
+    """Refuse to go on with a running step if its tuple or a parent has spent more than its budget."""
+    for member in lineage(view, record):
+        for account in _accounts(member, record):
+            if account.spent > account.budget:
+                raise account.refusal(0)
+
+
+def _check_deadline(member: TupleRecord, now_us: int) -> None:
+    if member.deadline_us is not None and member.deadline_us <= now_us:
+        raise DeadlinePast(field="agent_terms.deadline_iso", used=member.id)
+
+
+def reserve_step(view: WorkView, record: TupleRecord, step: int, price: Price, yool: str) -> tuple[Price, bool]:
+    """Return what to reserve for a step, and whether it runs under a budget.
+
+    Refuse one that cannot be afforded, and raise BudgetReserved for one that must wait.
+
+    A step may cost more than it announced, but only one at a time may do so unforeseen. With others running it starts
+    only if the most that its yool ever cost is free, and with no more of them than the yool kept to its price before.
+    Alone it starts if its estimate is free: it is then the one that may break the budget. Without a `yool` the price
+    is sure.
+    """
+    # decision 75: why an estimate alone does not hold a budget
+    members = list(lineage(view, record))
+    for member in members:
+        _check_deadline(member, view.as_of)
+    accounts = [(member, account) for member in members for account in _accounts(member, record)]
+    if not accounts:
+        return price, False
+    history = view.cost_history(yool) if yool else None
+    most = price if history is None else price.maximum(history.most)
+    amounts = {"micros": most.micros, "tokens": most.tokens}
+    concurrent = _Concurrent(view, members, step)
+    waits: EngramBusError | None = None
+    for member, account in accounts:
+        needed: int = getattr(price, account.name)
+        kept = sys.maxsize if history is None else getattr(history, f"kept_{account.name}")
+        if concurrent.is_harmless(account.name, kept) and amounts[account.name] <= account.free:
+            continue
+        others = concurrent.under(member)
+        if needed > account.free + sum(max(0, getattr(other, account.name)) for other in others):
+            raise account.refusal(needed)
+        if others and needed > account.free:
+            waits = waits or account.refusal(needed, BudgetReserved)
+        elif others and (len(others) > kept or _any_overspent(others, account.name)):
+            waits = waits or BudgetReserved(used=len(others), limit=kept)
+        elif others and amounts[account.name] > account.free:
+            waits = waits or account.refusal(amounts[account.name], BudgetReserved)
+        else:
+            amounts[account.name] = max(needed, min(amounts[account.name], account.free))
+    if waits is not None:
+        raise waits
+    return Price(micros=amounts["micros"], tokens=amounts["tokens"]), True
+
+
+class _Concurrent:
+    """The running steps that share budgets with one that is about to start."""
+
+    def __init__(self, view: WorkView, members: Sequence[TupleRecord], step: int) -> None:
+        self._view = view
+        # A step of a parent waits for the children it has put: they must not wait for it.
+        parents = {member.id for member in members[1:]}
+        self._running = [
+            other
+            for other in view.running_steps()
+            if other.tuple_id not in parents and (other.tuple_id, other.step) != (members[0].id, step)
+        ]
+        self._lineages: list[frozenset[str]] | None = None
+
+    def is_harmless(self, name: str, kept: int) -> bool:
+        """True if so few steps run in the whole project that it does not matter under which tuples."""
+        return len(self._running) <= kept and not _any_overspent(self._running, name)
+
+    def under(self, member: TupleRecord) -> list[RunningStep]:
+        """Return the steps that spend the budget of a tuple."""
+        if self._lineages is None:
+            found: dict[str, frozenset[str]] = {}
+            for other in self._running:
+                record = None if other.tuple_id in found else self._view.find(other.tuple_id)
+                if record is not None:
+                    found[record.id] = frozenset(item.id for item in lineage(self._view, record))
+            self._lineages = [found.get(other.tuple_id, frozenset()) for other in self._running]
+        return [other for other, ids in zip(self._running, self._lineages, strict=True) if member.id in ids]
+
+
+def _any_overspent(steps: Sequence[RunningStep], name: str) -> bool:
+    return any(getattr(step, name) < 0 for step in steps)
 
 
 def record_cost(

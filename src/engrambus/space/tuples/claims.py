@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from engrambus.core import print_time
 from engrambus.errors import StaleFence, TupleNotFound
-from engrambus.space.tuples.budgets import check_affordable
+from engrambus.space.tuples.budgets import reserve_step
 from engrambus.space.tuples.dead_letters import WORKER_LOST, dead_letter_reason
 from engrambus.space.tuples.facts import (
     EpochBegun,
@@ -140,16 +140,23 @@ def check_fence(view: WorkView, record: TupleRecord | None, tuple_id: str, fence
 
 
 def start_step(
-    view: WorkView, tuple_id: str, fence: Fence, step: int, price: Price, *, boot: str
+    view: WorkView, tuple_id: str, fence: Fence, step: int, price: Price, *, yool: str = "", boot: str
 ) -> tuple[list[Fact], None]:
-    """Start a step and reserve its estimated cost; refuse if the tuple or a parent cannot afford it."""
+    """Start a step and reserve what it may cost; refuse if the tuple or a parent cannot afford it."""
     record = check_held(view, tuple_id, fence, boot)
-    check_affordable(view, record, price, view.as_of)
-    return [StepStarted(id=tuple_id, step=step, micros=price.micros, tokens=price.tokens)], None
+    reserved, has_budget = reserve_step(view, record, step, price, yool)
+    named = yool if has_budget else ""
+    return [StepStarted(id=tuple_id, step=step, micros=reserved.micros, tokens=reserved.tokens, yool=named)], None
 
 
 def release(
-    view: WorkView, fences: Iterable[tuple[str, Fence]], *, counts_attempt: bool, reason: str, boot: str
+    view: WorkView,
+    fences: Iterable[tuple[str, Fence]],
+    *,
+    counts_attempt: bool,
+    reason: str,
+    boot: str,
+    delay_us: int = 0,
 ) -> tuple[list[Fact], list[str]]:
     """Release claimed tuples; return the ids of those whose claim was still valid."""
     released: list[str] = []
@@ -161,7 +168,7 @@ def release(
         released.append(tuple_id)
     # `ready_us` is set although they are ready at once: the next claim then knows that steps may be finished already.
     return [
-        TupleReleased(id=tuple_id, ready_us=view.as_of, counts_attempt=counts_attempt, reason=reason)
+        TupleReleased(id=tuple_id, ready_us=view.as_of + delay_us, counts_attempt=counts_attempt, reason=reason)
         for tuple_id in released
     ], released
 

@@ -83,12 +83,14 @@ class TupleReleased(_Fact, frozen=True, tag="tuple.released"):
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
-    """A step started; its estimated cost is reserved."""
+    """A step started; what it may cost is reserved."""
 
     id: str
     step: int
     micros: int = 0
     tokens: int = 0
+    yool: str = ""
+    """Full name of its yool, if it runs under a budget (decision 75)."""
 
 
 class StepCost(_Fact, frozen=True, tag="step.cost"):

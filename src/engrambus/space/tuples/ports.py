@@ -27,11 +27,27 @@ class Epoch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """Total cost of a yool's successful executions so far."""
+    """Total cost of a yool's successful executions so far, and how well it kept to what was reserved."""
 
     executions: int = 0
     micros: int = 0
     tokens: int = 0
+    most: Price = Price()
+    """The most that one execution has cost, whether it succeeded or not."""
+    kept_micros: int = 0
+    """Successful executions since the last one that cost more money than was reserved for it."""
+    kept_tokens: int = 0
+    """The same for tokens."""
+
+
+class RunningStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that was started and has not ended."""
+
+    tuple_id: str
+    step: int
+    micros: int
+    """Money reserved for it and not spent yet; below zero if it has spent more."""
+    tokens: int
 
 
 class RunTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +165,10 @@ class WorkView(Protocol):
 
     def cost_history(self, yool: str) -> CostHistory:
         """Return the total cost of a yool's successful executions."""
+        ...
+
+    def running_steps(self) -> list[RunningStep]:
+        """Return the steps of all tuples that are running."""
         ...
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:

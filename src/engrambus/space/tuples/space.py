@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from engrambus.core import SECOND_US, boot_id
 from engrambus.errors import (
+    BudgetReserved,
     DiskPressure,
     EngramBusError,
     LaneFull,
@@ -233,12 +234,19 @@ class TupleSpace:
         )
 
     def release(
-        self, fences: Iterable[tuple[str, Fence]], *, counts_attempt: bool = False, reason: str = "stopped"
+        self,
+        fences: Iterable[tuple[str, Fence]],
+        *,
+        counts_attempt: bool = False,
+        reason: str = "stopped",
+        delay_us: int = 0,
     ) -> list[str]:
-        """Release claimed tuples; return the ids of those whose claim was still valid."""
+        """Release claimed tuples, to be claimed after a delay; return the ids of those whose claim was still valid."""
         pairs = list(fences)
         return self.store.commit(
-            lambda view: claims.release(view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self._boot)
+            lambda view: claims.release(
+                view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self._boot, delay_us=delay_us
+            )
         )
 
     def release_dead(self, fences: Iterable[tuple[str, Fence]], *, reason: str) -> list[str]:
@@ -246,11 +254,26 @@ class TupleSpace:
         pairs = list(fences)
         return self.store.commit(lambda view: claims.release_dead(view, pairs, reason=reason))
 
-    def start_step(self, claim: Claim, step: int, price: Price) -> None:
-        """Start a step and reserve its estimated cost; refuse if the tuple or a parent cannot afford it."""
+    def start_step(self, claim: Claim, step: int, price: Price, yool: str = "") -> None:
+        """Start a step and reserve what it may cost; refuse if the tuple or a parent cannot afford it.
+
+        With the name of its yool, BudgetReserved is raised while the step has to wait for others that are running.
+        """
         self.store.commit(
-            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
+            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self._boot),
+            synced=False,
         )
+
+    def waits_for_budget(self, claim: Claim, step: int, price: Price, yool: str) -> bool:
+        """True if a step has to wait for others that are running. Reads without the lock."""
+        with self.store.read() as view:
+            try:
+                budgets.reserve_step(view, find_tuple(view, claim.id), step, price, yool)
+            except BudgetReserved:
+                return True
+            except EngramBusError:  # the start of the step is told the reason
+                return False
+        return False
 
     def record_cost(self, tuple_id: str, fence: Fence, step: int, total: Price, *, synced: bool = False) -> bool:
         """Count the total a step reports to have spent; return whether the claim is still valid.

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from engrambus.space.tuples.facts import TupleClaimed, TuplePut, TupleReleased
+from engrambus.space.tuples.facts import StepCost, StepDone, TupleClaimed, TuplePut, TupleReleased
 from engrambus.space.tuples.patterns import ABSENT, look_up
+from engrambus.space.tuples.ports import CostHistory, RunningStep
 from engrambus.space.tuples.rules import read_limits
-from engrambus.space.tuples.values import Fence, TupleLimits, TupleRecord
+from engrambus.space.tuples.values import Fence, Price, TupleLimits, TupleRecord
 
 STAMPED_FIELDS = frozenset({"id", "run", "state"})
 """Fields that patterns match but the body does not contain; tuples cannot be indexed by them."""
@@ -88,6 +89,44 @@ def after_end(record: TupleRecord, state: str, final_receipt_number: int | None)
     """Return the record of a tuple that ended, or was taken and so has no final receipt."""
     return msgspec.structs.replace(
         record, state=state, ready_us=0, fence=None, lease_until_us=0, final_receipt_number=final_receipt_number
+    )
+
+
+def after_cost(running: RunningStep, fact: StepCost | StepDone) -> RunningStep:
+    """Return a running step after it spent something."""
+    return msgspec.structs.replace(running, micros=running.micros - fact.micros, tokens=running.tokens - fact.tokens)
+
+
+def after_execution(history: CostHistory, fact: StepDone, running: RunningStep | None) -> CostHistory:
+    """Return the history of a yool after an execution; `running` is what was left of its reservation before."""
+    cost = Price(micros=fact.receipt.cost.usd_micros, tokens=fact.receipt.cost.tokens)
+    history = msgspec.structs.replace(history, most=history.most.maximum(cost))
+    succeeded = fact.receipt.exit == 0
+    if running is not None:
+        left = after_cost(running, fact)
+        history = msgspec.structs.replace(
+            history,
+            kept_micros=0 if left.micros < 0 else history.kept_micros + succeeded,
+            kept_tokens=0 if left.tokens < 0 else history.kept_tokens + succeeded,
+        )
+    if not succeeded:
+        return history
+    return msgspec.structs.replace(
+        history,
+        executions=history.executions + 1,
+        micros=history.micros + cost.micros,
+        tokens=history.tokens + cost.tokens,
+    )
+
+
+def after_overspending(history: CostHistory, left: RunningStep, total: Price) -> CostHistory:
+    """Return the history of a yool of which a step spends more than was reserved for it."""
+    # decision 75: at once and not when it ends, since its worker may be killed before.
+    return msgspec.structs.replace(
+        history,
+        most=history.most.maximum(total),
+        kept_micros=0 if left.micros < 0 else history.kept_micros,
+        kept_tokens=0 if left.tokens < 0 else history.kept_tokens,
     )
 
 

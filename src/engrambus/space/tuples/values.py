@@ -133,6 +133,10 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     def __add__(self, amount: Price) -> Price:
         return Price(micros=self.micros + amount.micros, tokens=self.tokens + amount.tokens)
 
+    def maximum(self, other: Price) -> Price:
+        """Return the larger amount of money and the larger amount of tokens."""
+        return Price(micros=max(self.micros, other.micros), tokens=max(self.tokens, other.tokens))
+
     def minus(self, counted: Price) -> Price:
         """Return the part of this price that is not in `counted` yet, never less than zero."""
         return Price(micros=max(0, self.micros - counted.micros), tokens=max(0, self.tokens - counted.tokens))

@@ -32,6 +32,8 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     limits: StepLimits = NO_LIMITS
     deadline_us: int | None = None
     """Time at which the step is stopped."""
+    stop_reason: Callable[[], EngramBusError | None] = lambda: None
+    """Returns why the step must stop, once somebody else has spent its budget."""
 
 
 class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,9 @@ def check_running(
         check_limits(request, folder, watch)
         if request.deadline_us is not None and clock.now() >= request.deadline_us:
             raise DeadlinePast
+        stop_reason = request.stop_reason()
+        if stop_reason is not None:
+            raise stop_reason
     except EngramBusError as refusal:
         return refusal
     return None

@@ -13,6 +13,7 @@ import msgspec
 from engrambus.core import MICROS_PER_DOLLAR, SECOND_US, print_time
 from engrambus.errors import (
     BudgetExceeded,
+    BudgetReserved,
     DeadlinePast,
     DiskPressure,
     EngramBusError,
@@ -43,6 +44,8 @@ from engrambus.space.work.worker_dependencies import WorkerDependencies
 
 PRESSURE_RETRY_SECONDS = 5.0
 """Time a worker waits for free disk space before it tries again."""
+BUDGET_POLL_SECONDS = 0.05
+"""Interval at which a step that waits for its budget looks whether it may start."""
 SLOT_SECONDS = 1.0
 """Time a tuple without a begun step waits for a free slot before it is released."""
 
@@ -75,7 +78,9 @@ class TupleRun:
         """Receipts of the steps executed here."""
         self._unrecorded: list[Receipt | StepHit] = []
         self._step_locks: list[StepLock] = []
-        self._has_begun = self._is_finishing = False
+        self._steps_begun = 0
+        self._is_finishing = False
+        self._stop_reason: EngramBusError | None = None
         self._total_usd_micros = 0
 
     def run(self) -> None:
@@ -97,6 +102,10 @@ class TupleRun:
         if not self._is_finishing:
             self._stop_as_lost()
 
+    def stop_steps(self, reason: EngramBusError) -> None:
+        """Stop the running steps, because their budget was spent elsewhere; what they have spent is counted."""
+        self._stop_reason = reason
+
     def _stop_as_lost(self) -> None:
         if not self.stop.is_set():
             self.stop.set()
@@ -105,9 +114,9 @@ class TupleRun:
     def stop_if_unbegun(self) -> bool:
         """Stop if no step was begun; return True if so."""
         with self._lock:
-            if not self._has_begun:
+            if not self._steps_begun:
                 self.stop.set()
-            return not self._has_begun
+            return not self._steps_begun
 
     def _run_steps(self) -> str | None:
         """Run the steps in order, or, where steps name what they wait for, as soon as they can; return a failure."""
@@ -244,14 +253,10 @@ class TupleRun:
     def _execute(
         self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None
     ) -> str | None:
-        space, clock = self._deps.space, self._deps.clock
-        if not self._take_slot():
+        clock = self._deps.clock
+        if not self._start(index, entry):
             return "stopped"
         try:
-            with space.store.read() as view:
-                history = view.cost_history(entry.full_name)
-            declared = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
-            space.start_step(self.claim, index, estimate_price(history, declared))
             started_us = clock.now()
             request = StepRequest(
                 yool=yool,
@@ -263,6 +268,7 @@ class TupleRun:
                 env=env,
                 limits=step_limits(*self._deps.quotas(), *quotas_of(self._terms.terms, entry.terms)),
                 deadline_us=self._deadline_us(),
+                stop_reason=lambda: self._stop_reason,
             )
             outcome = self._deps.runner.run(request, lambda spent: self._count_spending(index, spent), self.stop)
         finally:
@@ -284,6 +290,42 @@ class TupleRun:
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
 
+    def _start(self, index: int, entry: CatalogEntry) -> bool:
+        """Take a slot and start a step; False if stopped, or if the tuple was released because it had to wait.
+
+        A step that must wait for others under the same budget holds no slot while it waits (decision 75).
+        """
+        space, waited = self._deps.space, 0.0
+        declared = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
+        while self._take_slot():
+            try:
+                with space.store.read() as view:
+                    price = estimate_price(view.cost_history(entry.full_name), declared)
+                space.start_step(self.claim, index, price, entry.full_name)
+                return True
+            except BudgetReserved:
+                self._give_slot_back(begun=False)
+            except BaseException:
+                self._give_slot_back(begun=True)
+                raise
+            while space.waits_for_budget(self.claim, index, price, entry.full_name):
+                if self.stop.wait(BUDGET_POLL_SECONDS):
+                    return False
+                waited += BUDGET_POLL_SECONDS
+                if waited >= SLOT_SECONDS and self.stop_if_unbegun():
+                    # decision 33: other tuples, under other budgets, may run in its place.
+                    space.release(
+                        [(self.claim.id, self.claim.fence)], reason="waits for its budget", delay_us=SECOND_US
+                    )
+                    return False
+        return False
+
+    def _give_slot_back(self, *, begun: bool) -> None:
+        if not begun:
+            with self._lock:
+                self._steps_begun -= 1
+        self._slots.release()
+
     def _take_slot(self) -> bool:
         """Wait for a slot; False if stopped, or if the tuple was released because none became free."""
         while not self._slots.acquire(timeout=SLOT_SECONDS):
@@ -296,7 +338,7 @@ class TupleRun:
                 return False
         with self._lock:
             is_stopped = self.stop.is_set()
-            self._has_begun = self._has_begun or not is_stopped
+            self._steps_begun += not is_stopped
         if is_stopped:
             self._slots.release()
         return not is_stopped
@@ -352,7 +394,7 @@ class TupleRun:
         The last result of the tuple is journalled with its end, the others at once.
         """
         with self._lock:
-            self._has_begun = True
+            self._steps_begun += 1
             if isinstance(result, Receipt):
                 self._receipts.append(result)
             self._unrecorded.append(result)

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from engrambus.core import SECOND_US
-from engrambus.errors import DiskPressure, EngramBusError
+from engrambus.errors import BudgetExceeded, DiskPressure, EngramBusError
 from engrambus.evidence.receipts import Receipt
-from engrambus.space.tuples import Claim, Fence, TuplePattern, read_pattern
+from engrambus.space.tuples import Claim, Fence, TuplePattern, check_unbroken, read_pattern
 from engrambus.space.work.guard import worker_name
 from engrambus.space.work.ports import Progress
 from engrambus.space.work.tuple_run import PRESSURE_RETRY_SECONDS, TupleRun
@@ -206,6 +206,20 @@ class LaneWorkerPool:
                 for run in runs:
                     if run.claim.id in lost:
                         run.lose()
+                self._stop_over_budget(runs)
+
+    def _stop_over_budget(self, runs: list[TupleRun]) -> None:
+        """Stop the steps of tuples whose budget, or a parent's, was broken by another step."""
+        if not runs:
+            return
+        with self._deps.space.store.read() as view:
+            for run in runs:
+                record = view.find(run.claim.id)
+                try:
+                    if record is not None:
+                        check_unbroken(view, record)
+                except BudgetExceeded as refusal:
+                    run.stop_steps(refusal)
 
     def _lost_claims(self, runs: list[TupleRun]) -> set[str]:
         """Return the ids of tuples that were cancelled, or claimed by another worker."""

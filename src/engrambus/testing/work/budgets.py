@@ -7,10 +7,20 @@ from typing import Any
 import msgspec
 
 from engrambus.core import SECOND_US, print_time
-from engrambus.errors import DeadlinePast
+from engrambus.errors import BudgetExceeded, BudgetReserved, DeadlinePast
 from engrambus.evidence.receipts import Cost
-from engrambus.space.tuples import Completion, Price
-from engrambus.testing.work.harness import WorkHarness, completion, draft, expect_error, failure, put, receipt, take
+from engrambus.space.tuples import Completion, CostHistory, Price
+from engrambus.testing.work.harness import (
+    YOOL,
+    WorkHarness,
+    completion,
+    draft,
+    expect_error,
+    failure,
+    put,
+    receipt,
+    take,
+)
 
 
 class WorkBudgetConformance:
@@ -58,6 +68,72 @@ class WorkBudgetConformance:
             harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=9_000))
             alarms = [micros for tuple_id, micros in _alarm_fields(harness, "spent_micros") if tuple_id == budgeted]
             assert alarms == ([expected] if expected else [])
+
+    # decision 75: one step at a time may cost more than anybody foresaw
+    def test_a_yool_that_never_ran_waits_for_others_under_its_budget(self, harness: WorkHarness) -> None:
+        """One that kept to its price runs together with as many others as it did so before."""
+        (top,) = put(harness, draft("top", agent_terms={"budget_usd": 1}))
+        put(harness, *(draft("low", number, parent_id=top) for number in range(4)), draft("free"))
+        first, second, third, fourth = take(harness, "low", limit=4)
+        (free,) = take(harness, "free")
+        start, price = harness.space.start_step, Price(micros=10)
+        start(first, 0, price, YOOL)
+        start(free, 0, price, YOOL)  # under no budget
+        expect_error(BudgetReserved, start, second, 0, price, YOOL)
+        assert harness.space.waits_for_budget(second, 0, price, YOOL)
+        harness.space.complete([completion(harness, first, usd=0.000_01)])
+        assert not harness.space.waits_for_budget(second, 0, price, YOOL)
+        start(second, 0, price, YOOL)
+        start(third, 0, price, YOOL)  # one kept its price, so one may run beside
+        expect_error(BudgetReserved, start, fourth, 0, price, YOOL)
+        harness.space.complete([completion(harness, second, usd=0.000_01)])
+        start(fourth, 0, price, YOOL)
+        assert _history(harness).kept_micros == 2
+
+    def test_a_step_beside_others_needs_the_most_its_yool_ever_cost(self, harness: WorkHarness) -> None:
+        """Alone it may start with less, and gets all that is left."""
+        (top,) = put(harness, draft("top", agent_terms={"budget_usd": 0.001}))
+        put(harness, *(draft("low", number, parent_id=top) for number in range(4)))
+        first, second, third, fourth = take(harness, "low", limit=4)
+        harness.space.start_step(first, 0, Price(micros=10), YOOL)
+        harness.space.complete([completion(harness, first, usd=0.000_4)])  # 40 times as much
+        assert (_history(harness).most, _history(harness).kept_micros) == (Price(micros=400), 0)
+        harness.space.start_step(second, 0, Price(micros=10), YOOL)
+        assert _reserved(harness, top) == (400, 0)
+        harness.space.complete([completion(harness, second, usd=0.000_4)])
+        harness.space.start_step(third, 0, Price(micros=10), YOOL)
+        assert _reserved(harness, top) == (200, 0)
+        expect_error(BudgetReserved, harness.space.start_step, fourth, 0, Price(micros=10), YOOL)
+        harness.space.complete([completion(harness, third, usd=0.000_19)])
+        harness.space.start_step(fourth, 0, Price(micros=10), YOOL)
+        assert _reserved(harness, top) == (10, 0)
+
+    def test_a_step_that_overspends_loses_its_yools_record_at_once(self, harness: WorkHarness) -> None:
+        """Even if its worker is killed before it ends."""
+        (top,) = put(harness, draft("top", agent_terms={"budget_usd": 1, "budget_tokens": 1_000}))
+        put(harness, *(draft("low", number, parent_id=top) for number in range(4)))
+        first, second, third, fourth = take(harness, "low", limit=4)
+        harness.space.start_step(first, 0, Price(micros=10), YOOL)
+        harness.space.complete([completion(harness, first, usd=0.000_01)])
+        harness.space.start_step(second, 0, Price(micros=10), YOOL)
+        harness.space.record_cost(second.id, second.fence, 0, Price(micros=11))
+        history = _history(harness)
+        assert (history.most, history.kept_micros, history.kept_tokens) == (Price(micros=11), 0, 1)
+        expect_error(BudgetReserved, harness.space.start_step, third, 0, Price(micros=10), "agent.other.one.v1")
+        harness.space.release_dead([(second.id, second.fence)], reason="killed")
+        harness.space.start_step(third, 0, Price(micros=10), YOOL)
+        expect_error(BudgetReserved, harness.space.start_step, fourth, 0, Price(micros=10), YOOL)
+        harness.delete_index()
+        assert _history(harness) == history
+
+    def test_children_do_not_wait_for_the_step_that_put_them(self, harness: WorkHarness) -> None:
+        """A step of the parent runs until they are done."""
+        (top,) = put(harness, draft("top", agent_terms={"budget_usd": 0.001}))
+        put(harness, draft("low", parent_id=top))
+        (parent,), (child,) = take(harness, "top"), take(harness, "low")
+        harness.space.start_step(parent, 0, Price(micros=600), YOOL)
+        expect_error(BudgetExceeded, harness.space.start_step, child, 0, Price(micros=401), YOOL)
+        harness.space.start_step(child, 0, Price(micros=400), YOOL)
 
     def test_a_step_that_overspends_releases_only_its_own_reservation(self, harness: WorkHarness) -> None:
         """Reservations of other steps stay, for the tuple and its ancestors."""
@@ -142,6 +218,11 @@ def _alarm_fields(harness: WorkHarness, field: str) -> list[tuple[str, Any]]:
     """Return the tuple that each alarm names, and one field of the alarm."""
     alarms = [record.tuple.payload[0].args for record in harness.space.rd_all({"lane": "alarm"})]
     return [(alarm["tuple"], alarm[field]) for alarm in alarms]
+
+
+def _history(harness: WorkHarness) -> CostHistory:
+    with harness.space.store.read() as view:
+        return view.cost_history(YOOL)
 
 
 def _reserved(harness: WorkHarness, tuple_id: str) -> tuple[int, int]:

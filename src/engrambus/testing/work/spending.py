@@ -6,6 +6,7 @@ from typing import Any
 
 from engrambus.errors import (
     BudgetExceeded,
+    BudgetReserved,
 )
 from engrambus.space.tuples import Completion, Fence, Price
 from engrambus.testing.work.harness import (
@@ -35,12 +36,13 @@ class SpendingConformance:
 
     # steps run in parallel: each must find its estimated cost still there when it ends
     def test_a_reserved_amount_is_not_available_to_other_steps(self, harness: WorkHarness) -> None:
-        """Until the step ends."""
+        """Until the step ends; what would not fit even then is refused for good."""
         put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=8_000))
-        least = expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=3_000))
+        least = expect_error(BudgetReserved, harness.space.start_step, claim, 1, Price(micros=3_000))
         assert "has 2000 micro-dollars left; the step is estimated to cost 3000" in least.detail
+        expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=10_001))
         done = receipt(harness, claim, 0, usd=0.005)
         harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(done,))])
         harness.space.start_step(claim, 1, Price(micros=5_000))
@@ -63,7 +65,7 @@ class SpendingConformance:
         harness.space.start_step(first, 0, Price(tokens=10))
         harness.space.start_step(second, 0, Price(tokens=90))
         harness.space.record_cost(first.id, first.fence, 0, Price(tokens=30))
-        short = expect_error(BudgetExceeded, harness.space.start_step, third, 0, Price())
+        short = expect_error(BudgetReserved, harness.space.start_step, third, 0, Price())
         assert short.detail == "A parent tuple has spent 30 tokens of 100, and 90 are reserved for running steps."
 
     def test_children_spend_their_parents_budget(self, harness: WorkHarness) -> None:

@@ -141,17 +141,22 @@ CREATE TABLE asked (                -- answers to puts with an idempotency key
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE yools (                -- total cost of successful executions
-    name       TEXT    PRIMARY KEY,
-    runs       INTEGER NOT NULL,
-    micros     INTEGER NOT NULL,
-    tokens     INTEGER NOT NULL
+    name        TEXT    PRIMARY KEY,
+    runs        INTEGER NOT NULL,
+    micros      INTEGER NOT NULL,
+    tokens      INTEGER NOT NULL,
+    most_micros INTEGER NOT NULL,   -- the most of one execution
+    most_tokens INTEGER NOT NULL,
+    kept_micros INTEGER NOT NULL,   -- executions in a row that kept to what was reserved
+    kept_tokens INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE running (              -- running steps
     ordinal    INTEGER NOT NULL,
     step       INTEGER NOT NULL,
-    micros     INTEGER NOT NULL,    -- reserved and not spent yet
+    micros     INTEGER NOT NULL,    -- reserved and not spent yet; below zero if more was spent
     tokens     INTEGER NOT NULL,
+    yool       TEXT    NOT NULL,    -- empty if it runs under no budget
     PRIMARY KEY (ordinal, step)
 ) STRICT, WITHOUT ROWID;
 

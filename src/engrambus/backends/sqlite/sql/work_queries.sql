@@ -116,13 +116,11 @@ INSERT INTO purged VALUES (?, ?, ?) ON CONFLICT (sha) DO UPDATE SET at = exclude
 -- name: purged_at
 SELECT at FROM purged WHERE sha = ?;
 
--- name: add_yool_cost
-INSERT INTO yools VALUES (?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE
-SET runs = runs + excluded.runs, micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
+-- name: write_yool_cost
+INSERT OR REPLACE INTO yools VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_running
-INSERT INTO running (ordinal, step, micros, tokens) VALUES (?, ?, ?, ?);
+INSERT INTO running (ordinal, step, micros, tokens, yool) VALUES (?, ?, ?, ?, ?);
 
 -- name: reduce_running
 UPDATE running SET micros = micros - ?, tokens = tokens - ? WHERE ordinal = ? AND step = ?;
@@ -133,10 +131,17 @@ ON CONFLICT (ordinal, epoch, counter, step) DO UPDATE
 SET micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
 
 -- name: running_step
-SELECT micros, tokens FROM running WHERE ordinal = ? AND step = ?;
+SELECT micros, tokens, yool FROM running WHERE ordinal = ? AND step = ?;
 
 -- name: any_running
 SELECT EXISTS (SELECT 1 FROM running);
+
+-- name: all_running
+SELECT tuples.id, running.step, running.micros, running.tokens FROM running JOIN tuples USING (ordinal)
+ORDER BY ordinal, step;
+
+-- name: counted_under_claim
+SELECT micros, tokens FROM counted WHERE ordinal = ? AND epoch = ? AND counter = ? AND step = ?;
 
 -- name: running_steps
 SELECT step, micros, tokens FROM running WHERE ordinal = ?;
@@ -353,7 +358,7 @@ ORDER BY number LIMIT ?;
 SELECT body FROM receipts WHERE number = (SELECT max(number) FROM results WHERE key = ?);
 
 -- name: yool_cost
-SELECT runs, micros, tokens FROM yools WHERE name = ?;
+SELECT runs, micros, tokens, most_micros, most_tokens, kept_micros, kept_tokens FROM yools WHERE name = ?;
 
 -- name: step_cost
 SELECT micros, tokens FROM counted

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
-from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState
+from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     MAX_GENERATIONS,
@@ -17,10 +17,13 @@ from engrambus.space.tuples import (
     AlarmRaised,
     BodyDamaged,
     BodyPurged,
+    CostHistory,
     EpochBegun,
     Fact,
     IdempotencyKeyUsed,
     LeaseRenewed,
+    Price,
+    RunningStep,
     StepCost,
     StepDone,
     StepHit,
@@ -32,11 +35,14 @@ from engrambus.space.tuples import (
     TupleReleased,
     TupleTaken,
     after_claim,
+    after_cost,
+    after_execution,
+    after_overspending,
     index_entries,
     new_record,
 )
 
-LAYOUT = 6
+LAYOUT = 7
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 LIVE_STATES = frozenset({"waiting", "claimed"})
 MAX_CACHED_RUNS = 1024
@@ -121,7 +127,7 @@ class WorkProjection:
                 ordinal = self._find(fact.id)[0]
                 self._stop_steps(ordinal, fact.step)
                 self.state.steps_run = True
-                self._execute("insert_running", ordinal, fact.step, fact.micros, fact.tokens)
+                self._execute("insert_running", ordinal, fact.step, fact.micros, fact.tokens, fact.yool)
                 self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
             case StepCost():
                 self._add_cost(fact)
@@ -153,8 +159,8 @@ class WorkProjection:
                 self._execute("add_lane_counts", lane, waiting, claimed)
         for run, counts in figures.runs.items():
             self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
-        for yool, (runs, micros, tokens) in figures.yools.items():
-            self._execute("add_yool_cost", yool, runs, micros, tokens)
+        for yool, history in figures.yools.items():
+            self._execute("write_yool_cost", yool, *history_row(history))
         self.end_batch()
 
     def end_batch(self) -> None:
@@ -259,10 +265,11 @@ class WorkProjection:
 
     def _finish_step(self, fact: StepDone) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
-        self._stop_steps(ordinal, fact.step)
+        running = self._stop_steps(ordinal, fact.step)
         self._spend(ordinal, fact.micros, fact.tokens, 0, 0)
         self._count_cost(fact, ordinal, run)
         receipt = fact.receipt
+        self._set_history(receipt.yool, after_execution(self._history(receipt.yool), fact, running))
         succeeded = receipt.exit == 0
         number = self._add_receipt(receipt, fact.run, ordinal, fact.step if succeeded else None)
         self._count(self._run_number(fact.run), "executed", 1)
@@ -270,10 +277,13 @@ class WorkProjection:
             return
         if receipt.key is not None:
             self._rows["insert_result"] += (receipt.key, number)
-        totals = self.state.figures.yools.setdefault(receipt.yool, [0, 0, 0])
-        totals[0] += 1
-        totals[1] += receipt.cost.usd_micros
-        totals[2] += receipt.cost.tokens
+
+    def _history(self, yool: str) -> CostHistory:
+        pending = self.state.figures.yools.get(yool)
+        return pending or read_history(self.connection.execute(self._sql["yool_cost"], (yool,)).fetchone())
+
+    def _set_history(self, yool: str, history: CostHistory) -> None:
+        self.state.figures.yools[yool] = history
 
     def _add_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:
         raw = raw_id(receipt.id)
@@ -292,12 +302,23 @@ class WorkProjection:
         row: Any = None
         if not fact.late:  # a late cost has no reservation: it was released with the claim
             row = self.connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
-        reserved_micros, reserved_tokens = row or (0, 0)
-        micros, tokens = min(reserved_micros, fact.micros), min(reserved_tokens, fact.tokens)
-        if micros or tokens:
-            self._execute("reduce_running", micros, tokens, ordinal, fact.step)
-        self._spend(ordinal, fact.micros, fact.tokens, -micros, -tokens)
         self._count_cost(fact, ordinal, run)
+        if row is None:
+            self._spend(ordinal, fact.micros, fact.tokens, 0, 0)
+            return
+        running = RunningStep(tuple_id=fact.id, step=fact.step, micros=row[0], tokens=row[1])
+        left = after_cost(running, fact)
+        self._execute("reduce_running", fact.micros, fact.tokens, ordinal, fact.step)
+        freed_micros = max(0, running.micros) - max(0, left.micros)
+        freed_tokens = max(0, running.tokens) - max(0, left.tokens)
+        self._spend(ordinal, fact.micros, fact.tokens, -freed_micros, -freed_tokens)
+        yool = row[2]
+        if yool and (left.micros < 0 or left.tokens < 0):
+            counted: Any = self.connection.execute(
+                self._sql["counted_under_claim"], (ordinal, fact.epoch, fact.counter, fact.step)
+            ).fetchone()
+            total = Price(micros=counted[0], tokens=counted[1])
+            self._set_history(yool, after_overspending(self._history(yool), left, total))
 
     def _count_cost(self, fact: StepCost | StepDone, ordinal: int, run: int) -> None:
         """Add what a step spent to its run, and to this execution of it."""
@@ -306,20 +327,24 @@ class WorkProjection:
             self._count(run, "micros", fact.micros)
             self._count(run, "tokens", fact.tokens)
 
-    def _stop_steps(self, ordinal: int, step: int | None = None) -> None:
-        """Release what is reserved for a running step, or for every running step of a tuple."""
+    def _stop_steps(self, ordinal: int, step: int | None = None) -> RunningStep | None:
+        """Release what is reserved for a running step, and return it, or for every running step of a tuple."""
         # Most tuples have no running step: one flag for all of them saves a query for every change.
         if self.state.steps_run is None:
             row: Any = self.connection.execute(self._sql["any_running"]).fetchone()
             self.state.steps_run = bool(row[0])
         if not self.state.steps_run:
-            return
+            return None
+        stopped: RunningStep | None = None
         rows: list[Any] = self.connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
         for running, micros, tokens in rows:
             if step is None or running == step:
                 self._execute("delete_running", ordinal, running)
                 self.state.steps_run = None
-                self._spend(ordinal, 0, 0, -micros, -tokens)
+                self._spend(ordinal, 0, 0, -max(0, micros), -max(0, tokens))
+                if running == step:
+                    stopped = RunningStep(tuple_id="", step=running, micros=micros, tokens=tokens)
+        return stopped
 
     def _spend(self, ordinal: int, micros: int, tokens: int, reserved_micros: int, reserved_tokens: int) -> None:
         """Add spent and reserved amounts to a tuple and its ancestors."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from engrambus.core.journal import JournalPosition
-from engrambus.space.tuples import TupleRecord
+from engrambus.space.tuples import CostHistory, Price, TupleRecord
 
 QUERIES = "work_queries.sql"
 
@@ -22,11 +22,39 @@ class PendingFigures(msgspec.Struct, kw_only=True):
     """Tuples to add to a lane's waiting and claimed ones."""
     runs: dict[int, dict[str, int]] = {}
     """Counts to add to a run's columns, by the number of the run."""
-    yools: dict[str, list[int]] = {}
-    """Executions to add to a yool, with their micro-dollars and tokens."""
+    yools: dict[str, CostHistory] = {}
+    """The present history of yools that were executed since their rows were written."""
 
     def __len__(self) -> int:
         return len(self.lanes) + len(self.runs) + len(self.yools)
+
+
+def read_history(row: Any) -> CostHistory:
+    """Return the history of a yool from its row, or an empty one if it has none."""
+    if row is None:
+        return CostHistory()
+    executions, micros, tokens, most_micros, most_tokens, kept_micros, kept_tokens = row
+    return CostHistory(
+        executions=executions,
+        micros=micros,
+        tokens=tokens,
+        most=Price(micros=most_micros, tokens=most_tokens),
+        kept_micros=kept_micros,
+        kept_tokens=kept_tokens,
+    )
+
+
+def history_row(history: CostHistory) -> tuple[int, ...]:
+    """Return the columns of a yool's history."""
+    return (
+        history.executions,
+        history.micros,
+        history.tokens,
+        history.most.micros,
+        history.most.tokens,
+        history.kept_micros,
+        history.kept_tokens,
+    )
 
 
 _decode_figures = msgspec.json.Decoder(PendingFigures).decode

@@ -13,7 +13,7 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id
-from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState
+from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
@@ -25,6 +25,7 @@ from engrambus.space.tuples import (
     IdempotentPut,
     LaneCounts,
     Price,
+    RunningStep,
     RunTotals,
     TuplePattern,
     TupleRecord,
@@ -278,9 +279,13 @@ class SqliteWorkView:
         return [_run_totals(row, pending.get(row[0], {})) for row in self._rows("run_totals")]
 
     def cost_history(self, yool: str) -> CostHistory:
-        pending = self._state.figures.yools.get(yool, _ZEROS)
-        executions, micros, tokens = map(add, self._row("yool_cost", yool) or _ZEROS, pending)
-        return CostHistory(executions=executions, micros=micros, tokens=tokens)
+        return self._state.figures.yools.get(yool) or read_history(self._row("yool_cost", yool))
+
+    def running_steps(self) -> list[RunningStep]:
+        return [
+            RunningStep(tuple_id=print_id(raw), step=step, micros=micros, tokens=tokens)
+            for raw, step, micros, tokens in self._rows("all_running")
+        ]
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
         if tuple_id in self._state.fresh_claims:  # decision 35: nothing was counted for it yet
