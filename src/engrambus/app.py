@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, create_store
-from engrambus.core import Clock, Randomness, SystemClock, new_ulid, print_time
+from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.errors import ProjectExists, ProjectNotFound
@@ -287,9 +287,8 @@ def set_foreign_aside(start: Path, settings: Settings, foreign: ForeignState, *,
     from engrambus.backends.foreign_files import set_aside
 
     now_us = (clock or SystemClock()).now()
-    name = f"{print_time(now_us)[:10]}-{new_ulid(now_us)[-8:]}"
     whole = len(foreign.journals) == sum((foreign.state / name).exists() for name in (JOURNAL, WORK_JOURNAL))
-    folder = set_aside(foreign.state, foreign.journals, whole=whole, name=name)
+    folder = set_aside(foreign.state, foreign.journals, whole=whole, name=new_ulid(now_us))
     if not (foreign.state / JOURNAL).exists():
         init_project(start, settings, clock=clock)
     return folder

@@ -91,7 +91,7 @@ class ForeignKnowledge:
             commits, first_us, last_us = line.seq, first_us or line.at_us, line.at_us
             for position, fact in enumerate(self._facts(line)):
                 self._follow(fact, (line.seq, position))
-            if len(self._engrams) >= MAX_ENGRAMS or len(self._memories) >= MAX_MEMORIES:
+            if len(self._engrams) > MAX_ENGRAMS or len(self._memories) > MAX_MEMORIES:
                 problem = f"It has too many engrams or memories; what comes after line {line.seq} is left out."
                 break
         live = [slot for slot in self._engrams.values() if slot.expires_us > self._now_us]

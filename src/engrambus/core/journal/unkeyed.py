@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -33,8 +34,11 @@ class UnkeyedJournal:
         self.done_bytes = 0
         """Bytes on disk that the last reading has passed."""
         self.total_bytes = sum(status_of(file).st_size for file in self._files)
-        with _open(self._files[0]) as file:
-            self.header: Header = parse_header(file.readline(MAX_HEADER_BYTES))
+        try:
+            with _open(self._files[0]) as file:
+                self.header: Header = parse_header(file.readline(MAX_HEADER_BYTES))
+        except (EOFError, zlib.error, OSError):
+            raise FormatUnknown(f"{self._files[0]} cannot be read.", field=str(path)) from None
 
     def lines(self) -> Iterator[Line]:
         """Yield every commit whose checksum follows from those before it."""
@@ -78,10 +82,13 @@ class UnkeyedJournal:
         self.done_bytes = before + status_of(path).st_size
 
 
-def _open(path: Path) -> BufferedIOBase:
-    file = open_reader(path)
-    if path.suffix != ".gz":
-        return file
-    import gzip  # needed rarely; importing it would slow every start
+@contextmanager
+def _open(path: Path) -> Iterator[BufferedIOBase]:
+    with open_reader(path) as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        import gzip  # needed rarely; importing it would slow every start
 
-    return gzip.GzipFile(fileobj=file, mode="rb")
+        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+            yield unpacked

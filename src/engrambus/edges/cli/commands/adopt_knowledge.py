@@ -120,15 +120,18 @@ def show_adopted(answer: Adopted) -> Iterator[str]:
     for summary in answer.found:
         yield from _describe(summary)
     if answer.set_aside is not None:
-        yield f"Set aside as {safe(answer.set_aside)}; your own journal has begun."
+        folder = Path(answer.set_aside)
+        shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+        yield f"Set aside as {safe(str(shown))}; your own journal has begun."
     if answer.dry_run:
         yield "Nothing was changed. Take it on: engrambus adopt. Leave it out: engrambus adopt --discard."
         return
     if not answer.found:
         yield "Nothing of it was taken on."
         return
-    known = f"; {answer.known:,} were here already" if answer.known else ""
-    yield f"Taken on as untrusted: {answer.engrams:,} engrams, {answer.contributions:,} memories to review{known}."
+    known = f"; {answer.known:,} known before" if answer.known else ""
+    taken = f"{_count(answer.engrams, 'engram')}, {_count(answer.contributions, 'memory', 'memories')} to review"
+    yield f"Taken on as untrusted: {taken}{known}."
     if answer.skipped:
         codes = ", ".join(f"{count:,} {safe(code)}" for code, count in answer.skipped.items())
         yield f"Left out, because they break a rule of this project: {codes}."
@@ -139,12 +142,18 @@ def show_adopted(answer: Adopted) -> Iterator[str]:
         yield "Look at them: engrambus feed --untrusted, engrambus review list."
 
 
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def _describe(summary: ForeignSummary) -> Iterator[str]:
     from engrambus.core import print_time
 
-    times = f", {print_time(summary.first_us)[:16]} to {print_time(summary.last_us)[:16]}" if summary.commits else ""
-    yield f"A journal of project {safe(summary.project)}: {summary.commits:,} commits{times}"
-    yield f"  {summary.engrams:,} engrams ({summary.pins:,} pinned), {summary.memories:,} memories"
+    first, last = (print_time(time_us)[:16].replace("T", " ") for time_us in (summary.first_us, summary.last_us))
+    times = f", {first} to {last}" if summary.commits else ""
+    yield f"A journal of project {safe(summary.project)}: {_count(summary.commits, 'commit')}{times}"
+    memories = _count(summary.memories, "memory", "memories")
+    yield f"  {_count(summary.engrams, 'engram')} ({summary.pins:,} pinned), {memories}"
     left = (
         (summary.run_engrams, "engrams of single runs"),
         (summary.shared_engrams, "of wider scopes"),
