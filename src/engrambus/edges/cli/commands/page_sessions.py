@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engrambus.core import files
 from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.commands.up import SERVER_RECORD, ask_server, read_record
 from engrambus.edges.cli.screen import counted, dim, safe
@@ -84,14 +85,16 @@ def _ask(session: Session, operation: str, request: Struct) -> Any:
 def _running_port(gateway: Gateway) -> int | None:
     """Return the port of the server that serves this project; None if none does."""
     try:
-        with gateway.project_files.state_path(SERVER_RECORD).open("rb") as record:
-            # A server holds the lock as long as it runs; the record of one that was killed may name a stranger's port.
-            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        record = files.open_reader(gateway.project_files.state_path(SERVER_RECORD))
     except FileNotFoundError:
         return None
-    except BlockingIOError:
-        server = read_record(gateway.project_files.state_path(SERVER_RECORD).read_bytes())
-        return server["port"] if server else None
+    with record:
+        try:
+            # A server holds the lock as long as it runs; the record of one that was killed may name a stranger's port.
+            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            server = read_record(record.read())
+            return server["port"] if server else None
     return None
 
 

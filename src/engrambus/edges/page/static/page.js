@@ -116,6 +116,8 @@ function storeScroll() {
   history.replaceState({ htmx: true, scrollY: window.scrollY }, "");
 }
 
+document.addEventListener("scrollend", storeScroll); // for a reload: the history cannot be changed any more during one
+
 document.addEventListener("htmx:before:history:restore", (event) => {
   event.preventDefault();
   showView(history.state.scrollY);
@@ -373,10 +375,7 @@ document.addEventListener("visibilitychange", () => {
   else if (byId("bar")) startListening({ onEvent, onConnection, onRefused });
 });
 window.addEventListener("resize", () => drawPlots(true));
-window.addEventListener("pagehide", () => {
-  storeScroll();
-  stopListening();
-});
+window.addEventListener("pagehide", stopListening);
 window.addEventListener("pageshow", (event) => event.persisted && start()); // kept by the browser: the session may have ended
 window.addEventListener("hashchange", () => location.hash.startsWith("#code=") && start());
 setInterval(updateAges, 15000);
