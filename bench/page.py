@@ -20,7 +20,7 @@ VISITS = 9
 BAR = 1000
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-ANSWERED = "performance.getEntriesByType('navigation')[0].responseEnd"
+ANSWERED = "performance.getEntriesByType('resource').find((entry) => entry.initiatorType === 'fetch')?.responseEnd ?? 0"
 
 
 def page_rows(project: Path, environment: dict[str, str], engrams: int) -> list[Row]:

@@ -85,7 +85,7 @@ def test_on_a_phone_a_button_offers_new_engrams(visit: Visit, bus: RunningServer
     page = visit.open("/?scope=project")
     expect(page.locator("#live.on")).to_be_visible()
     page.mouse.wheel(0, 900)
-    page.wait_for_function("window.scrollY > 160")
+    page.wait_for_function("() => window.scrollY > 160")
     assert bus.put("A new claim while the page is scrolled.").status == 200
     expect(page.locator("#news")).to_be_visible()
     box = page.locator("#news").bounding_box()

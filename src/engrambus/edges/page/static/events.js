@@ -7,6 +7,7 @@
 import { HEADER, sessionHeaders } from "./session.js";
 
 const RETRY_MS = 2000;
+const REOPEN_MS = 250; // after an end by the server, for example because another link has replaced the session
 const otherWindows = new BroadcastChannel("engrambus-events");
 let handlers = null;
 let isLive = null;
@@ -40,20 +41,21 @@ export function stopListening() {
 async function followUntil(signal) {
   hasStream = true;
   while (!signal.aborted) {
-    await follow(signal).catch(() => {}); // a connection that was refused or lost
+    const wasOpen = await follow(signal).catch(() => false); // false: the connection was refused or lost
     if (signal.aborted) return;
-    broadcast({ live: false });
-    await new Promise((resume) => setTimeout(resume, RETRY_MS));
+    if (!wasOpen) broadcast({ live: false });
+    await new Promise((resume) => setTimeout(resume, wasOpen ? REOPEN_MS : RETRY_MS));
   }
 }
 
+/* Reads one stream to its end. Returns false if the server refused it. */
 async function follow(signal) {
   const headers = { Accept: "text/event-stream", ...sessionHeaders() };
   if (lastId) headers["Last-Event-ID"] = lastId;
   const response = await fetch("/events", { headers, signal, cache: "no-store" });
   if (!response.ok) lastId = "";
   if (response.status === 401) handlers.onRefused(headers[HEADER]);
-  if (!response.ok) return;
+  if (!response.ok) return false;
   broadcast({ live: true, opened: true });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -62,6 +64,7 @@ async function follow(signal) {
     text = blocks.pop(); // the beginning of the next block
     if (!signal.aborted) blocks.forEach(readBlock);
   }
+  return true;
 }
 
 /* Reads one block of a stream of server-sent events: lines of `name: value`. */

@@ -50,8 +50,8 @@ async function signInWith(code) {
 }
 
 function onRefused(refused) {
-  if (forget(refused)) showSignIn("ended");
-  else showView(window.scrollY); // another window has signed in meanwhile
+  if (!forget(refused)) showView(window.scrollY); // another window has signed in meanwhile
+  else if (byId("sign-in").hidden) showSignIn("ended");
 }
 
 document.addEventListener("htmx:config:request", (event) => {
@@ -205,6 +205,7 @@ document.addEventListener("keydown", (event) => {
 
 /* Reloading panels when events arrive */
 const RELOAD_DELAY_MS = 400;
+const NOTICE_MS = 4000;
 const panelsToReload = new Set();
 let reloadTimer = 0;
 let previousIds = new Set();
@@ -239,6 +240,11 @@ function isInUse(panel) {
   );
 }
 
+/* What became of a form is shown for a while before an event may replace it. */
+function hasNewNotice(panel) {
+  return [...panel.querySelectorAll(".notice")].some((notice) => Date.now() - notice.dataset.since < NOTICE_MS);
+}
+
 function isScrolled() {
   return window.scrollY > 160 || feedRows().length > 60 || new URLSearchParams(location.search).has("before");
 }
@@ -249,6 +255,10 @@ function reloadPanels() {
     const panel = byId(id);
     panelsToReload.delete(id);
     if (!panel || isInUse(panel)) continue;
+    if (hasNewNotice(panel)) {
+      setTimeout(() => panelsToReload.add(id) && scheduleReload(), NOTICE_MS);
+      continue;
+    }
     if (id === "panel-feed" && isScrolled()) offerNewEngrams();
     else reloadPanel(panel);
   }
@@ -326,6 +336,7 @@ function afterSwap(event) {
   previousSearch = location.search;
   if (!isScrolled()) unseenCount = 0;
   selectedRow()?.classList.add("chosen");
+  for (const notice of document.querySelectorAll(".notice")) notice.dataset.since ??= Date.now();
   document.title = byId("bar")?.dataset.title ?? "Engram Bus";
   markTheme();
   updateAges();
