@@ -20,6 +20,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── FieldType             FIELD_TYPE
 │   │   ├── FieldValue            FIELD_VALUE
 │   │   ├── IdAmbiguous           ID_AMBIGUOUS
+│   │   ├── LifetimeTooLong       LIFETIME_TOO_LONG
 │   │   └── ProvenanceStamped     PROVENANCE_STAMPED
 │   ├── EngramRefusal             an engram breaks a rule
 │   │   ├── NoPointer             NO_POINTER
@@ -121,6 +122,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── TokenMissing              TOKEN_MISSING
 │   ├── TokenInvalid              TOKEN_INVALID
 │   ├── TokenExpired              TOKEN_EXPIRED
+│   ├── TokenRevoked              TOKEN_REVOKED
 │   ├── CodeInvalid               CODE_INVALID
 │   └── SessionInvalid            SESSION_INVALID
 ├── Forbidden                403  the caller is known and may not do this
@@ -132,6 +134,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── MarkInvalid               MARK_INVALID
 │   ├── MarkMissing               MARK_MISSING
 │   ├── RunEnded                  RUN_ENDED
+│   ├── AgentRemoved              AGENT_REMOVED
 │   ├── CortexOff                 CORTEX_OFF
 │   ├── EngramUntrusted           ENGRAM_UNTRUSTED
 │   ├── YoolForbidden             YOOL_FORBIDDEN
@@ -155,6 +158,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── RunNotFound               RUN_NOT_FOUND
 │   ├── SessionUnknown            SESSION_UNKNOWN
 │   ├── SessionNotFound           SESSION_NOT_FOUND
+│   ├── TokenNotFound             TOKEN_NOT_FOUND
 │   ├── GrantNotFound             GRANT_NOT_FOUND
 │   ├── RequestNotFound           REQUEST_NOT_FOUND
 │   ├── MailNotFound              MAIL_NOT_FOUND
@@ -387,6 +391,10 @@ class FieldType(FieldRefusal):
 
 class FieldValue(FieldRefusal):
     """A field has a value outside what its schema allows."""
+
+
+class LifetimeTooLong(FieldRefusal):
+    """The lifetime is longer than the policy allows."""
 
 
 class IdAmbiguous(FieldRefusal):
@@ -874,6 +882,10 @@ class TokenExpired(Unauthorized):
     """The token has expired."""
 
 
+class TokenRevoked(Unauthorized):
+    """The token was revoked."""
+
+
 class CodeInvalid(Unauthorized):
     """The code was already used, has expired, or was never issued."""
 
@@ -923,6 +935,10 @@ class MarkMissing(Forbidden):
 
 class RunEnded(Forbidden):
     """The run has ended."""
+
+
+class AgentRemoved(Forbidden):
+    """The agent was removed from its run."""
 
 
 class CortexOff(Forbidden):
@@ -1017,6 +1033,10 @@ class SessionUnknown(NotFound):
 
 class SessionNotFound(NotFound):
     """There is no such open session of the page."""
+
+
+class TokenNotFound(NotFound):
+    """There is no such live token, or you may not revoke it."""
 
 
 class GrantNotFound(NotFound):

@@ -21,7 +21,8 @@ from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
 from engrambus.operations.engram_queries import EngramAbout, QueryAnswer, ShownEngram
 from engrambus.operations.engram_uses import UseAbout, UsesAbout
 from engrambus.operations.pointers import LinkAnswer
-from engrambus.operations.runs import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
+from engrambus.operations.runs import AgentRow, AgentsAnswer, RunAnswer
+from engrambus.operations.tokens import AgentAnswer
 from tests.cli.runner import Shell
 
 HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7f"
@@ -75,7 +76,9 @@ def test_hostile_answers_of_a_server_are_escaped() -> None:
             about={HOSTILE: EngramAbout(read_by=[Reader(agent=HOSTILE, pointer=1, lines=HOSTILE)])},
         ),
         AgentsAnswer(run_id=HOSTILE, goal=HOSTILE, agents=[AgentRow(agent_id=HOSTILE, role=HOSTILE, parent=HOSTILE)]),
-        AgentAnswer(agent_id=HOSTILE, run_id=HOSTILE, role=HOSTILE, token=HOSTILE, expires_at=HOSTILE),
+        AgentAnswer(
+            agent_id=HOSTILE, run_id=HOSTILE, role=HOSTILE, token=HOSTILE, token_id=HOSTILE, expires_at=HOSTILE
+        ),
         LinkAnswer(ref=HOSTILE, editor=HOSTILE, github=HOSTILE, swhid=HOSTILE),
         PolicyAnswer(policy={HOSTILE: HOSTILE}),
         RunAnswer(run_id=HOSTILE),

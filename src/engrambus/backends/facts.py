@@ -32,6 +32,7 @@ from engrambus.knowledge.messages import BroadcastSent, MailHandedOver, MessageA
 from engrambus.policy import (
     ADMIN,
     AgentAdded,
+    AgentDismissed,
     CallDenied,
     ContentDrawn,
     DerefAnswered,
@@ -40,6 +41,8 @@ from engrambus.policy import (
     PolicyApplied,
     RunClosed,
     RunOpened,
+    TokenIssued,
+    TokenWithdrawn,
     TurnCharged,
     TurnClosed,
 )
@@ -64,13 +67,11 @@ EngramChange = (
     | PromotionRequested
     | PromotionAnswered
 )
+IdentityChange = RunOpened | RunClosed | AgentAdded | AgentDismissed | TokenIssued | TokenWithdrawn | PolicyApplied
 GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
 
 Fact = (
-    RunOpened
-    | RunClosed
-    | AgentAdded
-    | PolicyApplied
+    IdentityChange
     | EngramPut
     | EngramChange
     | GrantChange

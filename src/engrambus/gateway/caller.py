@@ -17,7 +17,18 @@ from engrambus.errors import (
     TokenInvalid,
     TokenMissing,
 )
-from engrambus.policy import ADMIN, Agent, Caller, MarkKey, Run, check_descends, find_agent, is_role
+from engrambus.policy import (
+    ADMIN,
+    Agent,
+    Caller,
+    MarkKey,
+    Run,
+    check_alive,
+    check_descends,
+    check_token,
+    find_agent,
+    is_role,
+)
 from engrambus.policy.marks import SIGN
 
 if TYPE_CHECKING:
@@ -72,9 +83,12 @@ def identify(view: View, credential: Credential, *, project: str, key: TokenKey)
     if name is None or name in (caller.name, caller.full_name):
         return caller
     agent = find_agent(view, caller, name)
+    check_alive(view, agent.run, agent.name, "as")
     run = _in_run_of(view, caller, agent).run
     # `spoken_by` tells an orchestrator that acts for an agent from the agent itself.
-    return Caller(project=caller.project, run=run, name=agent.name, role=agent.role, spoken_by=caller.full_name)
+    return msgspec.structs.replace(
+        caller, run=run, name=agent.name, role=agent.role, spoken_by=caller.full_name, token=caller.token
+    )
 
 
 def _check_mark(view: View, credential: Credential, text: str, key: TokenKey) -> Mark:
@@ -107,7 +121,8 @@ def _marked_agent(view: View, speaker: Caller, mark: Mark) -> Caller:
         if agent.run != speaker.run.run_id:
             raise NotYourDescendant(f"'{agent.name}' is not a descendant of '{speaker.name}'.", field="as")
         check_descends(view, speaker, agent.name)
-    return Caller(project=speaker.project, run=run, name=agent.name, role=agent.role)
+    check_alive(view, agent.run, agent.name, "as")
+    return Caller(project=speaker.project, run=run, name=agent.name, role=agent.role, token=speaker.token)
 
 
 def check_marked(view: View, caller: Caller, credential: Credential) -> None:
@@ -173,11 +188,8 @@ def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: To
     if run is None:
         raise TokenInvalid
     if claims.role != ADMIN:
-        # A token is only as good as the agent it was made for: an agent that changed role or parent needs a new one.
-        agent = view.agent(claims.run, claims.agent)
-        if agent is None or agent.role != claims.role or agent.parent != claims.parent:
-            raise TokenInvalid
-    return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role)
+        check_token(view, claims, view.policy().token_lifetime.ceiling_us)
+    return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role, token=claims)
 
 
 def _chosen_run(view: View, run_id: str | None) -> Run:

@@ -15,7 +15,7 @@ from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store,
 from engrambus.gateway.role_view import project_stores, restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.knowledge.engrams import VisibleStore
-from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes
+from engrambus.policy import ADMIN, SHARED_SCOPES, Caller, check_alive, shared_scopes
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence, PointerCompleter
@@ -108,8 +108,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         def decide_once(view: View) -> tuple[Sequence[Any], T]:
             # A back end may let a change decide a second time; only the decision that was committed counts.
             del self.limits.warnings[warnings_before:]
-            # Checked under the write lock: the run may have ended since the call came in.
-            if in_run:
+            # Checked under the write lock: run and agent may have ended since the call came in.
+            if self.caller.role != ADMIN:
+                check_alive(view, self.caller.run.run_id, self.caller.name)
+            elif in_run:
                 check_run_goes_on(view, self.caller)
             view = restrict_view(view, self.role_filter)
             sent = self.idempotency

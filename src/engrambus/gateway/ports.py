@@ -18,7 +18,7 @@ from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
 from engrambus.knowledge.engrams import EngramReads, PromotionReads, UseReads
 from engrambus.knowledge.messages import MessageReads
-from engrambus.policy import IdentityReads, TurnReads
+from engrambus.policy import IdentityReads, TokenReads, TurnReads
 from engrambus.policy.grants import GrantReads
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 class View(
     IdentityReads,
+    TokenReads,
     TurnReads,
     GrantReads,
     EngramReads,

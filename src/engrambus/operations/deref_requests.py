@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from engrambus.core import parse_duration, print_time, ulid_time
+from engrambus.core import print_time, ulid_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import PointerOrRef
@@ -22,7 +22,7 @@ from engrambus.operations.grants import (
     grant_answer,
     resolve_pointer,
 )
-from engrambus.policy import DerefAnswered, DerefRequested, grants
+from engrambus.policy import DerefAnswered, DerefRequested, grants, lifetime_within
 from engrambus.policy.grants import GrantIssued
 
 Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why you need it")]
@@ -146,7 +146,9 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         | None
     ) = None
     uses: Annotated[int, Meta(ge=1, le=1000, description="Number of times it may be used")] = DEFAULT_USES
-    expires_in: Annotated[str, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days")] = DEFAULT_LIFETIME
+    expires_in: (
+        Annotated[str, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days; default one hour")] | None
+    ) = None
     biscuit: WithBiscuit = False
 
 
@@ -172,7 +174,7 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 )
 def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
     """Approve a request to read more, and issue the grant."""
-    lifetime_us = parse_duration(request.expires_in, "expires_in")
+    lifetime_us = lifetime_within(request.expires_in, DEFAULT_LIFETIME, context.policy.max_grant_ttl)
 
     def decide(view: View) -> tuple[list[GrantIssued | DerefAnswered], GrantIssued]:
         grant, answered = grants.approve_request(

@@ -14,7 +14,7 @@ from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import PointerOrRef
 from engrambus.gateway.ports import View
 from engrambus.operations.pointers import BudgetToken
-from engrambus.policy import ADMIN, grants
+from engrambus.policy import ADMIN, grants, lifetime_within
 from engrambus.policy.grants import BlockRevoked, GrantIssued, GrantState, GrantTerms, NarrowedTerms
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
         ref=ref,
         cap_tokens=_given(request.cap_tokens) or DEFAULT_CAP_TOKENS,
         uses=_given(request.uses) or DEFAULT_USES,
-        lifetime_us=parse_duration(_given(request.expires_in) or DEFAULT_LIFETIME, "expires_in"),
+        lifetime_us=lifetime_within(_given(request.expires_in), DEFAULT_LIFETIME, context.policy.max_grant_ttl),
         intended_use=_given(request.intended_use) or "",
         inline_code_chars=_given(request.inline_code_chars) or 0,
     )
@@ -337,13 +337,15 @@ def _narrow(context: Context, budget_token: str, child: str, terms: NarrowedTerm
 
 def _row(view: View, issued: GrantIssued, project: str) -> GrantRow:
     left = grants.balance_of(view, grants.journalled_grant(view, issued, project))
+    holder = view.agent(issued.run, issued.child)
     return GrantRow(
         grant_id=issued.grant_id,
         budget_token=grants.handle_of(issued.grant_id),
         parent=issued.parent,
         child=issued.child,
         ref=issued.pointer or issued.prefix or "",
-        state=left.state,
+        # A grant ends with the agent that holds it.
+        state="revoked" if holder is None or holder.removed else left.state,
         cap_tokens=issued.cap_tokens,
         tokens_left=left.tokens,
         uses=issued.uses,

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 import engrambus.policy as policy
-from engrambus.core import parse_duration, print_time
+from engrambus.core import print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
-from engrambus.policy import (
-    MAX_SESSION_TURNS,
-    Agent,
-    AgentAdded,
-    LeadRole,
-    Role,
-    Run,
-    RunClosed,
-    RunOpened,
-    TokenClaims,
-)
+from engrambus.operations.tokens import AgentAnswer, NewToken, answer_with_token
+from engrambus.policy import MAX_SESSION_TURNS, Agent, AgentDismissed, LeadRole, Role, Run, RunClosed, RunOpened
 
 _NO_TOOL = {"mcp": "runs and agents are managed by the orchestrator"}
 
@@ -101,7 +93,7 @@ class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     absent_from=_NO_TOOL,
 )
 def end_run(context: Context, request: EndRun) -> RunAnswer:
-    """End a run: its agents can still read, but no longer write."""
+    """End a run: its agents can no longer do anything, and their tokens, grants and streams end."""
 
     def decide(view: View) -> tuple[list[RunClosed], RunAnswer]:
         facts = policy.end_run(view, caller=context.caller, run_id=request.run_id)
@@ -201,14 +193,6 @@ class AddAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session_turns: SessionTurns = 1
 
 
-class AgentAnswer(Struct, frozen=True, kw_only=True):
-    agent_id: str
-    run_id: str
-    role: str
-    token: str
-    expires_at: str
-
-
 @operation(
     "agent.add",
     roles=PARENTS,
@@ -232,8 +216,8 @@ def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
     Agents form a tree: a parent hands out work and budgets to its children, and gets their reports.
     """
 
-    def decide(view: View) -> tuple[list[AgentAdded], Agent]:
-        return policy.add_agent(
+    def decide(view: View) -> tuple[list[Any], NewToken]:
+        added, agent = policy.add_agent(
             view,
             caller=context.caller,
             name=request.name,
@@ -243,8 +227,9 @@ def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
             session_turns=request.session_turns,
             randomness=context.randomness,
         )
+        return _with_token(context, view, added, agent)
 
-    return _answer_with_token(context, context.commit(decide, Agent), None)
+    return answer_with_token(context, context.commit(decide, NewToken))
 
 
 class AddLead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -266,12 +251,12 @@ class AddLead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def add_lead(context: Context, request: AddLead) -> AgentAnswer:
     """Add the lead of a coding agent's session, in a run of its own, which is never the current one.
 
-    It gets a name of two words. With a `session`, asking again returns the same lead with another token: hooks find the
+    It gets a name of two words. With a `session`, asking again returns the same lead and token: hooks find the
     lead of their session that way. If the caller chose a run, the lead joins that run and none is opened.
     """
 
-    def decide(view: View) -> tuple[list[RunOpened | AgentAdded], Agent]:
-        return policy.add_lead(
+    def decide(view: View) -> tuple[list[Any], NewToken]:
+        added, lead = policy.add_lead(
             view,
             caller=context.caller,
             chosen_run=context.run_seen,
@@ -282,36 +267,48 @@ def add_lead(context: Context, request: AddLead) -> AgentAnswer:
             session_turns=request.session_turns,
             randomness=context.randomness,
         )
+        return _with_token(context, view, added, lead)
 
-    return _answer_with_token(context, context.commit(decide, Agent, in_run=context.run_seen is not None), None)
+    return answer_with_token(context, context.commit(decide, NewToken, in_run=context.run_seen is not None))
 
 
-class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RemoveAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(description="The agent's name")]
-    expires_in: Annotated[
-        str | None, Meta(description="Lifetime of the token: P7D is 7 days; by default what the policy says")
-    ] = None
+
+
+class RemovedAnswer(Struct, frozen=True, kw_only=True):
+    run_id: str
+    removed: list[str]
+    """The agent and its descendants."""
 
 
 @operation(
-    "agent.token",
+    "agent.remove",
     roles=PARENTS,
-    route=Route("POST", "/agent/{name}/token"),
+    writes=True,
+    route=Route("POST", "/agent/{name}/remove"),
     command=Command(
-        "agent token",
+        "agent remove",
         section="team",
-        example="engrambus agent token coder-1 --expires-in P7D",
-        renderer="team:agent",
-        rank=22,
+        example="engrambus agent remove coder-1",
+        renderer="team:agents_removed",
+        rank=26,
         arguments=("name",),
     ),
     absent_from=_NO_TOOL,
     agent_fields=("name",),
 )
-def agent_token(context: Context, request: AgentToken) -> AgentAnswer:
-    """Print another token for an agent."""
-    agent = policy.check_descends(context.view, context.caller, request.name, "name")
-    return _answer_with_token(context, agent, request.expires_in)
+def remove_agent(context: Context, request: RemoveAgent) -> RemovedAnswer:
+    """Remove an agent and its descendants: their tokens, grants, sessions and streams end at once.
+
+    What they have put, sent and read stays. Their names are not used again.
+    """
+
+    def decide(view: View) -> tuple[list[AgentDismissed], RemovedAnswer]:
+        facts = policy.remove_agent(view, caller=context.caller, name=request.name)
+        return facts, RemovedAnswer(run_id=context.caller.run.run_id, removed=[fact.name for fact in facts])
+
+    return context.commit(decide, RemovedAnswer, in_run=False)
 
 
 class ListAgents(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -354,20 +351,13 @@ def list_agents(context: Context, request: ListAgents) -> AgentsAnswer:
     return AgentsAnswer(run_id=run.run_id, goal=run.goal, agents=rows)
 
 
-def _answer_with_token(context: Context, agent: Agent, expires_in: str | None) -> AgentAnswer:
-    expires_us = context.as_of + parse_duration(expires_in or context.policy.token_ttl, "expires_in")
-    claims = TokenClaims(
-        agent=agent.name,
-        role=agent.role,
-        parent=agent.parent,
-        project=context.caller.project,
-        run=agent.run,
-        expires_us=expires_us,
-    )
-    return AgentAnswer(
-        agent_id=agent.name,
-        run_id=agent.run,
-        role=agent.role,
-        token=context.key.sign(claims),
-        expires_at=print_time(expires_us),
-    )
+def _with_token(context: Context, view: View, added: Sequence[Any], agent: Agent) -> tuple[list[Any], NewToken]:
+    """Return the facts of an agent that was added or found again with those of its token."""
+    lifetime, caller = view.policy().token_lifetime, context.caller
+    if not added:
+        issued_facts, issued = policy.token_of_known_agent(
+            view, caller=caller, agent=agent, lifetime=lifetime, randomness=context.randomness
+        )
+        return [*issued_facts], NewToken(agent=agent, issued=issued)
+    issued = policy.first_token(view, caller=caller, agent=agent, lifetime=lifetime, randomness=context.randomness)
+    return [*added, issued], NewToken(agent=agent, issued=issued)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engrambus.policy.budgets import InlineBudget, TurnBudget
     from engrambus.policy.facts import (
         AgentAdded,
+        AgentDismissed,
         CallDenied,
         ContentDrawn,
         DerefAnswered,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
         PolicyApplied,
         RunClosed,
         RunOpened,
+        TokenIssued,
+        TokenWithdrawn,
         TurnCharged,
         TurnClosed,
     )
@@ -49,10 +52,11 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.journal_key import create_journal_key, load_journal_key
     from engrambus.policy.key_archive import export_keys, import_keys
+    from engrambus.policy.lifetimes import end_of, lifetime_within
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.listener_proof import NONCE_CHARS, Challenge, is_loopback, print_listener, proof_of
     from engrambus.policy.marks import Mark, MarkKey
-    from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run
+    from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run, remove_agent
     from engrambus.policy.peers import Receiver, find_receiver
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import (
@@ -81,6 +85,20 @@ if TYPE_CHECKING:
         visible_spaces,
         wider_space,
     )
+    from engrambus.policy.token_rules import (
+        TokenReads,
+        check_alive,
+        check_token,
+        claims_of,
+        first_token,
+        issue_token,
+        revoke_all_tokens,
+        revoke_token,
+        revoke_tokens_of,
+        span_of,
+        token_of_known_agent,
+        visible_tokens,
+    )
     from engrambus.policy.tokens import MAX_TOKEN_CHARS, TokenClaims, TokenKey, split_token
     from engrambus.policy.turns import (
         RecordedRead,
@@ -106,8 +124,8 @@ if not TYPE_CHECKING:
         "accounts": "Account Payers charge_put charge_text check_may_read draw_content payers_of",
         "budgets": "InlineBudget TurnBudget",
         "facts": (
-            "AgentAdded CallDenied ContentDrawn DerefAnswered DerefProved DerefRequested PolicyApplied RunClosed "
-            "RunOpened TurnCharged TurnClosed "
+            "AgentAdded AgentDismissed CallDenied ContentDrawn DerefAnswered DerefProved DerefRequested "
+            "PolicyApplied RunClosed RunOpened TokenIssued TokenWithdrawn TurnCharged TurnClosed "
         ),
         "identity": (
             "ADMIN ROLES ROLE_PREFIX Agent Caller IdentityReads LeadRole Role Run check_descends find_agent "
@@ -115,10 +133,11 @@ if not TYPE_CHECKING:
         ),
         "journal_key": "create_journal_key load_journal_key",
         "key_archive": "export_keys import_keys",
+        "lifetimes": "end_of lifetime_within",
         "limits": "LimitChecks LimitName",
         "listener_proof": "NONCE_CHARS Challenge is_loopback print_listener proof_of",
         "marks": "Mark MarkKey",
-        "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run",
+        "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run remove_agent",
         "peers": "Receiver find_receiver",
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
         "project": (
@@ -129,6 +148,10 @@ if not TYPE_CHECKING:
         "scopes": (
             "OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote check_may_write "
             "narrower_scope shared_scopes space_of untrusted_spaces visible_spaces wider_space "
+        ),
+        "token_rules": (
+            "TokenReads check_alive check_token claims_of first_token issue_token revoke_all_tokens revoke_token "
+            "revoke_tokens_of span_of token_of_known_agent visible_tokens "
         ),
         "tokens": "MAX_TOKEN_CHARS TokenClaims TokenKey split_token",
         "turns": (
@@ -141,16 +164,19 @@ if not TYPE_CHECKING:
 __all__ = [
     "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "NONCE_CHARS",
     "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account",
-    "Agent", "AgentAdded", "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered",
-    "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName",
-    "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead",
-    "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenKey", "Turn", "TurnBudget",
-    "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
-    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_descends",
-    "check_folders", "check_may_promote", "check_may_read", "check_may_write", "close_turn", "create_journal_key",
-    "create_project", "draw_content", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
-    "export_keys", "find_agent", "find_project", "find_receiver", "import_keys", "is_loopback", "is_role", "lineage_of",
-    "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn",
-    "print_listener", "proof_of", "read_policy", "root_of", "shared_scopes", "space_of", "spans_of", "split_token",
-    "turn_of", "untrusted_spaces", "visible_spaces", "wider_space", "with_article",
+    "Agent", "AgentAdded", "AgentDismissed", "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn",
+    "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks",
+    "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver",
+    "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenIssued",
+    "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads",
+    "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy",
+    "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends", "check_folders", "check_may_promote",
+    "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn", "create_journal_key",
+    "create_project", "draw_content", "end_of", "end_run", "end_turn", "exclude_from_git", "explain_limits",
+    "explain_settings", "export_keys", "find_agent", "find_project", "find_receiver", "first_token", "import_keys",
+    "is_loopback", "is_role", "issue_token", "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key",
+    "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy",
+    "remove_agent", "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of",
+    "span_of", "spans_of", "split_token", "token_of_known_agent", "turn_of", "untrusted_spaces", "visible_spaces",
+    "visible_tokens", "wider_space", "with_article",
 ]

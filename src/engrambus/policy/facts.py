@@ -20,7 +20,7 @@ class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag
 
 
 class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run.ended", tag_field="fact"):
-    """A run ended: its agents can read but not write."""
+    """A run ended, and with it everything its agents could do."""
 
     run: str
     by: str
@@ -38,6 +38,38 @@ class AgentAdded(msgspec.Struct, frozen=True, kw_only=True, tag="agent.added", t
     """The id its client knows it by, unique in the run."""
     session_turns: int = 1
     """How many turns' worth it may read in one turn."""
+
+
+class AgentDismissed(msgspec.Struct, frozen=True, kw_only=True, tag="agent.removed", tag_field="fact"):
+    """An agent was removed from its run. Its name stays used."""
+
+    run: str
+    name: str
+    by: str
+
+
+class TokenIssued(msgspec.Struct, frozen=True, kw_only=True, tag="token.issued", tag_field="fact"):
+    """A token was issued to an agent. The token itself is not recorded."""
+
+    token_id: str
+    run: str
+    agent: str
+    by: str
+    """Full name of the parent or the admin, or of the agent itself for a renewal."""
+    first_us: int
+    """When somebody else than the agent issued the first token of this chain of renewals."""
+    expires_us: int
+
+
+class TokenWithdrawn(
+    msgspec.Struct, frozen=True, kw_only=True, tag="token.revoked", tag_field="fact", omit_defaults=True
+):
+    """A token of an agent was revoked, or all of them; all of the project if no agent is named."""
+
+    run: str
+    agent: str
+    by: str
+    token_id: str | None = None
 
 
 class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.applied", tag_field="fact"):

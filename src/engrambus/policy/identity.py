@@ -7,8 +7,9 @@ from typing import Literal, Protocol, get_args
 import msgspec
 
 from engrambus.core import is_ulid
-from engrambus.errors import AgentAmbiguous, AgentNotFound, FieldValue, NotYourDescendant
+from engrambus.errors import AgentAmbiguous, AgentNotFound, AgentRemoved, FieldValue, NotYourDescendant
 from engrambus.policy.names import similar_names
+from engrambus.policy.tokens import TokenClaims
 
 LeadRole = Literal["architect", "director", "manager", "programmer"]
 ParentRole = Literal["architect", "director", "manager"]
@@ -55,6 +56,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """The id its client knows it by: hooks find the agent of a session or a sub-agent again by it."""
     session_turns: int = 1
     """How many turns' worth it may read in one turn: more than 1 where one process serves a whole session."""
+    removed: bool = False
+    """True if it was removed from its run; the record stays, so that its name is not used again."""
+    tokens_revoked: bool = False
+    """True if its tokens of versions in which tokens had no id are revoked."""
 
     @property
     def full_name(self) -> str:
@@ -71,6 +76,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     spoken_by: str | None = None
     """The agent whose token was used, if it speaks for a descendant."""
+    token: TokenClaims | None = None
+    """The content of the token that was presented; None for the admin at the machine."""
 
     @property
     def full_name(self) -> str:
@@ -98,15 +105,15 @@ class IdentityReads(Protocol):
         ...
 
     def agents(self, run_id: str) -> list[Agent]:
-        """Return all agents of a run, in the order they were added."""
+        """Return the agents of a run that were not removed, in the order they were added."""
         ...
 
     def agents_named(self, name: str) -> list[Agent]:
-        """Return the agents of all runs that have this name, in the order they were added."""
+        """Return the agents of all runs that have this name, also removed ones, in the order they were added."""
         ...
 
     def newest_agents(self, *, limit: int) -> list[Agent]:
-        """Return the agents of all runs that were added last, newest first."""
+        """Return the agents of all runs that were added last and not removed, newest first."""
         ...
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
@@ -192,7 +199,18 @@ def find_agent(reads: IdentityReads, caller: Caller, name: str, field: str = "as
         agent = only_agent(reads.agents_named(bare), bare, field)
     if agent is None:
         raise _not_found(reads, caller, name, field)
-    return agent if caller.role == ADMIN else check_descends(reads, caller, agent.name, field)
+    if caller.role != ADMIN:
+        check_descends(reads, caller, agent.name, field)
+    if agent.removed:
+        raise removed_agent(agent, field)
+    return agent
+
+
+def removed_agent(agent: Agent, field: str | None) -> AgentRemoved:
+    """Return the refusal of an agent that was removed."""
+    return AgentRemoved(
+        f"'{agent.name}' was removed from its run.", field=field, hint="A parent or an admin adds another: `agent.add`."
+    )
 
 
 def only_agent(agents: list[Agent], name: str, field: str) -> Agent | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engrambus.core import Randomness, new_ulid
 from engrambus.errors import AgentExists, RoleForbidden, RunNotFound
-from engrambus.policy.facts import AgentAdded, RunClosed, RunOpened
+from engrambus.policy.facts import AgentAdded, AgentDismissed, RunClosed, RunOpened
 from engrambus.policy.identity import (
     ADMIN,
     Agent,
@@ -13,9 +13,11 @@ from engrambus.policy.identity import (
     IdentityView,
     check_descends,
     check_name,
+    removed_agent,
     with_article,
 )
 from engrambus.policy.names import generate_name
+from engrambus.policy.token_rules import check_alive, with_descendants
 
 MAX_SESSION_TURNS = 16
 _RANK = {"admin": 5, "architect": 4, "director": 3, "manager": 2, "programmer": 1, "tool": 0}
@@ -41,6 +43,16 @@ def end_run(view: IdentityView, *, caller: Caller, run_id: str) -> list[RunClose
     return [] if run.ended else [RunClosed(run=run.run_id, by=caller.full_name)]
 
 
+def remove_agent(view: IdentityView, *, caller: Caller, name: str) -> list[AgentDismissed]:
+    """Remove an agent and its descendants from their run; an ancestor may, or the admin."""
+    agent = check_descends(view, caller, name, "name")
+    if caller.role != ADMIN and agent.name == caller.name:
+        raise RoleForbidden("An agent does not remove itself.", field="name", hint="Its parent or an admin does.")
+    if agent.removed:
+        raise removed_agent(agent, "name")
+    return [AgentDismissed(run=agent.run, name=below, by=caller.full_name) for below in with_descendants(view, agent)]
+
+
 def add_agent(
     view: IdentityView,
     *,
@@ -59,17 +71,25 @@ def add_agent(
     """
     previous = view.agent_of_client(caller.run.run_id, client_id) if client_id else None
     if previous is not None:
-        return [], check_descends(view, caller, previous.name, "client_id")
+        check_descends(view, caller, previous.name, "client_id")
+        return [], check_alive(view, previous.run, previous.name, "client_id")
     _check_only_admin_gives(caller, role, session_turns)
     parent_name = parent or (None if caller.role == ADMIN else caller.name)
     parent_agent = check_descends(view, caller, parent_name, "parent") if parent_name else None
+    if parent_agent is not None and parent_agent.removed:
+        raise removed_agent(parent_agent, "parent")
     check_below(role, parent_agent.role if parent_agent else ADMIN)
     if name is None:
         name = _unused_name(view, randomness)
     check_name(name)
-    if view.agent(caller.run.run_id, name) is not None:
+    namesake = view.agent(caller.run.run_id, name)
+    if namesake is not None:
+        get_token = f"Get another token: engrambus agent token {name}."
         raise AgentExists(
-            f"'{name}' is already in this run.", field="name", hint=f"Get another token: engrambus agent token {name}."
+            f"'{name}' was in this run and was removed." if namesake.removed else f"'{name}' is already in this run.",
+            field="name",
+            # decision 69: names are never used again, so that what a name has said stays one agent's
+            hint="Choose another name, or leave it out." if namesake.removed else get_token,
         )
     return _added(
         caller,
@@ -113,7 +133,7 @@ def add_lead(
     run_id = chosen_run or (own.run_id if own is not None and not own.ended else None)
     lead = view.agent_of_client(run_id, session) if run_id and session else None
     if lead is not None:
-        return [], lead
+        return [], check_alive(view, lead.run, lead.name, "session")
     facts: list[RunOpened | AgentAdded] = []
     if run_id is None:
         run_id = new_ulid(view.as_of, randomness)

@@ -21,6 +21,7 @@ from engrambus.policy.identity import (
     find_agent,
     only_agent,
     parent_of,
+    removed_agent,
 )
 from engrambus.policy.names import similar_names
 
@@ -51,8 +52,9 @@ def find_receiver(reads: IdentityReads, caller: Caller, name: str | None, field:
             raise FieldValue("An agent does not write to itself.", field=field, hint=_whom(reads, caller))
         if bare == parent:
             return Receiver(own_run, parent, is_parent=True)
-        if descends(reads, caller, bare):
-            return Receiver(own_run, bare)
+        below = reads.agent(own_run, bare)
+        if below is not None and descends(reads, caller, bare):
+            return _of_open_run(reads, below, field)
     if parent != ADMIN:
         # The same for every other name, so that it does not tell which agents there are.
         raise NotYourPeer(
@@ -73,7 +75,7 @@ def _find_lead(reads: IdentityReads, caller: Caller, run_id: str, bare: str, fie
     named = [agent for agent in reads.agents_named(bare) if _is_lead(agent) and not _is(agent, caller)]
     named = [agent for agent in named if agent.run == run_id or not run_id]
     in_own_run = [agent for agent in named if agent.run == caller.run.run_id]
-    still_open = [agent for agent in named if _is_open(reads, agent)]
+    still_open = [agent for agent in named if _is_open(reads, agent) and not agent.removed]
     lead = in_own_run[0] if in_own_run else only_agent(still_open or named[-1:], bare, field)
     if lead is not None:
         return lead
@@ -86,6 +88,8 @@ def _find_lead(reads: IdentityReads, caller: Caller, run_id: str, bare: str, fie
 
 
 def _of_open_run(reads: IdentityReads, agent: Agent, field: str) -> Receiver:
+    if agent.removed:
+        raise removed_agent(agent, field)
     if not _is_open(reads, agent):
         raise RunEnded(
             f"The run of '{agent.name}' has ended, so nobody reads its mail.",

@@ -14,6 +14,7 @@ from engrambus.policy.budgets import DerefBudget, InlineBudget, TurnBudget, turn
 from engrambus.policy.facts import PolicyApplied
 from engrambus.policy.guardrails import Guardrails, check_guardrails
 from engrambus.policy.identity import ROLES, Caller, ParentRole
+from engrambus.policy.lifetimes import TokenLifetime, duration_us
 from engrambus.policy.limits import LIMITS, LimitChecks, LimitMode
 from engrambus.policy.secrets import DEFAULT_RULES, SecretRules, check_rules
 from engrambus.policy.visibility import RoleVisibility, check_visibility
@@ -56,6 +57,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = {}
     max_ttl: Annotated[str, Meta(description="Longest lifetime of an engram")] = "P365D"
     token_ttl: Annotated[str, Meta(description="Default lifetime of an agent's token")] = "P30D"  # noqa: S105
+    max_token_ttl: Annotated[str, Meta(description="Longest lifetime of a token, with its agent's own renewals")] = (
+        "P90D"  # noqa: S105
+    )
+    max_grant_ttl: Annotated[str, Meta(description="Longest lifetime of a grant")] = "P7D"
     lead_role: Annotated[
         ParentRole, Meta(description="Highest role, and the default one, of the lead of a coding agent's session")
     ] = "architect"
@@ -104,6 +109,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return LINEAGE_RATE_FACTOR * self.engrams_per_minute
         return self.lineage_engrams_per_minute
 
+    @property
+    def token_lifetime(self) -> TokenLifetime:
+        """How long tokens live."""
+        return TokenLifetime(default_us=duration_us(self.token_ttl), ceiling_us=duration_us(self.max_token_ttl))
+
     def visible_to(self, role: str) -> RoleVisibility | None:
         """Return the rule of what a role sees; None if it sees everything."""
         return self.visibility.get(role)
@@ -131,7 +141,17 @@ class AppliedPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 def apply_policy(value: Any, *, caller: Caller) -> PolicyApplied:
     """Put the policy that a file contains into force; the fact lists only settings that differ from the defaults."""
-    return PolicyApplied(policy=msgspec.to_builtins(read_policy(value)), by=caller.full_name)
+    policy = read_policy(value)
+    # Not part of reading: an earlier version may have applied a longer lifetime, which the ceiling now cuts.
+    if policy.token_lifetime.default_us > policy.token_lifetime.ceiling_us:
+        raise PolicyInvalid(
+            "The default lifetime of tokens is above their ceiling.",
+            field="token_ttl",
+            limit=policy.max_token_ttl,
+            used=policy.token_ttl,
+            hint="Raise `max_token_ttl`, or lower `token_ttl`.",
+        )
+    return PolicyApplied(policy=msgspec.to_builtins(policy), by=caller.full_name)
 
 
 def read_policy(value: Any) -> Policy:
@@ -158,6 +178,8 @@ def read_policy(value: Any) -> Policy:
     for field, duration in (
         ("max_ttl", policy.max_ttl),
         ("token_ttl", policy.token_ttl),
+        ("max_token_ttl", policy.max_token_ttl),
+        ("max_grant_ttl", policy.max_grant_ttl),
         ("cortex.dedupe_window", policy.cortex.dedupe_window),
     ):
         try:

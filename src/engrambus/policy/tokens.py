@@ -23,7 +23,7 @@ _SCHEME = "engrambus1"
 MAX_TOKEN_CHARS = 2048
 
 
-class TokenClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The signed content of a token."""
 
     agent: str
@@ -32,6 +32,10 @@ class TokenClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     project: str
     run: str
     expires_us: int = msgspec.field(name="expires_at")
+    id: str | None = None
+    """Its id in the list of tokens; None for an admin, and in tokens of earlier versions."""
+    first_us: int | None = msgspec.field(name="first_at", default=None)
+    """When somebody else than the agent issued the first token of this chain of renewals."""
 
 
 _decoder = msgspec.json.Decoder(TokenClaims)

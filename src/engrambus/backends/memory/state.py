@@ -75,6 +75,7 @@ from engrambus.policy import (
     UNTRUSTED_SPACE,
     Agent,
     AgentAdded,
+    AgentDismissed,
     AppliedPolicy,
     ContentDrawn,
     DerefAnswered,
@@ -86,6 +87,8 @@ from engrambus.policy import (
     Run,
     RunClosed,
     RunOpened,
+    TokenIssued,
+    TokenWithdrawn,
     Turn,
     TurnCharged,
     TurnClosed,
@@ -109,6 +112,8 @@ class KnowledgeState:
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.agents: dict[tuple[str, str], Agent] = {}
+        self.tokens: dict[str, TokenIssued] = {}
+        self.revoked_tokens: set[str] = set()
         self.policies: list[AppliedPolicy] = []
         self.promotions: dict[str, StoredPromotion] = {}
         self.stored: dict[int, StoredEngram] = {}
@@ -185,6 +190,13 @@ class KnowledgeState:
                     client_id=fact.client_id,
                     session_turns=fact.session_turns,
                 )
+            case AgentDismissed():
+                agent_key = (fact.run, fact.name)
+                self.agents[agent_key] = msgspec.structs.replace(self.agents[agent_key], removed=True)
+            case TokenIssued():
+                self._issue_token(fact, at_us)
+            case TokenWithdrawn():
+                self._withdraw(fact)
             case PolicyApplied():
                 applied = AppliedPolicy(policy=read_policy(fact.policy), at_us=at_us, by=fact.by)
                 self.policies.append(applied)
@@ -227,6 +239,23 @@ class KnowledgeState:
             case RequestAnswered():
                 answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
                 self.answers[fact.caller, fact.key] = (at_us, answer)
+
+    def _issue_token(self, fact: TokenIssued, at_us: int) -> None:
+        for token_id, issued in list(self.tokens.items()):  # nobody asks about a token that has expired
+            if (issued.run, issued.agent) == (fact.run, fact.agent) and issued.expires_us <= at_us:
+                del self.tokens[token_id]
+        self.tokens[fact.token_id] = fact
+
+    def _withdraw(self, fact: TokenWithdrawn) -> None:
+        if fact.token_id is not None:
+            self.revoked_tokens.add(fact.token_id)
+            return
+        for token_id, issued in self.tokens.items():
+            if fact.agent in ("", issued.agent) and fact.run in ("", issued.run):
+                self.revoked_tokens.add(token_id)
+        for key, agent in self.agents.items():
+            if fact.agent in ("", agent.name) and fact.run in ("", agent.run):
+                self.agents[key] = msgspec.structs.replace(agent, tokens_revoked=True)
 
     def _present_turn(self, run: str, agent: str, at_us: int) -> Turn:
         return present_turn(self.turns.get((run, agent)), self.agents.get((run, agent)), at_us)
@@ -414,16 +443,41 @@ class MemoryView(MemoryCortex):
         return self._state.agents.get((run_id, name))
 
     def agents(self, run_id: str) -> list[Agent]:
-        return [agent for agent in self._state.agents.values() if agent.run == run_id]
+        return [agent for agent in self._state.agents.values() if agent.run == run_id and not agent.removed]
 
     def agents_named(self, name: str) -> list[Agent]:
         return [agent for agent in self._state.agents.values() if agent.name == name]
 
     def newest_agents(self, *, limit: int) -> list[Agent]:
-        return list(islice(reversed(self._state.agents.values()), limit))
+        return list(islice((agent for agent in reversed(self._state.agents.values()) if not agent.removed), limit))
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
-        return next((agent for agent in self.agents(run_id) if agent.client_id == client_id), None)
+        of_run = (agent for agent in self._state.agents.values() if agent.run == run_id)
+        return next((agent for agent in of_run if agent.client_id == client_id), None)
+
+    def is_token_revoked(self, token_id: str) -> bool:
+        return token_id in self._state.revoked_tokens
+
+    def token(self, token_id: str) -> TokenIssued | None:
+        return next((issued for issued in self._live_tokens() if issued.token_id == token_id), None)
+
+    def tokens(self, run_id: str | None, *, before: str | None, limit: int) -> list[TokenIssued]:
+        older = [issued for issued in self._live_tokens() if before is None or issued.token_id < before]
+        return [issued for issued in older if run_id in (None, issued.run)][:limit]
+
+    def tokens_of(self, run_id: str, agent: str) -> list[TokenIssued]:
+        return [issued for issued in self._live_tokens() if (issued.run, issued.agent) == (run_id, agent)]
+
+    def _live_tokens(self) -> list[TokenIssued]:
+        live = [
+            issued
+            for issued in self._state.tokens.values()
+            if issued.expires_us > self._as_of
+            and issued.token_id not in self._state.revoked_tokens
+            and not self._state.agents[issued.run, issued.agent].removed
+            and not self._state.runs[issued.run].ended
+        ]
+        return sorted(live, key=lambda issued: issued.token_id, reverse=True)
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
         return self._state.turns.get((run_id, agent))

@@ -30,7 +30,9 @@ SWEEP_EVERY_US = SECOND_US
 # engrams (when they are swept out is not recorded in the journal) and without where new postings wait.
 COMPARED = {
     "runs": "SELECT * FROM runs ORDER BY number",
-    "agents": "SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position",
+    "agents": "SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents "
+    "ORDER BY position",
+    "tokens": "SELECT * FROM tokens ORDER BY token_id",
     "policies": "SELECT * FROM policies ORDER BY position",
     "promotions": "SELECT * FROM promotions ORDER BY request_id",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",

@@ -13,6 +13,7 @@ from engrambus.backends.facts import (
     EngramChange,
     Fact,
     GrantChange,
+    IdentityChange,
     mail_of,
     rate_keys,
     used_paths_of,
@@ -58,6 +59,7 @@ from engrambus.policy import (
     UNTRUSTED_SPACE,
     Agent,
     AgentAdded,
+    AgentDismissed,
     ContentDrawn,
     DerefAnswered,
     DerefProved,
@@ -66,6 +68,8 @@ from engrambus.policy import (
     Run,
     RunClosed,
     RunOpened,
+    TokenIssued,
+    TokenWithdrawn,
     Turn,
     TurnCharged,
     TurnClosed,
@@ -81,7 +85,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 27
+LAYOUT = 28
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -154,8 +158,8 @@ class KnowledgeProjection:
         for delivery in mail_of(fact):
             run, recipient, kind, item, sender, text, *holds = delivery
             self._execute("insert_mail", run, recipient, kind, item, sender, at_us, text, *map(" ".join, holds))
-        if isinstance(fact, RunOpened | RunClosed | AgentAdded | PolicyApplied):
-            self.state.identity += 1  # ends what `ReadCache` knows of runs, agents and policy
+        if isinstance(fact, IdentityChange):
+            self.state.identity += 1  # ends what `ReadCache` knows of runs, agents, tokens and policy
         match fact:
             case RunOpened():
                 self.state.runs += 1
@@ -166,6 +170,14 @@ class KnowledgeProjection:
                 self._execute(
                     "insert_agent", fact.run, fact.name, fact.role, fact.parent, fact.client_id, fact.session_turns
                 )
+            case AgentDismissed():
+                self._execute("remove_agent", fact.run, fact.name)
+            case TokenIssued():
+                self._execute("drop_expired_tokens", fact.run, fact.agent, at_us)
+                names = (fact.token_id, fact.run, fact.agent, fact.by)
+                self._execute("insert_token", *names, fact.first_us, fact.expires_us)
+            case TokenWithdrawn():
+                self._withdraw(fact)
             case PolicyApplied():
                 # canonical, so that a rebuild stores the same bytes
                 self._execute("insert_policy", canonical(fact.policy).decode(), at_us, fact.by)
@@ -206,6 +218,16 @@ class KnowledgeProjection:
                 self._execute("insert_brief", fact.run, fact.role, fact.version, fact.agent, at_us, lines)
             case RequestAnswered():
                 self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
+
+    def _withdraw(self, fact: TokenWithdrawn) -> None:
+        if fact.token_id is not None:
+            self._execute("revoke_token", fact.token_id)
+        elif fact.agent:
+            self._execute("revoke_tokens_of", fact.run, fact.agent)
+            self._execute("revoke_old_tokens_of", fact.run, fact.agent)
+        else:
+            self._execute("revoke_all_tokens")
+            self._execute("revoke_all_old_tokens")
 
     def _clear_rejection(self, fact: MessageRejected | MessageAccepted | BroadcastSent, kind: MessageKind) -> None:
         if fact.resends is not None:
@@ -443,5 +465,14 @@ def turn_from_row(row: Any) -> Turn:
 
 def agent_from_row(row: Any) -> Agent:
     """Return the agent that a row of the query `agent` holds."""
-    run, name, role, parent, client_id, session_turns = row
-    return Agent(run=run, name=name, role=role, parent=parent, client_id=client_id, session_turns=session_turns)
+    run, name, role, parent, client_id, session_turns, removed, tokens_revoked = row
+    return Agent(
+        run=run,
+        name=name,
+        role=role,
+        parent=parent,
+        client_id=client_id,
+        session_turns=session_turns,
+        removed=bool(removed),
+        tokens_revoked=bool(tokens_revoked),
+    )

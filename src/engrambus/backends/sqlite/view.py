@@ -60,6 +60,7 @@ from engrambus.policy import (
     Policy,
     RecordedRead,
     Run,
+    TokenIssued,
     Turn,
     read_policy,
 )
@@ -148,6 +149,21 @@ class SqliteView(SqliteCortex):
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
         return _if_row(agent_from_row, self._row("agent_of_client", run_id, client_id))
+
+    def is_token_revoked(self, token_id: str) -> bool:
+        revoked: bool = self._cached(("revoked", token_id), lambda: self._row("is_token_revoked", token_id) is not None)
+        return revoked
+
+    def token(self, token_id: str) -> TokenIssued | None:
+        return _if_row(_token_from_row, self._row("token", token_id, self._as_of))
+
+    def tokens(self, run_id: str | None, *, before: str | None, limit: int) -> list[TokenIssued]:
+        rows: Any = self._connection.execute(self._sql["tokens"], (run_id, before, self._as_of, limit))
+        return [_token_from_row(row) for row in rows]
+
+    def tokens_of(self, run_id: str, agent: str) -> list[TokenIssued]:
+        rows: Any = self._connection.execute(self._sql["tokens_of"], (run_id, agent, self._as_of))
+        return [_token_from_row(row) for row in rows]
 
     def _agents(self, query: str, *values: str | int) -> list[Agent]:
         return [agent_from_row(row) for row in self._connection.execute(self._sql[query], values)]
@@ -490,6 +506,11 @@ class SqliteView(SqliteCortex):
 def _read_from_row(row: Any) -> RecordedRead:
     run, agent, content, first, last, to_end, unit = row
     return RecordedRead(run, agent, ReadSpan(of=content, first=first, last=last, to_end=bool(to_end), unit=unit))
+
+
+def _token_from_row(row: Any) -> TokenIssued:
+    token_id, run, agent, by, first_us, expires_us = row
+    return TokenIssued(token_id=token_id, run=run, agent=agent, by=by, first_us=first_us, expires_us=expires_us)
 
 
 def _request_from_row(row: Any) -> StoredRequest:

@@ -355,7 +355,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "run end": Entry(
         "team",
-        "End a run: its agents can still read, but no longer write.",
+        "End a run: its agents can no longer do anything, and their tokens, grants and streams end.",
         "engrambus run end 01K7Z3V5QX0000000000000000",
         "end_run",
         "run.end",
@@ -388,6 +388,13 @@ COMMANDS: dict[str, Entry] = {
         "list_agents",
         "agent.list",
     ),
+    "agent remove": Entry(
+        "team",
+        "Remove an agent and its descendants: their tokens, grants, sessions and streams end at once.",
+        "engrambus agent remove coder-1",
+        "remove_agent",
+        "agent.remove",
+    ),
     "agent budget": Entry(
         "team",
         "Show what the run's agents have read together, and what they may still read; of an agent, also its own turn.",
@@ -409,12 +416,26 @@ COMMANDS: dict[str, Entry] = {
         "send_message",
         "less.message",
     ),
+    "token list": Entry(
+        "team",
+        "List the tokens that are live: yours and those of your descendants; for an admin, all of the project.",
+        "engrambus token list",
+        "list_tokens",
+        "token.list",
+    ),
     "broadcast": Entry(
         "team",
         "Send your child agents what matters, what they may spend and what to do.",
         "engrambus broadcast brief.yaml",
         "broadcast",
         "less.broadcast",
+    ),
+    "token revoke": Entry(
+        "team",
+        "Revoke a token by its id, all tokens of an agent and its descendants, or all tokens of the project.",
+        "engrambus token revoke --agent coder-1",
+        "revoke_tokens",
+        "token.revoke",
     ),
     "check": Entry(
         "team",

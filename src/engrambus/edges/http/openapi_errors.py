@@ -37,6 +37,9 @@ _WITH_TOKEN: ErrorTypes = (
     errors.TokenMissing,
     errors.TokenInvalid,
     errors.TokenExpired,
+    errors.TokenRevoked,
+    errors.RunEnded,
+    errors.AgentRemoved,
     errors.RoleForbidden,
     errors.NotYourDescendant,
     errors.MarkInvalid,
@@ -56,7 +59,7 @@ _WITH_BODY: ErrorTypes = (
     errors.SecretCheckFailed,
     errors.InvisibleText,
 )
-_WRITING: ErrorTypes = (errors.RunEnded, errors.IdempotencyConflict, errors.DiskPressure, errors.InvisibleText)
+_WRITING: ErrorTypes = (errors.IdempotencyConflict, errors.DiskPressure, errors.InvisibleText)
 _QUERY: ErrorTypes = (errors.NumberRange, errors.BodyTooLarge)
 _YAML: ErrorTypes = (errors.BadYaml, errors.TextCut)
 
@@ -151,6 +154,7 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "review": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown, errors.TooManyAgents),
     "sessions": (errors.SessionNotFound,),
+    "tokens": (errors.TokenNotFound,),
     "tuples": (*_WORK, *_POINTED_AT),
     "turns": (errors.SessionUnknown,),
     "work_board": (errors.NoTupleSpace,),

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
     from engrambus.operations.review import ContributionsAnswer
-    from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.stats import StatsAnswer
+    from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
     from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
     from engrambus.operations.work_board import BoardAnswer, WorkRunsAnswer
@@ -302,7 +303,7 @@ class Methods(ABC):
         *,
         cap_tokens: int | None = None,
         uses: int = 1,
-        expires_in: str = "PT1H",
+        expires_in: str | None = None,
         biscuit: bool = False,
         idempotency_key: str | None = None,
     ) -> GrantAnswer:
@@ -312,7 +313,7 @@ class Methods(ABC):
             id: The request's id
             cap_tokens: Tokens it may cost in total; by default what was asked for
             uses: Number of times it may be used
-            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
+            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days; default one hour
             biscuit: Also return the grant as a Biscuit, which its holder can narrow without the gateway
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -1057,7 +1058,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> RunAnswer:
-        """End a run: its agents can still read, but no longer write.
+        """End a run: its agents can no longer do anything, and their tokens, grants and streams end.
 
         Args:
             run_id: The run's id
@@ -1113,19 +1114,19 @@ class Methods(ABC):
         """
         return cast("AgentAnswer", self._do("add_lead", {"goal": goal, "session": session, "role": role, "session_turns": session_turns}, idempotency_key))
 
-    def agent_token(
+    def remove_agent(
         self,
         name: str,
         *,
-        expires_in: str | None = None,
-    ) -> AgentAnswer:
-        """Print another token for an agent.
+        idempotency_key: str | None = None,
+    ) -> RemovedAnswer:
+        """Remove an agent and its descendants: their tokens, grants, sessions and streams end at once.
 
         Args:
             name: The agent's name
-            expires_in: Lifetime of the token: P7D is 7 days; by default what the policy says
+            idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}))
+        return cast("RemovedAnswer", self._do("remove_agent", {"name": name}, idempotency_key))
 
     def list_agents(
         self,
@@ -1148,6 +1149,52 @@ class Methods(ABC):
             last: Number of points, up to now
         """
         return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
+
+    def agent_token(
+        self,
+        name: str,
+        *,
+        expires_in: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AgentAnswer:
+        """Print another token for an agent.
+
+        Args:
+            name: The agent's name
+            expires_in: Lifetime of the token: P7D is 7 days; by default, and at most, what the policy says
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}, idempotency_key))
+
+    def list_tokens(
+        self,
+        *,
+        cursor: str | None = None,
+    ) -> TokensAnswer:
+        """List the tokens that are live: yours and those of your descendants; for an admin, all of the project.
+
+        Args:
+            cursor: Continue after this token
+        """
+        return cast("TokensAnswer", self._do("list_tokens", {"cursor": cursor}))
+
+    def revoke_tokens(
+        self,
+        id: str | None = None,
+        *,
+        agent: str | None = None,
+        all: bool = False,
+        idempotency_key: str | None = None,
+    ) -> RevokedAnswer:
+        """Revoke a token by its id, all tokens of an agent and its descendants, or all tokens of the project.
+
+        Args:
+            id: The id of one token
+            agent: All tokens of this agent and its descendants
+            all: All tokens of the project; for an admin
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RevokedAnswer", self._do("revoke_tokens", {"id": id, "agent": agent, "all": all}, idempotency_key))
 
     def tuple_dispatch(
         self,

@@ -150,6 +150,9 @@ FACT_EVENTS: dict[str, FactMapping] = {
     "run.opened": FactMapping(type="less.run.open", data={}),
     "run.ended": FactMapping(type="less.run.end", data={}),
     "agent.added": FactMapping(type="less.agent.add", data={"name": "name", "role": "role", "parent": "parent"}),
+    "agent.removed": FactMapping(type="less.agent.remove", data={"name": "name"}),
+    "token.issued": FactMapping(type="less.token.issue", data={"token": "token_id", "name": "agent"}),
+    "token.revoked": FactMapping(type="less.token.revoke", data={"token": "token_id", "name": "agent"}),
     "policy.applied": FactMapping(type="less.policy.apply", data={}, audience="project"),
 }
 """The event of each fact by its journal tag. Other facts make no event."""

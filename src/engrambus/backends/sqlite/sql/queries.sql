@@ -33,23 +33,68 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session I
 INSERT INTO agents (run, name, role, parent, client_id, session_turns) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: agent
-SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run = ? AND name = ?;
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND name = ?;
 
 -- name: agent_role
 SELECT role FROM agents WHERE run = ? AND name = ?;
 
 -- name: agents
-SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run = ? ORDER BY position;
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND NOT removed ORDER BY position;
 
 -- name: agents_named
-SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE name = ? ORDER BY position;
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE name = ? ORDER BY position;
 
 -- name: newest_agents
-SELECT run, name, role, parent, client_id, session_turns FROM agents ORDER BY position DESC LIMIT ?;
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE NOT removed ORDER BY position DESC LIMIT ?;
 
 -- name: agent_of_client
-SELECT run, name, role, parent, client_id, session_turns FROM agents WHERE run = ? AND client_id = ?
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND client_id = ?
 ORDER BY position LIMIT 1;
+
+-- name: remove_agent
+UPDATE agents SET removed = 1 WHERE run = ? AND name = ?;
+
+-- name: drop_expired_tokens
+DELETE FROM tokens WHERE run = ? AND agent = ? AND expires_at <= ?;
+
+-- name: insert_token
+INSERT INTO tokens (token_id, run, agent, issued_by, first_at, expires_at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: revoke_token
+UPDATE tokens SET revoked = 1 WHERE token_id = ?;
+
+-- name: revoke_tokens_of
+UPDATE tokens SET revoked = 1 WHERE run = ? AND agent = ?;
+
+-- name: revoke_old_tokens_of
+UPDATE agents SET tokens_revoked = 1 WHERE run = ? AND name = ?;
+
+-- name: revoke_all_tokens
+UPDATE tokens SET revoked = 1;
+
+-- name: revoke_all_old_tokens
+UPDATE agents SET tokens_revoked = 1;
+
+-- name: is_token_revoked
+SELECT 1 FROM tokens WHERE token_id = ? AND revoked;
+
+-- name: token
+SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens
+JOIN agents ON agents.run = tokens.run AND agents.name = tokens.agent JOIN runs ON runs.run_id = tokens.run
+WHERE token_id = ? AND expires_at > ? AND NOT revoked AND NOT removed AND NOT ended;
+
+-- name: tokens
+SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens
+JOIN agents ON agents.run = tokens.run AND agents.name = tokens.agent JOIN runs ON runs.run_id = tokens.run
+WHERE (?1 IS NULL OR tokens.run = ?1) AND (?2 IS NULL OR token_id < ?2) AND expires_at > ?3
+    AND NOT revoked AND NOT removed AND NOT ended
+ORDER BY token_id DESC LIMIT ?4;
+
+-- name: tokens_of
+SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens
+JOIN agents ON agents.run = tokens.run AND agents.name = tokens.agent JOIN runs ON runs.run_id = tokens.run
+WHERE tokens.run = ? AND agent = ? AND expires_at > ? AND NOT revoked AND NOT removed AND NOT ended
+ORDER BY token_id DESC;
 
 -- name: insert_policy
 INSERT INTO policies (policy, applied_at, applied_by) VALUES (?, ?, ?);

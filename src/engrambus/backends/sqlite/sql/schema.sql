@@ -32,10 +32,23 @@ CREATE TABLE agents (
     parent     TEXT,
     client_id  TEXT,                -- the id its client knows it by
     session_turns INTEGER NOT NULL, -- turns' worth it may read in one turn
+    removed    INTEGER NOT NULL DEFAULT 0,
+    tokens_revoked INTEGER NOT NULL DEFAULT 0, -- whether its tokens without an id are revoked
     UNIQUE (run, name)
 ) STRICT;
 CREATE INDEX agents_name ON agents (name);
 CREATE INDEX agents_client ON agents (run, client_id) WHERE client_id IS NOT NULL;
+
+CREATE TABLE tokens (               -- tokens that were issued and, when the agent last got one, had not expired
+    token_id   TEXT    PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    issued_by  TEXT    NOT NULL,
+    first_at   INTEGER NOT NULL,    -- when somebody else issued the first token of this chain of renewals
+    expires_at INTEGER NOT NULL,
+    revoked    INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tokens_agent ON tokens (run, agent, token_id);
 
 CREATE TABLE policies (             -- the last one applied is in force
     position   INTEGER PRIMARY KEY,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailRow
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
-    from engrambus.operations.runs import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
 
 
@@ -37,6 +38,33 @@ def agent_list(answer: AgentsAnswer) -> Iterator[str]:
         )
     else:
         yield "Nobody yet: engrambus agent add NAME --role ROLE"
+
+
+def agents_removed(answer: RemovedAnswer) -> Iterator[str]:
+    yield f"Removed from run {safe(answer.run_id)}: {safe(', '.join(answer.removed))}."
+
+
+def token_list(answer: TokensAnswer) -> Iterator[str]:
+    rows = [
+        [
+            safe(row.token_id),
+            f"{safe(row.run_id)}/{safe(row.agent_id)}",
+            safe(row.role),
+            safe(row.issued_by.rpartition("/")[2]),
+            safe(row.expires_at[:16].replace("T", " ")),
+        ]
+        for row in answer.tokens
+    ]
+    if rows:
+        yield from table(["TOKEN", "AGENT", "ROLE", "ISSUED BY", "UNTIL"], rows)
+    else:
+        yield "No token is live."
+    if answer.cursor is not None:
+        yield dim(f"More: engrambus token list --cursor {safe(answer.cursor)}")
+
+
+def tokens_revoked(answer: RevokedAnswer) -> Iterator[str]:
+    yield f"{answer.tokens} token{'s' * (answer.tokens != 1)} revoked."
 
 
 def run(answer: RunAnswer) -> Iterator[str]:
