@@ -25,7 +25,7 @@ EVERY_READ = (
     "/grant",
     "/token",
     "/stats",
-    "/tuple",
+    "/catalog",
     "/metrics",
 )
 POINTER = {"pointer": "src/parser.py:1-3"}

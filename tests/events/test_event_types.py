@@ -36,6 +36,7 @@ from engrambus.knowledge.engrams import (
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
 from engrambus.policy import (
     AgentAdded,
+    AgentDismissed,
     CallDenied,
     Caller,
     DerefProved,
@@ -43,6 +44,8 @@ from engrambus.policy import (
     Run,
     RunClosed,
     RunOpened,
+    TokenIssued,
+    TokenWithdrawn,
     TurnClosed,
 )
 from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
@@ -225,6 +228,14 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         {"name": "eve", "role": "tool"},
         RUN,
     ),
+    (AgentDismissed(run=RUN, name="eve", by=BY), "less.agent.remove", {"name": "eve"}, RUN),
+    (
+        TokenIssued(token_id=ID, run=RUN, agent="eve", by=BY, first_us=1, expires_us=2),
+        "less.token.issue",
+        {"token": ID, "name": "eve"},
+        RUN,
+    ),
+    (TokenWithdrawn(run=RUN, agent="eve", token_id=ID, by=BY), "less.token.revoke", {"token": ID, "name": "eve"}, RUN),
     (PolicyApplied(policy={"max_ttl": "P1D"}, by=BY), "less.policy.apply", {}, EVERYONE),
     (
         {"fact": "sam.kept", "run": RUN, "by": BY, "episode": {"kind": "fact", "slug": "s", "version": 2, "text": "X"}},

@@ -81,7 +81,7 @@ def test_errors_are_listed_by_status_with_their_codes(document: dict[str, Any]) 
     assert codes("/message", "post", 413) == {"BODY_TOO_LARGE", "BUDGET_EXCEEDED"}
     assert "DEREF_DENIED" in codes("/pointer/deref", "post", 403)
     assert "DEREF_DENIED" not in codes("/engram/query", "get", 403)
-    assert codes("/engram/query", "get", 401) == {"TOKEN_MISSING", "TOKEN_INVALID", "TOKEN_EXPIRED"}
+    assert codes("/engram/query", "get", 401) == {"TOKEN_MISSING", "TOKEN_INVALID", "TOKEN_EXPIRED", "TOKEN_REVOKED"}
     assert "FILE_NOT_FOUND" in codes("/pointer/deref", "post", 404)
     assert "SESSION_NOT_FOUND" in codes("/session/end", "post", 404)
     for path, methods in document["paths"].items():

@@ -127,7 +127,7 @@ def list_tokens(context: Context, request: ListTokens) -> TokensAnswer:
 
 
 class RevokeTokens(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str | None, Meta(max_length=26, description="The id of one token")] = None
+    id: Annotated[str, Meta(max_length=26, description="The id of one token")] | None = None
     agent: Annotated[str | None, Meta(description="All tokens of this agent and its descendants")] = None
     all: Annotated[bool, Meta(description="All tokens of the project; for an admin")] = False
 

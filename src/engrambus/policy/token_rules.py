@@ -114,7 +114,7 @@ def token_of_known_agent(
     check_alive(view, agent.run, agent.name, "name")
     for issued in view.tokens_of(agent.run, agent.name):
         left_us = end_of(span_of(issued), lifetime.ceiling_us) - view.as_of
-        if issued.by == (caller.spoken_by or caller.full_name) and 2 * left_us >= lifetime.default_us:
+        if issued.by != agent.full_name and 2 * left_us >= lifetime.default_us:
             return [], issued
     issued = issue_token(view, caller=caller, agent=agent, lifetime=lifetime, randomness=randomness)
     return [issued], issued

@@ -157,6 +157,9 @@ class _Rounds:
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
         self._tokens_checked = 0.0
+        self._checked_line = 0
+        """Line of the journal up to which every reader's token was good."""
+        self._checking = anyio.Lock()
         self._reading = anyio.Lock()
         self._batches: dict[tuple[FollowerPosition, EventFilter], _Batch] = {}
 
@@ -240,24 +243,36 @@ class _Rounds:
 
     async def _check_tokens(self) -> None:
         """End the streams whose tokens are no longer valid."""
-        if time.monotonic() - self._tokens_checked < TOKEN_CHECK_SECONDS:
-            return
+        if time.monotonic() - self._tokens_checked >= TOKEN_CHECK_SECONDS:
+            async with self._checking:
+                await self._end_invalid()
+
+    async def check_up_to(self, line: int) -> None:
+        """End the streams whose tokens are no longer valid, before events up to this line are written."""
+        # decision 69: what ends a reader is a line of the journal, and no reader is shown what came after it.
+        if line > self._checked_line:
+            async with self._checking:
+                if line > self._checked_line:  # another reader has waited for the same check
+                    await self._end_invalid()
+
+    async def _end_invalid(self) -> None:
         self._tokens_checked = time.monotonic()
         filters = {reader.credential: reader.event_filter for reader in self._readers}
-        valid = await self._run_in_thread(partial(self._valid_credentials, filters))
+        valid, line = await self._run_in_thread(partial(self._valid_credentials, filters))
+        self._checked_line = line
         for reader in self._readers:
             has_expired = reader.session is not None and not self._sessions.is_open(reader.session)
             if has_expired or (reader.credential in filters and reader.credential not in valid):
                 reader.stream.end()  # when the reader connects again, the gateway tells it the reason
 
-    def _valid_credentials(self, filters: dict[Credential, EventFilter]) -> set[Credential]:
-        """Return the credentials that are valid and still give their bearer the same filter."""
-        valid = set()
+    def _valid_credentials(self, filters: dict[Credential, EventFilter]) -> tuple[set[Credential], int]:
+        """Return the credentials that are valid and still give their bearer the same filter, and as of which line."""
+        valid, line = set(), self._gateway.store.last_line()
         for credential, event_filter in filters.items():
             with suppress(EngramBusError):
                 if self._gateway.event_filter(credential, event_filter.types) == event_filter:
                     valid.add(credential)
-        return valid
+        return valid, line
 
 
 class _Reader:
@@ -307,6 +322,10 @@ class _Reader:
                 texts, _, may_have_more = await self._rounds.next_batch(follower, self.event_filter)
             except EngramBusError:
                 break  # the store fails: when the reader connects again, the gateway tells it the reason
+            if texts:
+                await self._rounds.check_up_to(follower.position.journal.line)
+            if stream.has_ended:
+                break
             for text in texts:
                 await stream.write(text)
             if not may_have_more and stream.quiet_seconds >= self._rounds.quiet_seconds:

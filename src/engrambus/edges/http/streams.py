@@ -69,6 +69,11 @@ class Stream:
         self._last_sent = time.monotonic()
 
     @property
+    def has_ended(self) -> bool:
+        """True if nothing more may be written, although the writer does not know yet."""
+        return self._body_scope.cancel_called
+
+    @property
     def quiet_seconds(self) -> float:
         """Seconds since something was last sent."""
         return time.monotonic() - self._last_sent

@@ -37,8 +37,8 @@ class _Observation(NamedTuple):
     etag: str
     body: bytes
     state: str
-    commits: int
-    """Number of commits in the journal of work before the tuple was read."""
+    commits: tuple[int, int]
+    """Number of commits in the journal of work, and in that of runs, agents and tokens, before the tuple was read."""
 
 
 class TupleEventsEndpoint(StreamEndpoint):
@@ -79,18 +79,21 @@ class TupleEventsEndpoint(StreamEndpoint):
             except EngramBusError:
                 break  # the token has expired or the tuple is gone: the next request is told which
 
-    async def _wait_for_commit(self, commits: int, stream: Stream) -> None:
-        """Wait until the journal of work has grown, or a heartbeat is due: then the token is checked again too."""
+    async def _wait_for_commit(self, commits: tuple[int, int], stream: Stream) -> None:
+        """Wait until a journal has grown, or a heartbeat is due: then the token is checked again too."""
         while True:
             # Polled, because a worker in another process may change the tuple.
             await anyio.sleep(POLL_SECONDS)
             if stream.quiet_seconds >= self._heartbeat_seconds:
                 return
-            if await self._streams.run_in_thread(self._gateway.tuple_space.commits) != commits:
+            if await self._streams.run_in_thread(self._commits) != commits:
                 return
 
+    def _commits(self) -> tuple[int, int]:
+        return self._gateway.tuple_space.commits(), self._gateway.store.last_line()
+
     def _observe(self, tuple_id: str, credential: Credential) -> _Observation:
-        commits = self._gateway.tuple_space.commits()
+        commits = self._commits()
         operation = OPERATIONS["tuple_observe"]
         answer = self._gateway.call(operation, to_request({"id": tuple_id}, operation.request), credential)
         body = _encode(answer)

@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from engrambus.core import read_json
 from engrambus.edges.http.call_log import log_refusal, name_call
 from engrambus.edges.http.callers import CallThreads, token_caller
+from engrambus.edges.http.connections import ABORT_CONNECTION
 from engrambus.edges.http.requests import bearer_token, check_content_type, read_body
 from engrambus.edges.http.responses import send_json, send_json_early
 from engrambus.edges.http.server_limits import ServerLimits
@@ -39,6 +40,9 @@ START_SECONDS = 5.0
 """Time in which the beginning of a body that is too large must arrive."""
 IDLE_SECONDS = 1800.0
 """Time after its last request at which an older client's session ends."""
+
+POLL_SECONDS = 1.0
+"""Time between two looks at whether the journal has grown, while an older client's stream is open."""
 
 _TOKEN = "engrambus.token"  # noqa: S105  # key of the token in the scope
 _CALLER = "engrambus.caller"
@@ -87,7 +91,25 @@ class McpEndpoint:
         scope[_TOKEN] = token
         scope[_CALLER] = http_caller
         scope["user"] = _user(token, caller)
-        await self._owned.handle(http_caller.name, sessions.handle_request, scope, receive, send)
+        async with anyio.create_task_group() as group:
+            if scope["method"] == "GET":
+                group.start_soon(self._end_with_token, scope)
+            await self._owned.handle(http_caller.name, sessions.handle_request, scope, receive, send)
+            group.cancel_scope.cancel()
+
+    async def _end_with_token(self, scope: Scope) -> None:
+        """End the stream of an older client as soon as its token is no longer good (decision 69)."""
+        line = -1
+        while True:
+            newest = await to_thread.run_sync(self._gateway.store.last_line)
+            if newest != line:
+                line = newest
+                try:
+                    await to_thread.run_sync(self._gateway.identify, Credential(token=scope[_TOKEN]))
+                except EngramBusError:
+                    scope[ABORT_CONNECTION]()
+                    return
+            await anyio.sleep(POLL_SECONDS)
 
     async def _load_sessions(self) -> StreamableHTTPSessionManager:
         async with self._loading:

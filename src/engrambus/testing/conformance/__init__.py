@@ -28,6 +28,7 @@ from engrambus.testing.conformance.reads import ReadConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
+from engrambus.testing.conformance.tokens import TokenConformance
 from engrambus.testing.conformance.turns import TurnConformance
 from engrambus.testing.conformance.uses import UseConformance
 
@@ -54,6 +55,7 @@ __all__ = [
     "SecretConformance",
     "SessionConformance",
     "StoreConformance",
+    "TokenConformance",
     "TurnConformance",
     "UseConformance",
 ]
@@ -74,6 +76,7 @@ class StoreConformance(
     PassedOnGrantConformance,
     SessionConformance,
     TurnConformance,
+    TokenConformance,
     PutConformance,
     SecretConformance,
     BriefConformance,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engrambus.gateway import Credential
-from engrambus.testing.client import GatewayClient, expect_refusal, same_changes
+from engrambus.testing.client import NOTE, GatewayClient, expect_refusal, same_changes
+from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import FIRST_GOAL, Harness
 
 
@@ -23,20 +24,28 @@ class AgentConformance:
         client.call("end_run", run_id=first)
         assert client.call("list_agents").run_id == third
 
-    def test_an_ended_run_is_read_only(self, harness: Harness) -> None:
+    def test_an_ended_run_is_open_to_the_admin_alone_and_to_be_read(self, harness: Harness) -> None:
         client = GatewayClient(harness)
         mia = client.add_agent("mia", "manager")
         client.put("Alpha", mia, scope="run")
         run = client.call("list_agents").run_id
         assert client.call("end_run", run_id=run).run_id == run
         assert client.call("end_run", run_id=run).run_id == run
-        assert client.query_claims("alpha", mia) == ["Alpha"]
-        with expect_refusal("RUN_ENDED"):
-            client.put("Beta", mia)
+        for operation, fields in (
+            ("query_engrams", {"q": "alpha"}),
+            ("inbox", {}),
+            ("deref_pointer", {"pointer": repo_ref("a.py")}),
+            ("agent_token", {"name": "mia"}),
+            ("add_agent", {"name": "paul"}),
+            ("put_engram", {"claim": "Beta", "pointers": [{"type": "sam", "ref": NOTE}]}),
+        ):
+            with expect_refusal("RUN_ENDED"):
+                client.call(operation, mia, **fields)
+        with expect_refusal("RUN_ENDED", "as"):
+            client.query("alpha", Credential(local_admin=True, speak_as="mia"))
+        assert client.query_claims("alpha") == ["Alpha"]
         with expect_refusal("RUN_ENDED"):
             client.put("Beta")
-        with expect_refusal("RUN_ENDED"):
-            client.add_agent("paul", "programmer", mia)
         client.open_run()
         client.put("Beta")
 
