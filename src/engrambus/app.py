@@ -99,6 +99,11 @@ def init_project(
     return project
 
 
+def init_files(start: Path, settings: Settings, *, randomness: Randomness = os.urandom) -> Project:
+    """Create only the files of a project that are committed, for a gateway under another account (decision 66)."""
+    return create_project(start, new_ulid(SystemClock().now(), randomness), settings.private_home, files_only=True)
+
+
 def open_project(
     start: Path,
     settings: Settings,

@@ -203,6 +203,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
+│   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
 │   ├── ClientFileCommitted       CLIENT_FILE_COMMITTED
@@ -1230,6 +1231,10 @@ class TupleEnded(Conflict):
 
 class ProjectExists(Conflict):
     """This folder already is a project."""
+
+
+class ProjectElsewhere(Conflict):
+    """The private state of this project belongs to another folder."""
 
 
 class KeysExist(Conflict):

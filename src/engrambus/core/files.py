@@ -208,7 +208,7 @@ def check_folder(path: Path) -> None:
     try:
         status = os.fstat(folder)
         if status.st_uid != os.geteuid():
-            raise FolderNotOurs(f"{path} belongs to another account.", field=str(path))
+            raise _of_another_account(str(path))
         if status.st_mode & 0o077:
             os.fchmod(folder, PRIVATE_FOLDER)
         _refuse_links(folder, str(path), depth=2)
@@ -247,7 +247,12 @@ def _parent(path: Path | str) -> Iterator[tuple[int, str]]:
                 raise _explain(problem, descriptor, part, "/".join(["", *folders[: number + 1]])) from None
             os.close(descriptor)
             descriptor = inner
-        yield descriptor, name
+        try:
+            yield descriptor, name
+        except PermissionError:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                raise _of_another_account("/".join(["", *folders])) from None
+            raise
     finally:
         os.close(descriptor)
 
@@ -301,14 +306,24 @@ def _check_names(descriptor: int, folder: int, path: str) -> None:
 
 def _explain(problem: OSError, folder: int, name: str, path: str) -> Exception:
     """Return the error to raise in place of `problem`: one that names the link or the file that is none."""
-    if problem.errno in _LINK_ERRORS or problem.errno == errno.ENXIO:
+    if problem.errno in _LINK_ERRORS or problem.errno in (errno.ENXIO, errno.EACCES):
         with suppress(OSError):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if problem.errno == errno.EACCES and status.st_uid != os.geteuid():
+                return _of_another_account(path)
             if stat.S_ISLNK(status.st_mode):
                 return _link(path)
             if problem.errno == errno.ENXIO:
                 return FileNotOurs(f"{path} is not a regular file.", field=path, hint=f"Remove it: rm {_quote(path)}")
     return OSError(problem.errno, problem.strerror, path)
+
+
+def _of_another_account(path: str) -> FolderNotOurs:
+    return FolderNotOurs(
+        f"{path} belongs to another account.",
+        field=path,
+        hint="Let your account read it, and set ENGRAMBUS_HOME to a folder of your own: private files are kept there.",
+    )
 
 
 def _quote(path: Path | str) -> str:

@@ -16,13 +16,24 @@ import msgspec
 
 from engrambus.core import files, is_ulid, read_yaml
 from engrambus.core.journal import read_header
-from engrambus.errors import FolderNotOurs, FormatUnknown, PointerPath, ProjectExists, ProjectNotFound, Refusal, Trouble
+from engrambus.errors import (
+    FolderNotOurs,
+    FormatUnknown,
+    PointerPath,
+    ProjectElsewhere,
+    ProjectExists,
+    ProjectNotFound,
+    Refusal,
+    Trouble,
+)
 from engrambus.evidence.pointers import find_repository
 
 CATALOG = ".catalog"
 PROJECT_FILE = "project.yaml"
 POLICY_FILE = "policy.yaml"
 JOURNAL = "memory.jsonl"
+CATALOG_PATH_FILE = "catalog.path"
+"""Names the catalog that private state outside of it belongs to."""
 COMMITTED_FILES = (PROJECT_FILE, POLICY_FILE, "capabilities.json", ".gitignore")
 """Files in the catalog that users commit; everything else there is private state."""
 
@@ -62,7 +73,9 @@ def find_project(start: Path, private_home: Path | None = None) -> Project:
     raise ProjectNotFound(f"No Engram Bus project at {start} or above.", hint="Make one: engrambus init.")
 
 
-def create_project(start: Path, project_id: str, private_home: Path | None = None) -> Project:
+def create_project(
+    start: Path, project_id: str, private_home: Path | None = None, *, files_only: bool = False
+) -> Project:
     """Create a project at the root of a folder's repository, or in the folder itself if there is no repository."""
     location = _locate(start) or _Location(start / CATALOG, None, start)
     catalog = location.catalog
@@ -70,7 +83,8 @@ def create_project(start: Path, project_id: str, private_home: Path | None = Non
         raise ProjectExists(f"{catalog} is a project already.")
     from engrambus.policy.policy_keys import policy_template  # only `init` needs it
 
-    files.make_folder(catalog, files.PRIVATE_FOLDER if private_home is None else files.COMMITTED_FOLDER)
+    is_private = private_home is None and not files_only
+    files.make_folder(catalog, files.PRIVATE_FOLDER if is_private else files.COMMITTED_FOLDER)
     for name, text in ((".gitignore", _GITIGNORE), (POLICY_FILE, policy_template())):
         if not files.is_file(catalog / name):
             files.replace_file(catalog / name, text.encode(), files.COMMITTED_FILE)
@@ -127,13 +141,29 @@ def check_folders(project: Project) -> None:
                 hint=f"Make it yours alone: chown $(id -u) {home}; chmod 700 {home}",
             )
         files.make_folder(project.state)
+        _check_belongs(project)
     files.check_folder(project.state)
+
+
+def _check_belongs(project: Project) -> None:
+    """Refuse the private state of another repository: a clone may claim any id in its project.yaml."""
+    file, catalog = project.state / CATALOG_PATH_FILE, os.fsencode(project.catalog)
+    if not files.is_file(file):
+        files.replace_file(file, catalog)
+    elif files.read_file(file) != catalog:
+        raise ProjectElsewhere(
+            f"The private state of project {project.project_id} belongs to another folder than {project.catalog}.",
+            field=str(file),
+            hint=f"The file {file} names that folder. If the project was moved, delete the file.",
+        )
 
 
 def exclude_from_git(project: Project) -> None:
     """Add the catalog to `.git/info/exclude`, for branches that do not have its `.gitignore`."""
     # decision 36: otherwise `git add -A` on such a branch commits the journal, and the next checkout deletes it
     if project.git_folder is None or project.catalog.is_relative_to(project.git_folder):
+        return
+    if project.state != project.catalog:  # the catalog then holds nothing that must stay uncommitted
         return
     exclude = project.git_folder.resolve() / "info" / "exclude"
     line = f"/{CATALOG}/*".encode()

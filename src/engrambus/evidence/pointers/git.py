@@ -206,6 +206,8 @@ class GitRepository:
             message = done.stderr.decode(errors="replace")
             made_elsewhere = ref_file.exists()  # another process held git's lock and made the same ref
             read_only = any(word in message for word in ("Read-only", "Permission denied"))
+            # decision 66: of another account; git does not always say why it cannot create a ref
+            read_only = read_only or not os.access(self.directory / "refs", os.W_OK)
             if done.returncode and not made_elsewhere and not read_only:
                 raise GitTrouble(
                     "Git could not create the ref that keeps the commit.", hint=message.strip()[:200] or None

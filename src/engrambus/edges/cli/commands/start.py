@@ -31,20 +31,34 @@ _NEXT = (
 """What to do with a new project; the last only in a git repository, where there are lines to point at."""
 
 
-@local_command("init", section="start", example="engrambus init", rank=10)
+@local_command(
+    "init",
+    click.Option(
+        ["--files-only", "files_only"],
+        is_flag=True,
+        help="Create only the files that are committed, for a gateway under another account.",
+    ),
+    section="start",
+    example="engrambus init",
+    rank=10,
+)
 def init(session: Session, values: Values) -> None:
     """Create a project in this folder: a .catalog folder, its keys and a first run.
 
     A run is a piece of work with a goal; agents, claims and tasks belong to one.
     """
-    from engrambus.app import init_project
+    from engrambus.app import init_files, init_project
 
-    project = init_project(session.folder, session.settings)
+    files_only = values["files_only"]
+    project = (init_files if files_only else init_project)(session.folder, session.settings)
 
     def render(_: Any) -> Iterator[str]:
         yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
         if project.git_folder is None:
             yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
+        if files_only:
+            yield dim("Next, as the gateway's account with ENGRAMBUS_HOME set: engrambus init, then engrambus up.")
+            return
         yield dim("Next, any of these:")
         with_git = project.git_folder is not None
         yield from (f"  {line}" for line in pairs(_NEXT if with_git else _NEXT[:-1]))
