@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.attacks.foreign_state import (
     HONEST,
     Machine,
     attacker,
+    call_tool,
     clone,
     continue_without_key,
     facts_of,
@@ -257,3 +259,19 @@ def test_a_segment_put_in_the_place_of_a_finished_one_is_refused(
     assert segment.name in victim.run("brief").err, "the refusal names the segment"
     victim.ok("recover", "--yes")
     assert CLAIM not in victim.run("brief").out
+
+
+def test_a_client_in_a_clone_shows_its_person_a_notice_and_its_model_nothing(hostile: Machine, tmp_path: Path) -> None:
+    """The victim opens a coding agent, whose hooks and MCP server are installed, in the cloned repository."""
+    victim = clone(hostile, tmp_path, forced=("memory.jsonl",))
+    for event in ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart"):
+        sent = {"hook_event_name": event, "session_id": "s1", "agent_id": "a1", "cwd": str(victim.path)}
+        answer = victim.start("hook", stdin=json.dumps(sent).encode())
+        assert CLAIM not in answer
+        assert "JOURNAL_FOREIGN" in answer, "on stderr, for the person"
+        assert ("engrambus doctor" in answer) == (event == "SessionStart")
+        assert "additionalContext" not in answer
+    answer = call_tool(victim, "less_brief")
+    assert "JOURNAL_FOREIGN" in answer
+    assert CLAIM not in answer
+    assert "JOURNAL_FOREIGN" in victim.start("up", code=1)

@@ -29,7 +29,7 @@ CODE = "def refund(order):\n    if order.paid:\n        raise ValueError(order)\
 SECRET = "AKIA" + "Q3EGRVVQ7Y2PXH4M"
 BOTH = pytest.mark.parametrize("client", ["claude-code", "codex"])
 ALLOWED = {
-    "SessionStart": {"hookSpecificOutput"},
+    "SessionStart": {"hookSpecificOutput", "systemMessage"},
     "SubagentStart": {"hookSpecificOutput"},
     "PreToolUse": {"hookSpecificOutput"},
     "PostToolUse": {"hookSpecificOutput"},

@@ -35,6 +35,8 @@ from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, split
 from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
 MAX_HEADER_BYTES = 1024
+_NO_KEY = JournalKey(b"")
+"""Stands for the key of a journal that is only read: nothing is written or checked with it."""
 
 
 class JournalPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +88,7 @@ class _OpenSegment:
         self.header = parse_header(first)
         if self.header.kind != kind:
             raise FormatUnknown(f"{path} is not a journal of the kind '{kind}'.", used=self.header.kind)
-        self.line_key = key.line_key(kind=kind, project=self.header.project) if key else b""
+        self.line_key = (key or _NO_KEY).line_key(kind=kind, project=self.header.project)
         if key and not vouched and not is_marked_line(self.line_key, self.header.after, first):
             raise foreign_journal(path, self.header)
         status = os.fstat(self.descriptor)

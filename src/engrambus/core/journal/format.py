@@ -30,7 +30,7 @@ import msgspec
 
 from engrambus.core.clock import parse_time, print_time
 from engrambus.core.ids import is_ulid
-from engrambus.core.journal.key import MAC_CHARS, line_mac
+from engrambus.core.journal.key import MAC_CHARS, LineKey
 from engrambus.errors import FormatUnknown
 
 FORMAT = 2
@@ -98,14 +98,14 @@ def encode_facts(facts: list[Any]) -> bytes:
     return _facts_encoder.encode(facts)
 
 
-def encode_header(line_key: bytes, *, kind: str, project: str, now_us: int) -> tuple[bytes, str]:
+def encode_header(line_key: LineKey, *, kind: str, project: str, now_us: int) -> tuple[bytes, str]:
     """Return the first line of a new journal and its checksum."""
     text = f'{{"at":"{print_time(now_us)}","format":{FORMAT},"kind":"{kind}","project":"{project}","seq":0'
     return _seal("", _mark(line_key, "", text.encode()))
 
 
 def encode_continuation(
-    line_key: bytes, header: Header, *, base: int, after: str, seq: int, now_us: int
+    line_key: LineKey, header: Header, *, base: int, after: str, seq: int, now_us: int
 ) -> tuple[bytes, str]:
     """Return the first line of a segment that continues a journal, and its checksum."""
     text = (
@@ -115,14 +115,16 @@ def encode_continuation(
     return _seal(after, _mark(line_key, after, text.encode()))
 
 
-def encode_line(line_key: bytes, previous: str, *, at_us: int, facts: bytes, mark: int, seq: int) -> tuple[bytes, str]:
+def encode_line(
+    line_key: LineKey, previous: str, *, at_us: int, facts: bytes, mark: int, seq: int
+) -> tuple[bytes, str]:
     """Return the line of a commit and its checksum; `previous` is the checksum of the line before it."""
     text = b'{"at":"%b","facts":%b,"mark":%d,"seq":%d' % (print_time(at_us).encode(), facts, mark, seq)
     return _seal(previous, _mark(line_key, previous, text))
 
 
-def _mark(line_key: bytes, previous: str, text: bytes) -> bytes:
-    return b"".join((text, _MAC_FIELD, line_mac(line_key, previous, text), b'"'))
+def _mark(line_key: LineKey, previous: str, text: bytes) -> bytes:
+    return b"".join((text, _MAC_FIELD, line_key.mac(previous, text), b'"'))
 
 
 def _seal(previous: str, text: bytes) -> tuple[bytes, str]:
@@ -141,7 +143,7 @@ def is_valid_line(previous: str, line: bytes) -> bool:
     return len(line) > TAIL_LENGTH and _seal(previous, text)[0] == line
 
 
-def is_marked_line(line_key: bytes, previous: str, line: bytes) -> bool:
+def is_marked_line(line_key: LineKey, previous: str, line: bytes) -> bool:
     """True if a valid line that follows the line with checksum `previous` carries a MAC under this key."""
     marked = line[:-TAIL_LENGTH]
     return hmac.compare_digest(_mark(line_key, previous, marked[:-MAC_LENGTH]), marked)

@@ -22,6 +22,7 @@ from engrambus.edges.sdk.bus import Bus, Transport
 from engrambus.errors import (
     BudgetTooSmall,
     EngramBusError,
+    JournalForeign,
     NotFound,
     ProjectNotFound,
     Refusal,
@@ -44,6 +45,12 @@ MAX_WAITING_TOKENS = 300
 MAX_POINTERS = 3
 TIME_LIMIT_SECONDS = 4.0
 """Includes waiting for a gateway and for the store's lock; clients kill a hook after five seconds (decision 31)."""
+
+FOREIGN_NOTICE = (
+    "Engram Bus: this project's journal was not written on this machine, so nothing of it is used. "
+    "What to do about it: run engrambus doctor in a terminal."
+)
+"""Shown to the person once a session; the model gets nothing of a foreign journal, not even a word about it."""
 
 _MESSAGE_SECTIONS = ("ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT")
 
@@ -86,6 +93,8 @@ def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> 
         return {}  # hooks installed for the whole account also run in folders without a project
     except (Exception, TimeLimitPassed) as problem:
         _report(problem)
+        if isinstance(problem, JournalForeign) and event.kind == "session_start":
+            return {"systemMessage": FOREIGN_NOTICE}
         return _deny_after_failure(problem) if event.kind == "spawn" else {}
 
 
