@@ -17,7 +17,7 @@ def foreign_journal(path: Path, header: Header) -> JournalForeign:
         why = "it came with the repository or from another machine, or the keys of this project were lost"
         yours = "If it is yours, bring its keys: engrambus keys import FILE."
     return JournalForeign(
-        f"{path} was not written with this machine's key: {why}. Nothing of it was used.",
+        f"{path.name} was not written with this machine's key: {why}. Nothing of it was used.",
         field=str(path),
         hint=f"{yours} To take over what somebody else's journal says, as untrusted knowledge: engrambus adopt.",
     )
@@ -26,7 +26,7 @@ def foreign_journal(path: Path, header: Header) -> JournalForeign:
 def foreign_lines(path: Path, *, line: int, offset: int) -> JournalForeign:
     """Return the refusal of lines that were added to a journal of ours without its key."""
     return JournalForeign(
-        f"{path} has lines from line {line} on, byte {offset}, that were not written with this machine's key. "
+        f"{path.name} has lines from line {line} on, byte {offset}, that were not written with this machine's key. "
         "Nothing of them was used.",
         field=str(path),
         limit=offset,
