@@ -12,7 +12,7 @@ from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
-from engrambus.errors import ProjectExists, ProjectNotFound
+from engrambus.errors import FormatUnknown, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
@@ -29,6 +29,7 @@ from engrambus.policy import (
     create_journal_key,
     create_project,
     exclude_from_git,
+    find_catalog,
     find_project,
     load_journal_key,
 )
@@ -279,7 +280,15 @@ def find_foreign_state(start: Path, settings: Settings) -> ForeignState:
     from engrambus.backends.foreign_files import unfinished
     from engrambus.backends.sqlite.ownership import journals_not_ours
 
-    project = find_project(start, settings.private_home)
+    try:
+        project = find_project(start, settings.private_home)
+    except FormatUnknown:
+        catalog = find_catalog(start)
+        if catalog is None or settings.private_home is not None or not is_file(catalog / JOURNAL):
+            raise
+        # The journal is no journal at all; it can be set aside like any other that is not ours.
+        journals = [catalog / name for name in (JOURNAL, WORK_JOURNAL) if is_file(catalog / name)]
+        return ForeignState(state=catalog, journals=journals, unfinished=[])
     return ForeignState(
         state=project.state,
         journals=journals_not_ours(project.state, load_journal_key(settings.key_folder(project.project_id))),

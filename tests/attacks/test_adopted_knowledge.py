@@ -310,6 +310,17 @@ def test_the_strangers_files_are_set_aside_and_none_is_lost(tmp_path: Path) -> N
     assert victim.ok("verify").out.startswith("sound")
 
 
+def test_a_file_that_is_no_journal_is_set_aside_like_one(tmp_path: Path) -> None:
+    """The stranger's repository carries random bytes where the journal belongs, so that no command works."""
+    victim = clone(hostile_machine(tmp_path), tmp_path)
+    (victim.path / ".catalog" / "memory.jsonl").write_bytes(b"no journal" * 9_000)
+    assert refusal(victim, "brief") == "FORMAT_UNKNOWN"
+    assert "engrambus adopt --discard" in victim.run("adopt").err
+    aside = Path(victim.json("adopt", "--discard")["set_aside"])
+    assert (aside / "memory.jsonl").read_bytes() == b"no journal" * 9_000
+    victim.ok("brief")
+
+
 def test_a_clone_without_a_project_file_gets_a_project_of_its_own(tmp_path: Path) -> None:
     """The stranger's repository carries nothing but the journal."""
     hostile = hostile_machine(tmp_path)

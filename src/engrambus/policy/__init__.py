@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         check_folders,
         create_project,
         exclude_from_git,
+        find_catalog,
         find_project,
     )
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
@@ -142,7 +143,7 @@ if not TYPE_CHECKING:
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
         "project": (
             "COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
-            "find_project "
+            "find_catalog find_project "
         ),
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
@@ -173,10 +174,10 @@ __all__ = [
     "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends", "check_folders", "check_may_promote",
     "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn", "create_journal_key",
     "create_project", "draw_content", "end_of", "end_run", "end_turn", "exclude_from_git", "explain_limits",
-    "explain_settings", "export_keys", "find_agent", "find_project", "find_receiver", "first_token", "import_keys",
-    "is_loopback", "is_role", "issue_token", "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key",
-    "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy",
-    "remove_agent", "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of",
-    "span_of", "spans_of", "split_token", "token_of_known_agent", "turn_of", "untrusted_spaces", "visible_spaces",
-    "visible_tokens", "wider_space", "with_article",
+    "explain_settings", "export_keys", "find_agent", "find_catalog", "find_project", "find_receiver", "first_token",
+    "import_keys", "is_loopback", "is_role", "issue_token", "lifetime_within", "lineage_of", "lineage_of_agent",
+    "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener",
+    "proof_of", "read_policy", "remove_agent", "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of",
+    "shared_scopes", "space_of", "span_of", "spans_of", "split_token", "token_of_known_agent", "turn_of",
+    "untrusted_spaces", "visible_spaces", "visible_tokens", "wider_space", "with_article",
 ]

@@ -73,6 +73,12 @@ def find_project(start: Path, private_home: Path | None = None) -> Project:
     raise ProjectNotFound(f"No Engram Bus project at {start} or above.", hint="Make one: engrambus init.")
 
 
+def find_catalog(start: Path) -> Path | None:
+    """Return the catalog of the project that a folder belongs to, without reading anything in it."""
+    location = _locate(start)
+    return location.catalog if location is not None else None
+
+
 def create_project(
     start: Path, project_id: str, private_home: Path | None = None, *, files_only: bool = False
 ) -> Project:

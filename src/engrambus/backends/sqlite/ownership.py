@@ -11,7 +11,7 @@ from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.store import journals_in
 from engrambus.core.journal import ForeignJournal, Journal, JournalKey, read_header, vouch_for
-from engrambus.errors import JournalDamaged, JournalForeign
+from engrambus.errors import FormatUnknown, JournalDamaged, JournalForeign
 from engrambus.knowledge.engrams import EngramForgotten, EngramPinned, EngramPut, EngramUnpinned
 
 
@@ -42,7 +42,7 @@ def _is_ours(path: Path, key: JournalKey | None, kind: str) -> bool:
     try:
         if key is not None:
             Journal(path, key, kind).close()
-    except JournalForeign:
+    except (JournalForeign, FormatUnknown):  # what cannot be read is not ours either
         return False
     return key is not None
 

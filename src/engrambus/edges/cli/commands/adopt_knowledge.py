@@ -74,15 +74,19 @@ def _set_aside(session: Session, foreign: ForeignState, answer: Adopted) -> tupl
 def _read(folder: Path) -> ForeignSource:
     from engrambus.app import read_foreign_knowledge
     from engrambus.edges.cli.progress import ProgressBar
-    from engrambus.errors import ProjectNotFound
+    from engrambus.errors import FormatUnknown, ProjectNotFound
     from engrambus.policy import JOURNAL
 
     if not (folder / JOURNAL).is_file():
         raise ProjectNotFound(
             f"There is no journal in {folder}.", field="path", hint=f"Name the folder with {JOURNAL}."
         )
-    with ProgressBar("Reading the foreign journal") as bar:
-        return read_foreign_knowledge(folder.resolve(), progress=bar)
+    try:
+        with ProgressBar("Reading the foreign journal") as bar:
+            return read_foreign_knowledge(folder.resolve(), progress=bar)
+    except FormatUnknown as problem:
+        problem.hint = "Nothing can be taken on from it. Set it aside: engrambus adopt --discard."
+        raise
 
 
 def _take(session: Session, sources: list[ForeignSource], answer: Adopted) -> Adopted:
