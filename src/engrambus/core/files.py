@@ -184,7 +184,12 @@ def make_fifo(path: Path | str) -> None:
 def open_fifo(path: Path | str, flags: int) -> int:
     """Open a FIFO without waiting for its other end."""
     with _parent(path) as (folder, name):
-        descriptor = os.open(name, flags | _OPEN, dir_fd=folder)
+        try:
+            descriptor = os.open(name, flags | _OPEN, dir_fd=folder)
+        except OSError as problem:
+            if problem.errno in _LINK_ERRORS:
+                raise _explain(problem, folder, name, str(path)) from None
+            raise
     if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileNotOurs(f"{path} is not a FIFO.", field=str(path), hint=f"Remove it: rm {_quote(path)}")

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from engrambus.core.files import open_file
 from engrambus.errors import FieldValue, error_line
 from engrambus.space.catalog import REGISTRY
 from engrambus.space.work import step_context
@@ -155,7 +156,7 @@ class _redirected:
 
     def __enter__(self) -> None:
         self._saved = os.dup(self._descriptor)
-        target = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        target = open_file(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(target, self._descriptor)
         os.close(target)
 

@@ -1,0 +1,82 @@
+"""Every file of ours is opened by `core/files.py`: who opens files in another way is listed here, with the reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import engrambus
+
+SOURCE = Path(engrambus.__file__).parent
+CALLS = {
+    *("open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "mkfifo", "Connection"),
+    *("mkdir", "makedirs", "mkdtemp", "rmdir", "rmtree", "rename", "renames", "unlink", "link", "symlink", "chmod"),
+    *("listdir", "scandir", "iterdir", "glob", "rglob", "symlink_to", "hardlink_to", "copyfile", "copytree", "move"),
+}
+"""Functions and methods that open, create, rename, list or delete something on disk."""
+NOT_FILES = {"files", "Bus", "_streams", "_sessions", "_bodies", "repository"}
+"""Names in front of `.open` and the like that stand for something else, or for the module itself."""
+
+OTHERS = {
+    "core/files.py": "the module itself",
+    "backends/jsonl_stores.py": "memory stores that a person or a policy names, anywhere",
+    "backends/sqlite/connections.py": "SQLite, on a path that files.check_database has looked at",
+    "backends/sqlite/queries.py": "the package's own SQL",
+    "core/clock.py": "the kernel's boot id",
+    "core/journal/derived.py": "deletes a folder of an older version; rmtree follows no link",
+    "edges/cli/command.py": "the null device",
+    "edges/cli/commands/catalog.py": "files that a person names",
+    "edges/cli/commands/knowledge.py": "files of the checkout",
+    "edges/cli/inputs.py": "files that a person names",
+    "edges/integrations/config_files.py": "the files of coding agents",
+    "edges/integrations/doctor.py": "the files of coding agents; those of the kernel",
+    "edges/integrations/file_modes.py": "lists, and changes nothing by a path",
+    "edges/integrations/git_exclude.py": "git's list of what is not committed",
+    "edges/integrations/install.py": "the files of coding agents, and records of them in the home folder",
+    "edges/integrations/tool_call_hook.py": "decision 44: core/files.py takes too long to load; follows no link",
+    "edges/mcp/wire.py": "the null device",
+    "edges/page/routes.py": "the package's own page",
+    "evidence/anchoring/line_index.py": "SQLite, on a path that files.check_database has looked at",
+    "evidence/pointers/git.py": "git's own files",
+    "evidence/pointers/git_links.py": "git's own files",
+    "evidence/pointers/snapshot.py": "files of the checkout, and a temporary folder",
+    "evidence/pointers/worktrees.py": "git's own files",
+    "evidence/receipts/cas.py": "relative to a folder that files.open_folder has opened",
+    "gateway/events/activity.py": "deletes an empty folder; rmdir follows no link",
+    "policy/key_archive.py": "keys in the home folder, and a file that a person names",
+    "policy/key_files.py": "keys in the home folder; decision 44: loaded by a hook",
+    "space/catalog/build.py": "files of the checkout",
+    "space/work/cache.py": "files of the checkout",
+    "space/work/guard/cgroups.py": "the kernel's files",
+    "space/work/guard/limit_enforcer.py": "the kernel's files",
+    "space/work/guard/processes.py": "the kernel's files",
+    "space/work/step_context.py": "inside a step, the file that its worker named",
+    "space/work/step_folder.py": "reads with O_NOFOLLOW what a step may have replaced; rmtree follows no link",
+    "space/work/warm_process.py": "standard streams",
+}
+"""Modules that open files without `core/files.py`, and what these files are."""
+
+
+def calls_of(module: Path) -> set[str]:
+    """Return the calls in a module that work on files directly."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Name(id="open"):
+                found.add("open")
+            case ast.Attribute(attr=name, value=value) if name in CALLS:
+                owner = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+                if owner not in NOT_FILES:
+                    found.add(f"{owner}.{name}")
+            case _:
+                pass
+    return found
+
+
+def test_every_other_way_of_opening_files_has_a_reason() -> None:
+    """A new one is a file of ours, then use `core/files.py`; or it is not, then say here what it is."""
+    found = {str(module.relative_to(SOURCE)) for module in SOURCE.rglob("*.py") if calls_of(module)}
+    assert found - OTHERS.keys() == set()
+    assert OTHERS.keys() - found == set(), "these open nothing any more"
