@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
+import msgspec
 import pytest
 
 from engrambus.edges.cli.json_log import log_to_stderr
+from engrambus.edges.cli.table import COMMANDS
+from engrambus.gateway import Operation
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from mcp import Client
 from tests.cli.runner import Shell
 from tests.http.running_server import RunningServer, run_new_project
+from tests.limits.test_code_in_texts import REQUESTS, ULID
 from tests.mcp.transports import talk_over, text_of
 from tests.projects import Repository
 from tests.secrets.kinds import FREE
@@ -210,3 +219,79 @@ def test_a_contribution_keeps_no_part_of_a_token(server: LoggingServer, size: in
         assert answer.status in (200, 422), answer.body
         assert not leaks(answer.body, token, long_token)
     server.check_clean(token, long_token)
+
+
+def values_with(secret: str) -> list[Any]:
+    """Return values of every type with a secret in them, as a value and as a key."""
+    return [secret, [secret], {secret: 1}, {"x": secret}, [{secret: 1}], [{"ref": secret, "type": secret}]]
+
+
+def requests_with(operation: Operation[Any, Any], secret: str) -> Iterator[dict[str, Any]]:
+    """Yield requests with a secret in each declared field, and as the name of one that is not declared."""
+    valid = REQUESTS.get(operation.name, {})
+    yield {**valid, secret: 1}
+    for field in msgspec.structs.fields(operation.request):
+        for value in values_with(secret):
+            yield {**valid, field.encode_name: value}
+
+
+@pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if operation.route])
+def test_no_field_of_any_operation_stores_or_repeats_a_secret(server: LoggingServer, name: str) -> None:
+    """An agent puts a secret into every field of every operation, as a value, in a list, as a key and as a name."""
+    operation = OPERATIONS[name]
+    assert operation.route is not None
+    for fields in requests_with(operation, FINE_GRAINED):
+        path = operation.route.path
+        for part in re.findall(r"{(\w+)}", path):
+            value = fields.pop(part, ULID)
+            path = path.replace(f"{{{part}}}", quote(value if isinstance(value, str) else json.dumps(value), safe=""))
+        if operation.route.method == "POST":
+            answer = server.bus.call("POST", path, fields)
+        else:
+            words = {key: value if isinstance(value, str) else json.dumps(value) for key, value in fields.items()}
+            answer = server.bus.call(operation.route.method, f"{path}?{urlencode(words)}")
+        assert answer.status < 500, answer.body
+        assert not leaks(answer.body, FINE_GRAINED), answer.body
+        assert not any(leaks(value, FINE_GRAINED) for value in answer.headers.values())
+    server.check_clean(FINE_GRAINED)
+
+
+def test_no_argument_of_any_tool_is_repeated(repository: Repository, settings: Settings) -> None:
+    """A model passes a secret as each argument of each tool."""
+
+    async def talk(client: Client) -> None:
+        for tool in (await client.list_tools()).tools:
+            names = [*tool.input_schema["properties"], FINE_GRAINED]
+            for name, value in itertools.product(names, (FINE_GRAINED, [FINE_GRAINED], {FINE_GRAINED: 1})):
+                result = await client.call_tool(tool.name, {name: value})
+                assert not leaks(text_of(result), FINE_GRAINED), (tool.name, name, text_of(result))
+
+    talk_over("http", repository, settings, "2026-07-28", talk)
+    assert files_with(repository.path / ".catalog", FINE_GRAINED) == []
+
+
+SERVERS = {"up", "mcp", "demo", "worker", "hook", "init", "install", "uninstall", "keys export"}
+"""Commands that do not end by themselves, or write a file where the person says."""
+
+
+def test_no_argument_of_any_command_is_repeated(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person passes a secret as the argument, and as an option, of each command."""
+    shell = Shell(repository, tmp_path / "home", monkeypatch)
+    shell.ok("init")
+    for words in sorted(set(COMMANDS) - SERVERS):
+        for arguments in ([FINE_GRAINED], [f"--{FINE_GRAINED}"], ["--as", FINE_GRAINED]):
+            result = shell.run(*words.split(), *arguments)
+            assert not leaks(result.out + result.err, FINE_GRAINED), (words, arguments, result)
+    assert files_with(repository.path / ".catalog", FINE_GRAINED) == []
+
+
+def test_a_dump_of_credentials_is_not_stored(server: LoggingServer) -> None:
+    """An agent contributes more secrets than can be replaced: redaction fails, and nothing is stored."""
+    keys = [FREE["aws-access-key"](Random(number)) for number in range(101)]
+    with server.bus.nothing_stored():
+        answer = server.bus.call("POST", "/contribution", {"content": " ".join(keys)})
+    assert (answer.status, answer.code) == (503, "SECRET_CHECK_FAILED")
+    assert "SHARED_CORTEX_REDACTION_FAIL error=SECRET_CHECK_FAILED" in server.log.getvalue()
+    server.check_clean(*keys)

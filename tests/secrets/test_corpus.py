@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.secrets.corpus import HELD_OUT
-from tests.secrets.measure import measure_alarms, measure_recall
+from tests.secrets.measure import measure_alarms, measure_recall, measure_unseen
+from tests.secrets.unseen import PARTS
 
 
 def test_recall_overall_and_by_kind() -> None:
@@ -18,3 +21,11 @@ def test_false_positives_are_rare() -> None:
     alarms = measure_alarms(HELD_OUT, max_chars=4_000_000)
     assert alarms.per_100_kb <= 1
     assert not [source for source in alarms.alarms if source.startswith("generated")]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_of_the_second_corpus(part: int) -> None:
+    unseen = measure_unseen(part, rounds=2)
+    assert unseen.overall >= 0.98
+    assert all(recall >= 0.98 for recall in unseen.families().values())
+    assert unseen.accused == 0

@@ -244,3 +244,11 @@ def test_a_quotation_keeps_what_is_no_secret() -> None:
         "Send 'Authorization: Bearer <token>'; `engrambus agent token NAME` prints one.",
     ):
         assert hide_secrets(text) == text
+
+
+def test_a_manifest_that_is_sent_as_an_object_has_secret_values() -> None:
+    manifest = {"kind": "Secret", "metadata": {"name": "app"}, "data": {"uri": "Y29wcGVyKjMyOTg="}}
+    with pytest.raises(SecretFound) as error:
+        check_no_secrets({"payload": [manifest]})
+    assert (error.value.field, "kubernetes-secret" in error.value.detail) == ("payload[0].data.uri", True)
+    check_no_secrets({"payload": [{**manifest, "kind": "ConfigMap"}, {**manifest, "data": {"uri": "${URI}"}}]})

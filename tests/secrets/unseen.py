@@ -1,7 +1,8 @@
-"""A second corpus, in two parts that share no kind and no surroundings: figures on text that no rule was written for.
+"""A second corpus, in parts that share no surroundings: figures on text that no rule was written for.
 
-`FIRST` was measured before the rules were changed, then used to change them; `SECOND` was only measured afterwards.
-Like the other corpus it imports nothing of the detector, and has no literal that looks like a secret.
+`FIRST` was measured before the rules were changed. Each later part was measured once with the rules as they were then,
+and only after that used to change them; `FIFTH` is the last, and nothing was changed for it. Like the other corpus it
+imports nothing of the detector, and has no literal that looks like a secret.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from tests.secrets.kinds import ALNUM, BASE64, HEX, LETTERS, LOWER, UPPER, URLSAFE, draw
 
-FIRST, SECOND = 1, 2
+FIRST, SECOND, THIRD, FOURTH, FIFTH = PARTS = 1, 2, 3, 4, 5
 OPEN, CLOSE = "\x01", "\x02"
 """Marks around each part of a secret while a text is made."""
 
@@ -44,7 +45,8 @@ def _hexes(rng: Random, *sizes: int) -> str:
     return "-".join(draw(rng, HEX, size) for size in sizes)
 
 
-def _uuid(rng: Random) -> str:
+def draw_uuid(rng: Random) -> str:
+    """Return a random UUID."""
     return _hexes(rng, 8, 4, 4, 4, 12)
 
 
@@ -84,7 +86,7 @@ VENDORS: dict[int, dict[str, Maker]] = {
         "mongodb-atlas": _make("mdb_sa" + "_sk_", (URLSAFE, 6), (ALNUM, 34)),
         "paystack": _make("sk" + "_live_", (HEX, 40)),
         "razorpay": _make("rzp" + "_live_", (ALNUM, 14)),
-        "wakatime": lambda rng: _secret("wak" + f"a_{_uuid(rng)}"),
+        "wakatime": lambda rng: _secret("wak" + f"a_{draw_uuid(rng)}"),
         "apify": _make("apify" + "_api_", (ALNUM, 36)),
         "firecrawl": _make("f" + "c-", (HEX, 32)),
         "llamaindex": _make("ll" + "x-", (ALNUM, 48)),
@@ -115,9 +117,9 @@ VENDORS: dict[int, dict[str, Maker]] = {
         "paddle": _make("pdl_live" + "_apikey_", (LOWER, 26), "_", (ALNUM, 22), "_", (ALNUM, 3)),
         "browserbase": _make("bb" + "_live_", (URLSAFE, 27)),
         "snyk-pat": lambda rng: _secret("snyk" + f"_uat.{draw(rng, HEX, 8)}.{draw(rng, URLSAFE, 60)}"),
-        "launchdarkly": lambda rng: _secret("ap" + f"i-{_uuid(rng)}"),
-        "devcycle": lambda rng: _secret("dvc_server" + f"_{_uuid(rng).replace('-', '_')}_{draw(rng, HEX, 6)}"),
-        "persona": lambda rng: _secret("persona" + f"_production_{_uuid(rng)}"),
+        "launchdarkly": lambda rng: _secret("ap" + f"i-{draw_uuid(rng)}"),
+        "devcycle": lambda rng: _secret("dvc_server" + f"_{draw_uuid(rng).replace('-', '_')}_{draw(rng, HEX, 6)}"),
+        "persona": lambda rng: _secret("persona" + f"_production_{draw_uuid(rng)}"),
         "mercury": _make("secret-token:" + "mercury_production_", (ALNUM, 32)),
         "yandex-oauth": _make("y" + "0_Ag", (URLSAFE, 56)),
         "yandex-iam": _make("t" + "1.9eu", (URLSAFE, 120), ".", (URLSAFE, 86)),
@@ -129,6 +131,79 @@ VENDORS: dict[int, dict[str, Maker]] = {
             f"dotenv://:{_secret('key' + '_' + draw(rng, HEX, 64))}@dotenv.org/vault/.env.vault"
         ),
         "twitch-irc": _make("oau" + "th:", (LOWER, 30)),
+    },
+    THIRD: {
+        "harness": _make("pa" + "t.", (URLSAFE, 22), ".", (ALNUM, 24), ".", (ALNUM, 20)),
+        "octopus": _make("AP" + "I-", (UPPER, 26)),
+        "contentful": _make("CFP" + "AT-", (URLSAFE, 43)),
+        "pinecone": _make("pcs" + "k_", (ALNUM, 6), "_", (ALNUM, 62)),
+        "fireworks": _make("f" + "w_", (ALNUM, 24)),
+        "cerebras": _make("cs" + "k-", (LOWER, 48)),
+        "nvidia": _make("nva" + "pi-", (URLSAFE, 64)),
+        "infracost": _make("ic" + "o-", (ALNUM, 32)),
+        "hubspot": lambda rng: _secret("pat-" + f"na1-{draw_uuid(rng)}"),
+        "deno": _make("dd" + "p_", (ALNUM, 36)),
+        "wandb": _make("wandb" + "_v1_", (ALNUM, 64)),
+        "tavily": _make("tvl" + "y-dev-", (ALNUM, 32)),
+        "duffel": _make("duffel" + "_live_", (URLSAFE, 43)),
+        "clojars": _make("CLO" + "JARS_", (HEX, 60)),
+        "alibaba": _make("LT" + "AI5t", (ALNUM, 20)),
+        "sourcegraph": lambda rng: _secret("sg" + f"p_{draw(rng, HEX, 16)}_{draw(rng, HEX, 40)}"),
+        "openshift": _make("sha2" + "56~", (URLSAFE, 43)),
+        "settlemint": _make("sm" + "_aat_", (ALNUM, 16)),
+        "typeform": _make("tf" + "p_", (URLSAFE, 44), "_", (ALNUM, 14)),
+        "plaid": lambda rng: _secret("access-" + f"production-{draw_uuid(rng)}"),
+        "adafruit": _make("ai" + "o_", (ALNUM, 28)),
+        "gitlab-runner": _make("gl" + "rt-t1_", (URLSAFE, 27)),
+        "frameio": _make("fi" + "o-u-", (URLSAFE, 64)),
+        "facebook": _make("EA" + "AC", (ALNUM, 160)),
+        "langfuse": lambda rng: _secret("sk-l" + f"f-{draw_uuid(rng)}"),
+    },
+    FOURTH: {
+        "github-app": _make("gh" + "s_", (ALNUM, 36)),
+        "gitlab-deploy": _make("gl" + "dt-", (ALNUM, 20)),
+        "npm": _make("np" + "m_", (ALNUM, 36)),
+        "stripe-restricted": _make("rk" + "_live_", (ALNUM, 99)),
+        "anthropic": _make("sk-a" + "nt-api03-", (URLSAFE, 93), "AA"),
+        "openai-brief": lambda rng: _secret("s" + "k-" + draw(rng, ALNUM, rng.choice([14, 17, 21, 25, 29]))),
+        "aws-temporary": _make("AS" + "IA", (UPPER[:26] + "234567", 16)),
+        "google": _make("AI" + "za", (URLSAFE, 35)),
+        "slack-app": lambda rng: _secret(
+            "xap" + f"p-1-A{draw(rng, UPPER, 10)}-{rng.randrange(10**12)}-{draw(rng, HEX, 64)}"
+        ),
+        "vault": _make("hv" + "s.", (URLSAFE, 95)),
+        "mapbox": lambda rng: _secret("s" + f"k.eyJ{draw(rng, ALNUM, 60)}.{draw(rng, URLSAFE, 22)}"),
+        "notion": _make("nt" + "n_", (ALNUM, 46)),
+        "linear-oauth": _make("lin" + "_oauth_", (HEX, 64)),
+        "replicate": _make("r" + "8_", (ALNUM, 37)),
+        "rubygems": _make("ruby" + "gems_", (HEX, 48)),
+        "shopify": _make("shp" + "ss_", (HEX, 32)),
+        "grafana-cloud": _make("gl" + "c_", (BASE64, 80)),
+        "databricks": _make("da" + "pi", (HEX, 32), "-2"),
+        "telegram": _make((("123456789"), 10), ":A" + "A", (URLSAFE, 33)),
+        "azure-secret": _make((ALNUM, 3), "8Q" + "~", (ALNUM, 34)),
+    },
+    FIFTH: {
+        "github-refresh": _make("gh" + "r_", (ALNUM, 76)),
+        "gitlab": _make("gl" + "pat-", (URLSAFE, 20)),
+        "pypi": _make("py" + "pi-AgEIcHlwaS5vcmc", (URLSAFE, 160)),
+        "stripe": _make("sk" + "_test_", (ALNUM, 24)),
+        "openai-project": _make("sk-p" + "roj-", (URLSAFE, 156)),
+        "openai-small": lambda rng: _secret("s" + "k-" + draw(rng, ALNUM, rng.choice([12, 15, 19, 23, 27]))),
+        "aws": _make("AK" + "IA", (UPPER[:26] + "234567", 16)),
+        "slack-bot": lambda rng: _secret("xox" + f"b-{rng.randrange(10**11, 10**12)}-{draw(rng, ALNUM, 24)}"),
+        "huggingface": _make("h" + "f_", (LETTERS, 34)),
+        "digitalocean": _make("do" + "p_v1_", (HEX, 64)),
+        "sendgrid": _make("S" + "G.", (URLSAFE, 22), ".", (URLSAFE, 43)),
+        "supabase": _make("sb" + "p_", (HEX, 40)),
+        "groq": _make("gs" + "k_", (ALNUM, 52)),
+        "doppler": _make("dp." + "pt.", (ALNUM, 43)),
+        "terraform": _make((ALNUM, 14), ".atlas" + "v1.", (URLSAFE, 67)),
+        "sentry": _make("sntr" + "yu_", (HEX, 64)),
+        "postman": lambda rng: _secret("PM" + f"AK-{draw(rng, HEX, 24)}-{draw(rng, HEX, 34)}"),
+        "discord": _make("M", (ALNUM, 23), ".", (URLSAFE, 6), ".", (URLSAFE, 38)),
+        "tailscale": _make("ts" + "key-auth-", (ALNUM, 17), "-", (ALNUM, 32)),
+        "mailgun": _make("ke" + "y-", (HEX, 32)),
     },
 }
 
@@ -145,6 +220,22 @@ NAMES: dict[int, tuple[str, ...]] = {
         "spring.datasource.password", "ansible_become_password", "KEYCLOAK_ADMIN_PASSWORD", "private_token",
         "cookieSecret", "webhookSecret", "ApiKey", "x-functions-key", "Ocp-Apim-Subscription-Key", "VIRUSTOTAL_KEY",
         "statuscake-api-token", "truststorePassword",
+    ),
+    THIRD: (
+        "AUTH0_CLIENT_SECRET", "zendesk_api_token", "SUPERSET_SECRET_KEY", "mailjetApiSecret", "BITRISE_ACCESS_TOKEN",
+        "hibernate.connection.password", "PROXY_PASSWORD", "tls_key_passphrase", "DJANGO_SECRET", "scw_secret_key",
+        "Grafana-Admin-Password", "vapidPrivateKey", "CODECOV_TOKEN", "apiSecret", "rds_master_password", "TWENTY_KEY",
+    ),
+    FOURTH: (
+        "SENTRY_AUTH_TOKEN", "okta_client_secret", "FLASK_SECRET_KEY", "wiseApiToken", "NOMAD_TOKEN", "mqtt.password",
+        "ROOT_PASSWORD", "signing_key", "oauth2ClientSecret", "HCLOUD_TOKEN", "PLAUSIBLE_SECRET", "user-password",
+        "appSecret", "ES_PASSWORD", "OPENCAGE_KEY", "bind_password",
+    ),
+    FIFTH: (
+        "BUILDKITE_AGENT_TOKEN", "paypalClientSecret", "EXPRESS_SESSION_SECRET", "lokalise_api_token",
+        "NGROK_AUTHTOKEN", "ldap.manager.password", "WIFI_PASSWORD", "license_key", "zoomJwtSecret",
+        "SCALEWAY_SECRET_KEY", "ABSTRACT_API_KEY", "service-account-password",
+        "consumerSecret", "IMAP_PASSWORD", "GEOAPIFY_KEY", "sudo_password",
     ),
 }  # fmt: skip
 
@@ -180,6 +271,42 @@ PLACES: dict[int, dict[str, str]] = {
         "chat": "> can you try again?\nsure, with <n>: <v> it works for me",
         "escaped": '{"body": "a\\n<n>=<v>\\nb"}',
         "python": 'settings = dict(region=\'eu\')\nsettings["<n>"] = "<v>"  # rotate\n',
+    },
+    THIRD: {
+        "helm": 'image:\n  tag: v1\nauth:\n  <n>: "<v>"\n',
+        "rust": 'let mut m = HashMap::new();\nm.insert("<n>", "<v>");\n',
+        "java": 'props.put("<n>", "<v>");\nrun(props);\n',
+        "make": "<n> := <v>\ndeploy:\n\t./deploy\n",
+        "fish": "set -gx <n> <v>\n",
+        "json line": '{"t": 17, "msg": "start", "<n>": "<v>", "ok": true}',
+        "comment": "# TODO rotate <n>=<v> before the release\n",
+        "ticket": "Steps:\n1. open the console\n2. set `<n>` to `<v>`\n3. press save",
+        "flag": "docker run -e <n>=<v> -p 80:80 app",
+        "table": "| setting | value |\n|---|---|\n| <n> | <v> |\n",
+    },
+    FOURTH: {
+        "powershell": "$env:<n> = '<v>'\nStart-Service app\n",
+        "batch": "@echo off\nset <n>=<v>\nrun.exe\n",
+        "php": "<?php\ndefine('<n>', '<v>');\n",
+        "csharp": 'builder.Configuration["<n>"] = "<v>";\n',
+        "systemd": '[Service]\nEnvironment="<n>=<v>"\nExecStart=/bin/app\n',
+        "pod": "env:\n- name: <n>\n  value: <v>\n",
+        "html": '<input type="hidden" name="<n>" value="<v>">\n',
+        "form": "POST /login\n\na=1&<n>=<v>&b=2",
+        "kotlin": 'val settings = mapOf("<n>" to "<v>")\n',
+        "elixir": 'config :app, %{"<n>" => "<v>"}\n',
+    },
+    FIFTH: {
+        "plist": "<dict>\n  <key><n></key>\n  <string><v></string>\n</dict>\n",
+        "lua": 'local settings = { ["<n>"] = "<v>", debug = false }\n',
+        "perl": "my %s = ('<n>' => '<v>');\n",
+        "flow map": "env: {TZ: UTC, <n>: <v>}\n",
+        "bold": "- **<n>**: `<v>`\n- **Region**: eu\n",
+        "declare": 'declare -x <n>="<v>"\ndeclare -x HOME="/root"\n',
+        "cmake": 'set(<n> "<v>")\nproject(app)\n',
+        "header": "GET /v1/items HTTP/1.1\nHost: api.acme.dev\n<n>: <v>\nAccept: */*\n",
+        "swift": 'let options = ["<n>": "<v>"]\n',
+        "minutes": "Ana asked for the credentials. Bo wrote: <n> = <v>. We moved on.",
     },
 }
 """Surroundings of one value `<v>`. The name `<n>` is a neutral one for a secret that is known by itself."""
@@ -271,6 +398,60 @@ STRUCTURES: dict[int, dict[str, Maker]] = {
         "token in url": lambda rng: f"git clone https://{_secret(draw(rng, ALNUM, 32))}@git.internal/team/repo.git",
         "digits inside": lambda rng: _secret("gh" + "p_" + draw(rng, ALNUM, 12) + "23456789" + draw(rng, ALNUM, 16)),
     },
+    THIRD: {
+        **{f"url {scheme}": _database_url(scheme) for scheme in (
+            "mysql", "postgresql", "mongodb+srv", "valkey", "nats", "ftp", "ldaps", "smtp", "redshift+psycopg2",
+        )},
+        "jdbc mariadb": _connection("jdbc:mariadb://db/main?user=app&password=<v>&useSsl=true"),
+        "jdbc db2": _connection("jdbc:db2://db:50000/main:user=app;password=<v>;"),
+        "npgsql": _connection("Host=db;Port=5432;Username=app;Password=<v>;Database=main"),
+        "oledb": _connection("Provider=SQLNCLI11;Server=db;Database=main;Uid=app;Pwd=<v>;"),
+        "mysql word": _connection("Server=db;User=app;Password=<v>;", lambda rng: "green" + _word(rng).lower()),
+        "pgpass style": _connection("host=db port=5432 user=app password=<v> connect_timeout=5"),
+        "encrypted ec header": _pem_header("ENCRYPTED PRIVATE" + " KEY"),
+        "any header": _pem_header("ANY PRIVATE" + " KEY"),
+        "kubernetes stringData": _kubernetes("stringData", False),
+        "kubernetes json": _kubernetes_json,
+        "jwt": _bearer("id_token=", 120),
+        "long jwt": _bearer("-H 'Authorization: Bearer ", 5000, "'"),
+        "token in url": lambda rng: f"pip install git+https://{_secret(draw(rng, HEX, 40))}@git.internal/a/b.git",
+        "digits inside": lambda rng: _secret("gl" + "pat-" + draw(rng, ALNUM, 8) + "7654321" + draw(rng, ALNUM, 12)),
+    },
+    FOURTH: {
+        **{f"url {scheme}": _database_url(scheme) for scheme in (
+            "pgx5", "mysql+aiomysql", "couchbases", "rediss+sentinel", "kafka", "imaps", "neo4j+s", "cassandra",
+        )},
+        "jdbc as400": _connection("jdbc:as400://host;user=app;password=<v>;naming=sql"),
+        "jdbc postgresql": _connection("jdbc:postgresql://db/main?ssl=true&user=app&password=<v>"),
+        "entity framework": _connection("data source=db;initial catalog=main;user id=app;password=<v>;App=EF"),
+        "sqlcmd style": _connection("server=db;user=app;pwd=<v>;database=main"),
+        "word": _connection("Host=db;Username=app;Password=<v>;Pooling=true", lambda rng: "quiet" + _word(rng).lower()),
+        "rsa header": _pem_header("RSA PRIVATE" + " KEY"),
+        "pgp header": _pem_header("PGP PRIVATE" + " KEY BLOCK"),
+        "kubernetes data": _kubernetes("data", True),
+        "jwt": _bearer("Set-Auth: ", 200),
+        "long jwt": _bearer('{"jwt": "', 12_000, '"}'),
+        "token in url": lambda rng: f"origin https://{_secret(draw(rng, ALNUM, 40))}@git.internal/a/b.git (push)",
+        "digits inside": lambda rng: _secret("np" + "m_" + draw(rng, ALNUM, 14) + "3456789" + draw(rng, ALNUM, 15)),
+    },
+    FIFTH: {
+        **{f"url {scheme}": _database_url(scheme) for scheme in (
+            "postgis", "mysqlx", "mongodb", "unix+redis", "stomp", "sftp", "hive", "trino", "vertica+vertica_python",
+        )},
+        "jdbc redshift": _connection("jdbc:redshift://c.internal:5439/main?UID=app&PWD=<v>"),
+        "jdbc sqlserver": _connection("jdbc:sqlserver://db;user=app;password=<v>;trustServerCertificate=true"),
+        "azure sql": _connection("Server=tcp:x.windows.net,1433;Database=main;User ID=app;Password=<v>;Timeout=30;"),
+        "firebird": _connection("User=app;Password=<v>;Database=main.fdb;DataSource=db;Port=3050"),
+        "word": _connection("DSN=warehouse;UID=app;PWD=<v>;", lambda rng: "brave" + _word(rng).lower()),
+        "ec header": _pem_header("EC PRIVATE" + " KEY"),
+        "openssh header": _pem_header("OPENSSH PRIVATE" + " KEY"),
+        "kubernetes stringData": _kubernetes("stringData", False),
+        "kubernetes data": _kubernetes("data", True),
+        "jwt": _bearer("token ", 150),
+        "long jwt": _bearer("access_token=", 15_000, "&scope=all"),
+        "token in url": lambda rng: f"npm config set registry https://{_secret(draw(rng, ALNUM, 36))}@npm.internal/",
+        "digits inside": lambda rng: _secret("h" + "f_" + draw(rng, LETTERS, 14) + "1234567" + draw(rng, LETTERS, 13)),
+    },
 }  # fmt: skip
 
 
@@ -293,6 +474,33 @@ BREAKS: dict[int, dict[str, tuple[str, str, str]]] = {
         "quote mark": ("> ", "\n> ", "\n"),
         "comment": ("# ", "\n# ", "\n"),
         "backslash indented": ("run ", " \\\n    ", "\n"),
+    },
+    THIRD: {
+        "tabs": ("\t", "\n\t", "\n"),
+        "double quoted plus": ('x = "', '"\n  + "', '"'),
+        "list": ("- ", "\n  ", "\n"),
+        "c comment": (" * ", "\n * ", "\n"),
+        "crlf indented": ("  ", "\r\n  ", "\r\n"),
+        "literal block": ("key: |\n    ", "\n    ", "\n"),
+        "backtick": ("`", "\n", "`"),
+    },
+    FOURTH: {
+        "numbered": ("1. ", "\n   ", "\n"),
+        "dart adjacent": ("x = '", "'\n      '", "';"),
+        "dot": ("$x = '", "' .\n  '", "';"),
+        "slashes": ("// ", "\n// ", "\n"),
+        "mail": (">> ", "\n>> ", "\n"),
+        "removed lines": ("-", "\n-", "\n"),
+        "yaml plain": ("token: ", "\n  ", "\n"),
+    },
+    FIFTH: {
+        "eight spaces": ("        ", "\n        ", "\n"),
+        "markdown break": ("", "  \n", "\n"),
+        "javadoc": ("   * ", "\n   * ", "\n"),
+        "python implicit": ('key = (\n    "', '"\n    "', '"\n)'),
+        "javascript": ("const k = '", "' +\n  '", "';"),
+        "sql comment": ("-- ", "\n-- ", "\n"),
+        "added lines": ("+  ", "\n+  ", "\n"),
     },
 }
 """What stands before, between and after the two halves."""
@@ -352,62 +560,3 @@ def _around(part: int, rng: Random, text: str) -> dict[str, str]:
 def _finish(family: str, kind: str, place: str, marked: str) -> UnseenSecret:
     parts = tuple(piece.partition(CLOSE)[0] for piece in marked.split(OPEN)[1:])
     return UnseenSecret(family, kind, place, marked.replace(OPEN, "").replace(CLOSE, ""), parts)
-
-
-BASE58 = "".join(sorted(set(ALNUM) - set("0OIl")))
-
-
-def innocent_texts(part: int, rounds: int = 40) -> Iterator[tuple[str, str]]:
-    """Yield kinds and texts that look like secrets and are none."""
-    for number in range(rounds):
-        rng = Random(f"innocent/{part}/{number}")
-        yield from _innocent(part, rng).items()
-
-
-def _ulid(rng: Random) -> str:
-    return "01" + draw(rng, "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 24)
-
-
-def _innocent(part: int, rng: Random) -> dict[str, str]:
-    sha, digest, path = draw(rng, HEX, 40), draw(rng, HEX, 64), rng.choice(["src/auth.py", "lib/token.go", "a/key.ts"])
-    b64 = base64.b64encode(rng.randbytes(48)).decode()
-    first = {
-        "ipfs address": f"The archive is at ipfs://Qm{draw(rng, BASE58, 44)}/index.html.",
-        "cid": f"added Qm{draw(rng, BASE58, 44)} planets/mars.txt",
-        "pointer": f"See repo:{path}#L{rng.randrange(9)}-L{rng.randrange(10, 99)}@{sha}.",
-        "artifact": f"artifact:sha256:{digest}#L1-L9 shows the failure.",
-        "ulid": f"The engram {_ulid(rng)} replaces {_ulid(rng)}.",
-        "uuid": f"request {_uuid(rng)} failed twice",
-        "lock file": f'"integrity": "sha384-{b64}"',
-        "docker digest": f"FROM alpine@sha256:{digest}",
-        "placeholder": rng.choice(
-            ["API_KEY=your-api-key-here", "token: <insert token>", "password: changeme", "SECRET=xxxxxxxxxxxxxxxx"]
-        ),
-        "image": f"background: url(data:image/gif;base64,{b64});",
-        "camel case": f"V{rng.randrange(9)}CustomResourceDefinitionNamesValidationTest{rng.randrange(99)}",
-        "library": "Install sk-learn-contrib and sk-estimator-html with the sk-toggleable switch.",
-        "reference": "password: ${DB_PASSWORD}\ntoken: {{ vault_token }}\nsecret: !Ref DbSecret\n",
-        "manifest without a value": "kind: Secret\ndata: {}\n",
-        "public key": f"-----BEGIN PUBLIC KEY-----\n{b64}\n-----END PUBLIC KEY-----",
-    }
-    second = {
-        "ipns address": f"ipns://k51qzi5uqu5d{draw(rng, LOWER, 50)}",
-        "peer": f"/p2p/12D3KooW{draw(rng, BASE58, 44)}",
-        "short pointer": f"The check is in {path}:10-20@{sha[:12]}, not in {path}:5@{sha[:7]}.",
-        "diff pointer": f"diff:{path}@{sha}..{draw(rng, HEX, 40)}",
-        "agent": f"{_ulid(rng)}/reviewer-2 answered {_ulid(rng)}/coder",
-        "trace": f"traceparent: 00-{draw(rng, HEX, 32)}-{draw(rng, HEX, 16)}-01",
-        "go.sum": f"example.org/x/text v0.3.{rng.randrange(9)} h1:{base64.b64encode(rng.randbytes(32)).decode()}",
-        "pip hash": f"--hash=sha256:{digest} \\",
-        "csp": f"script-src 'sha256-{base64.b64encode(rng.randbytes(32)).decode()}' 'self'",
-        "placeholder": rng.choice(
-            ["Authorization: Bearer <token>", "--password PASSWORD", "postgres://user:pass@localhost/db", "key=***"]
-        ),
-        "font": f"src: url(data:font/woff2;base64,{b64}) format('woff2')",
-        "minified": f"function {draw(rng, LETTERS, 2)}(e){{return {draw(rng, LETTERS, 2)}.token=1}}",
-        "prose": "A turn has 1,200 tokens; the password field is hidden, and the secret is rotated every 30 days.",
-        "environment": "const key = process.env.API_KEY; password = os.environ['DB_PASSWORD']",
-        "certificate": f"-----BEGIN CERTIFICATE-----\n{b64}\n-----END CERTIFICATE-----",
-        "etag": f'ETag: W/"{draw(rng, BASE64, 27)}"',
-    }
-    return first if part == FIRST else second

@@ -59,7 +59,13 @@ _WITH_BODY: ErrorTypes = (
     errors.SecretCheckFailed,
     errors.InvisibleText,
 )
-_WRITING: ErrorTypes = (errors.IdempotencyConflict, errors.DiskPressure, errors.InvisibleText)
+_WRITING: ErrorTypes = (
+    errors.IdempotencyConflict,
+    errors.DiskPressure,
+    errors.InvisibleText,
+    errors.SecretFound,
+    errors.SecretCheckFailed,
+)
 _QUERY: ErrorTypes = (errors.NumberRange, errors.BodyTooLarge)
 _YAML: ErrorTypes = (errors.BadYaml, errors.TextCut)
 

@@ -66,14 +66,15 @@ class NamePatterns:
         )
         quote = rb"\\{0,3}[\"'`]"
         self.between = re.compile(
-            rb"(?P<suffix>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?\]?"
+            rb"(?P<suffix>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?[\])*_]{0,4}+"
             rb"(?:(?P<typed>[ ]?:[ ]?[a-z_][a-z0-9_\[\]|. ]{0,30}?[ ]?=)"
-            rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|)"
+            rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|?)"
             rb"|(?P<words>(?:[ ][a-z]{1,12}){0,4}[ ](?:(?:is|was|are|to)\b|=|:))"
-            rb"|(?P<attribute>[ ]{1,3}value=)"
+            rb"|(?P<attribute>[ ]{1,3}value=|(?:</[a-z]{1,12}>|[,;])?\s{0,40}(?:-\s{1,4})?[\"'<]?"
+            rb"(?:value|val|string|default|content|text|data)[\"']?(?:\s{0,3}(?:[:=]|=>)|>))"
             rb"|(?P<comma>,)"
             rb"|(?P<blank>[ \t]{1,3}(?!is |was |[:=])))"
-            rb"[ \t]{0,4}+(?:\\?\n[ \t]{1,40}+(?=[\"'`]))?"
+            rb"[*_]{0,3}+[ \t]{0,4}+(?:\\?\n[ \t]{1,40}+(?=[\"'`]))?"
         )
         self.quoted = re.compile(
             rb"(?:[bruf]{0,2}|[|>]-?\s{1,20})(\\{0,3}[\"'`]|\"{3})(?P<value>[^\"'`\n]{5,400}?)(?:\1|\\n)", re.IGNORECASE
@@ -83,7 +84,10 @@ class NamePatterns:
         self.opener = re.compile(rb"(?:" + _OPENERS + rb")[ _-]?\Z")
         self.finders = frozenset(_FINDERS.split())
         self.word_before = re.compile(rb"([A-Za-z][A-Za-z0-9]{1,30})[ _-]?\Z")
-        self.flag = re.compile(rb"--?[a-z0-9-]{0,30}\Z")
+        # An option of a command, or a variable that a shell sets without a sign.
+        self.flag = re.compile(
+            rb"(?:--?[a-z0-9-]{0,30}|\b(?:set|setenv|setx)(?: -{1,2}[a-z]{1,8}){0,2} [a-z0-9_.-]{0,24})\Z"
+        )
         self.place = re.compile(rb"[0-9]{1,8}(?:-[0-9]{1,8})?@[0-9a-f]{7,64}+(?![A-Za-z0-9])")
         self.path = re.compile(rb"[./]")
         self.login = re.compile(rb"\blogin\s{1,4}\S{1,80}\s{1,4}\Z")
@@ -183,7 +187,7 @@ def _name_certainty(data: bytes, low: bytes, match: re.Match[bytes], between: re
     if between["comma"] is not None and (
         between["quote"] is None or next_character not in (b'"', b"'") or b"\n" in between[0]
     ):
-        return 0
+        return UNSURE if b"\n" not in between[0] else 0
     return certainty
 
 
@@ -217,7 +221,8 @@ def _assigned_value(data: bytes, match: re.Match[bytes], between: re.Match[bytes
     if kind and last - first >= _MAX_VALUE and not quoted:
         # Only a value that is accused is read to its end, so that no text is read again and again.
         last = patterns.rest.match(data, last).end()  # type: ignore[union-attr]  # it matches nothing, too
-    if kind and (between["words"] or between["blank"] or between["comma"]) and not _is_strong(data[first:last]):
+    is_loose = between["words"] and not (between["quote"] and quoted)
+    if kind and (is_loose or between["blank"] or between["comma"]) and not _is_strong(data[first:last]):
         return None
     return (kind, first, last) if kind else None
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from engrambus.errors import SecretCheckFailed, SecretFound
 from engrambus.policy.secrets.assignments import secret_kind_of_field
+from engrambus.policy.secrets.connections import is_manifest_value
 from engrambus.policy.secrets.finder import SEPARATOR, Secret, find_secrets
 from engrambus.policy.secrets.rules import DEFAULT_RULES, SecretRules
 
@@ -15,6 +16,8 @@ _HINT = "Leave it out, or point to the place where it is stored. If it was a rea
 _REDACTION_PASSES = 4
 MAX_REDACTIONS = 100
 """Secrets that are replaced in one text; one with more is a dump of credentials, and is not stored at all."""
+_MANIFEST = "(manifest)"
+"""Instead of the key of a value that its manifest makes a secret."""
 MIN_SECRET_CHARS = 8
 """A shorter text is a secret only by the name of its field."""
 _SEPARATOR = SEPARATOR.decode()
@@ -84,6 +87,10 @@ def _search(value: object, field: str, rules: SecretRules) -> Iterator[tuple[str
             for kind in _secrets_in_key(text):
                 yield location, kind
             continue
+        if name is _MANIFEST:
+            if is_manifest_value(text.encode("ascii", "replace")):
+                yield location, "kubernetes-secret"
+            continue
         if not is_clean and len(text) >= MIN_SECRET_CHARS:
             for secret in find_secrets(text, rules):
                 yield location, secret.kind
@@ -101,6 +108,8 @@ def _walk(value: object, field: str) -> Iterator[tuple[str, str | None, str]]:
             yield location, name, item
         elif isinstance(item, dict):
             inner: list[tuple[object, str, str]] = []
+            if item.get("kind") in ("Secret", "secret"):
+                yield from _manifest_texts(item, location)
             for key, child in item.items():
                 if not isinstance(key, str):
                     raise TypeError("a key that is not a string")
@@ -113,3 +122,17 @@ def _walk(value: object, field: str) -> Iterator[tuple[str, str | None, str]]:
             pending += [(child, f"{location}[{index}]", name) for index, child in enumerate(item)][::-1]
         elif item is not None and not isinstance(item, bool | int | float):
             raise TypeError("a value that is not JSON")
+
+
+def _manifest_texts(manifest: dict[str, object], field: str) -> Iterator[tuple[str, str | None, str]]:
+    """Yield the values of a Kubernetes manifest of the kind Secret that was sent as an object."""
+    for block in ("data", "stringData"):
+        values = manifest.get(block)
+        for key, value in values.items() if isinstance(values, dict) else ():
+            if isinstance(value, str):
+                yield f"{field}.{block}.{_shown_key(key)}".removeprefix("."), _MANIFEST, value
+
+
+def _shown_key(key: object) -> str:
+    """Return a key as a field names it: not if it is a secret."""
+    return "(key)" if not isinstance(key, str) or _secrets_in_key(key) else key

@@ -85,6 +85,12 @@ def find_manifest_values(data: bytes, low: bytes) -> Iterator[SecretSpan]:
         done = last
 
 
+def is_manifest_value(value: bytes) -> bool:
+    """True if a value of a Kubernetes Secret is given in clear or as base64, and not left out or filled in later."""
+    is_certificate = value.startswith(b"LS0tLS1CRUdJTiBDRVJU")  # -----BEGIN CERT
+    return len(value) >= 4 and not is_certificate and not is_placeholder(value) and value[:2] not in (b"{{", b"${")
+
+
 def _indent(lead: bytes) -> int:
     return len(lead) if lead[:1] not in b"{," else -1
 
@@ -104,7 +110,6 @@ def _entries(data: bytes, low: bytes, index: int, last: int, indent: int) -> Ite
         lead = len(entry[0]) - len(entry[0].lstrip(b" \t+>-"))
         if not is_flow and lead <= indent:
             return
-        value = entry["value"]
-        if len(value) >= 4 and not is_placeholder(value) and value[:2] not in (b"{{", b"${"):
+        if is_manifest_value(entry["value"]):
             yield "kubernetes-secret", entry.start("value"), entry.end("value")
         index = entry.end()

@@ -205,8 +205,11 @@ def _start_of_digits(data: bytes, end: int) -> int:
 
 
 def _formats_in_run(data: bytes, start: int, end: int, runs: bytes) -> Iterator[SecretSpan]:
+    first = start
+    while data[first : first + 1] == b"-":  # the mark of a removed line
+        first += 1
     for kind, pattern in _dotted_formats():
-        match = pattern.match(data, start)
+        match = pattern.match(data, first)
         if match and (kind != "jwt" or is_jwt(match[0])) and not is_placeholder(match[0][-20:]):
             yield kind, match.start(), match.end()
             return

@@ -14,11 +14,12 @@ from engrambus.policy.secrets.structure import SecretSpan
 
 _WORD = rb"A-Za-z0-9_./+=-"
 _WORDS = bytes(97 if (chr(c).isalnum() and c < 128) or c in b"_./+=-" else 32 for c in range(256))
-_SHAPE = bytes(
-    c if c == 10 else 32 if c in b" \t\r\"'`\\+" else 97 if (chr(c).isalnum() and c < 128) or c in b"_./=-" else 33
-    for c in range(256)
-)
+_BLANK = b" \t\r\"'`\\+&~"
+_SHAPE = bytes(c if c == 10 else 32 if c in _BLANK else 97 if _WORDS[c] == 97 else 33 for c in range(256))
+"""Maps the characters of words to `a`, those that may follow a piece to a blank."""
 _MIN_PIECE_CHARS = 6
+_PLAIN = b"abcdefghijklmnopqrstuvwxyz ./=(,:"
+"""Characters of words in a sentence or a call; a piece of a key has others too."""
 _MAX_WORD = 4096
 _MAX_PIECES = 200
 
@@ -30,8 +31,8 @@ FormatsIn = Callable[[bytes, int, int], Iterator[SecretSpan]]
 def _gap() -> re.Pattern[bytes]:
     """Return a pattern for what may stand between two pieces: quotes, a sign, the line end, indentation, marks."""
     return re.compile(
-        rb"(?<![>|][+-])[\"'`]?[ \t]{0,8}+[+\\]?[ \t]{0,8}+\\?\r? ?\n"
-        rb"[ \t]{0,40}+(?:[>#*+|/-]{1,3}+[ \t]{0,8}+)?[\"'`]?(?=[" + _WORD + rb"])"
+        rb"(?<![>|][+-])(?:[\"'`][ \t]{0,8}+[+.&~]{0,2}+)?[ \t]{0,8}+\\?\r? ?\n"
+        rb"[ \t]{0,40}+(?:[>#*+&~|/-]{1,3}+[ \t]{0,8}+|\.[ \t]{0,8}+(?=[\"'`]))?[\"'`]?(?=[" + _WORD + rb"])"
     )
 
 
@@ -55,6 +56,8 @@ def find_broken(
             continue
         words = words or data.translate(_WORDS)
         start = max(words.rfind(b" ", max(0, end - _MAX_WORD), end) + 1, done)
+        while data[start : start + 1] in (b"-", b"+"):  # the mark of a changed line
+            start += 1
         if not begins(data, start, end):
             continue
         pieces = list(_pieces(data, start, end))
@@ -71,8 +74,8 @@ def find_broken(
 def _end_after_piece() -> re.Pattern[bytes]:
     """Return a pattern for the end of a line after a piece, in the shape of a text."""
     # It begins with a literal, which is searched for quickly; what stands before is looked at only there.
-    piece = b"a" * _MIN_PIECE_CHARS
-    return re.compile(rb"\n(?:" + b"|".join(b"(?<=" + piece + b" " * n + b"\n)" for n in range(5)) + rb")")
+    ends = [b"", b" ", b"  ", b"   ", b"    ", b" a", b"  a"]  # the last two: a dot that joins strings
+    return re.compile(rb"\n(?:" + b"|".join(b"(?<=" + b"a" * _MIN_PIECE_CHARS + end + b"\n)" for end in ends) + rb")")
 
 
 def _ends_of_pieces(data: bytes) -> Iterator[int]:
@@ -80,11 +83,13 @@ def _ends_of_pieces(data: bytes) -> Iterator[int]:
     shape = data.translate(_SHAPE)
     for match in _end_after_piece().finditer(shape):
         end = match.start()
+        if data[end - 1 : end] == b"." and shape[end - 2] == 32:
+            end -= 1
         while shape[end - 1] == 32:
             end -= 1
-        tail = data[end - _MIN_PIECE_CHARS : end]
+        tail = data[max(0, end - 2 * _MIN_PIECE_CHARS) : end]
         # A zero byte separates texts that are searched together.
-        if not (tail.islower() and tail.isalpha()) and data[match.end() : match.end() + 1] != b"\0":
+        if tail.translate(None, _PLAIN) and data[match.end() : match.end() + 1] != b"\0":
             yield end
 
 

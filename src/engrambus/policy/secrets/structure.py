@@ -56,7 +56,7 @@ class StructurePatterns:
         )
         # The parts have no largest size: what a bound left out would stay in clear. At most five are read.
         self.jwt = re.compile(
-            rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+={0,2}"
+            rb"(?<![A-Za-z0-9_])eyJ[A-Za-z0-9_-]{8,}+={0,2}"
             rb"(?:\.[A-Za-z0-9_-]{4,}+={0,2}\.[A-Za-z0-9_-]*+={0,2}|\.\.[A-Za-z0-9_-]{20,}+)(?:\.[A-Za-z0-9_-]++){0,2}"
         )
         self.bearer = re.compile(rb"(?:bearer|token)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
@@ -65,7 +65,7 @@ class StructurePatterns:
         self.signature = re.compile(rb"[?&;]sig=([A-Za-z0-9%+/_-]{40,120}+=?)")
         self.telegram = re.compile(rb"(?<![0-9A-Za-z])[0-9]{6,12}:A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])")
         self.discord = re.compile(
-            rb"(?<![A-Za-z0-9_.-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_.-])"
+            rb"(?<![A-Za-z0-9_.-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
         )
         self.jwk = re.compile(rb"\\{0,3}\"d\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\"([A-Za-z0-9_-]{32,700}+)\\{0,3}\"")
         self.azure_secret = re.compile(
@@ -147,7 +147,9 @@ def _is_url_password(data: bytes, match: re.Match[bytes]) -> bool:
         return False  # a url pointer of this product: a host, its port, and the digest that pins the page
     word = match[1]
     user = data[match.start() + 3 : match.start(1) - 1]
-    if word.lower() in value_patterns().weak or word == user or is_placeholder(word):
+    if word.lower() in value_patterns().weak or word == user or is_placeholder(word) or b"[" in user:
+        return False
+    if value_patterns().weak_words.fullmatch(word.lower()):
         return False
     return not (word.isdigit() and len(word) <= 5)
 

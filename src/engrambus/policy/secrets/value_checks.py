@@ -39,16 +39,16 @@ class ValuePatterns:
         )
         self.weak = frozenset(word.encode() for word in _WEAK_WORDS.split())
         self.template = re.compile(
-            rb"\A[<\[]|\AENC\[|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
-            rb"|\*\*\*|-{4}|_{4}|\?\?\?"
+            rb"\A[<\[]|\A(?:ENC\[|encrypted:|urn:|arn:)|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{"
+            rb"|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\.|\*\*\*|-{4}|_{4}|\?\?\?"
         )
         self.ulid = re.compile(rb"(?:g_)?[0-7][0-9A-HJKMNP-TV-Z]{25}")
         self.version = re.compile(rb"v?[0-9]{1,4}\.[0-9]{1,4}[.-]")
         self.uuid = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
         self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~/][A-Za-z0-9+/=_-]+")
-        # Ids of content and of peers in IPFS: base58 of a multihash.
+        # Ids of content and of peers in IPFS, base58 of a multihash; addresses of accounts in Ethereum.
         self.content_id = re.compile(
-            rb"(?:Qm[1-9A-HJ-NP-Za-km-z]{44}|12D3KooW[1-9A-HJ-NP-Za-km-z]{44}|z[a-z0-9]{3}[1-9A-HJ-NP-Za-km-z]{40,50})"
+            rb"(?:0x[0-9a-fA-F]{40}|Qm[1-9A-HJ-NP-Za-km-z]{44}|12D3KooW[1-9A-HJ-NP-Za-km-z]{44}|z[a-z0-9]{3}[1-9A-HJ-NP-Za-km-z]{40,50})"
             rb"(?![A-Za-z0-9])"
         )
         self.title_words = re.compile(rb"[A-Z][a-z]{2,}")
@@ -163,6 +163,8 @@ def is_title_case(value: bytes) -> bool:
 
 def is_random(value: bytes, min_entropy_bits: float = 4.0) -> bool:
     """True if a generator produced this from letters of both cases and digits."""
+    if value.islower() or value.isupper():
+        return False
     classes = value.translate(value_patterns().classes, b"-_")
     if min(classes.count(1), classes.count(2)) * 10 < len(classes) or not classes.count(3):
         return False

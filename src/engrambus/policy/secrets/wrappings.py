@@ -33,8 +33,8 @@ def _decode(wrapped: bytes) -> Iterator[bytes]:
         if plain is not None:
             yield plain
             return
-    if wrapped.islower() or wrapped.isupper():
-        return  # base64 of a text of this length always mixes upper and lower case
+    if wrapped.islower():
+        return  # base64 of a text of this length always has capitals
     base64_text = wrapped.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     if len(base64_text) % 4 == 1:
         base64_text = base64_text[:-1]
