@@ -28,7 +28,7 @@ OTHER_DIGEST = f"sha256:{'cd' * 32}"
         (f"repo:src/a.py@{SHA}", f"repo:lib//src/a.py@{SHA}", False),
         (f"repo:lib//src/a.py@{SHA}", f"repo:src/a.py@{SHA}", False),
         (f"repo:src/a.py@{SHA}", f"repo:src/%61.py@{SHA}", True),
-        (f"repo:café.py@{SHA}", f"repo:cafe\u0301.py@{SHA}", False),
+        (f"repo:café.py@{SHA}", f"repo:cafe\u0301.py@{SHA}", True),
         # Lines cover what lies inside them.
         (f"repo:a.py#L10-L20@{SHA}", f"repo:a.py#L10-L20@{SHA}", True),
         (f"repo:a.py#L10-L20@{SHA}", f"repo:a.py#L11@{SHA}", True),
