@@ -102,7 +102,7 @@ def test_a_change_of_work_is_an_event_for_admins(bus: RunningServer, tmp_path: P
         open_stream(bus, "?type=work.changed") as board,
         open_stream(bus, token=bus.add("ada", "architect")) as agent,
     ):
-        admin.until("less.agent.add")
+        admin.until("less.token.issue")
         assert bus.call("POST", "/tuple", {"lane": "later"}).status == 200
         event = admin.event()
         assert (event.type, event.id, event.data["data"]) == ("work.changed", None, {"line": 1})

@@ -179,7 +179,7 @@ def test_a_token_is_good_for_marks_of_its_descendants_only(claude: Client) -> No
     token = OPERATIONS["agent_token"]
     lead = claude.gateway.call(token, token.request(name=lead_name), STDIO)
     text = claude.speak_as("SubagentToolCall")
-    assert claude.gateway.identify(Credential(token=lead.token, speak_as=text)) == child
+    assert claude.gateway.identify(Credential(token=lead.token, speak_as=text)).full_name == child.full_name
     with pytest.raises(NotYourDescendant):
         claude.gateway.identify(Credential(token=stranger.token, speak_as=text))
 
