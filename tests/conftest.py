@@ -29,6 +29,7 @@ hypothesis_settings.load_profile("engrambus")
 SLOW = (
     "attacks/test_adopted_knowledge.py",
     "anchoring/test_property.py", "anchoring/test_scale.py", "attacks/test_greedy_clients.py",
+    "attacks/test_invisible_text.py",
     "attacks/test_links_in_catalog.py", "attacks/test_listener.py", "attacks/test_money.py",
     "attacks/test_other_accounts.py", "attacks/test_page_session.py",
     "attacks/test_tokens.py",
@@ -38,7 +39,8 @@ SLOW = (
     "guardrails/", "http/test_fuzz.py", "http/test_streams.py", "integrations/",
     "knowledge/test_hash_keys.py", "knowledge/test_rules.py",
     "knowledge/test_sentences.py", "limits/test_budget_machine.py", "limits/test_careless_and_hostile_team.py",
-    "limits/test_engram_bus_spec.py", "limits/test_interfaces.py", "limits/test_less_spec.py",
+    "limits/test_engram_bus_spec.py", "limits/test_interfaces.py", "limits/test_invisible_in_texts.py",
+    "limits/test_less_spec.py",
     "limits/test_short_pointers.py", "mcp/", "orchestrator_hooks/", "page/",
     "sdk/test_script.py", "secrets/",
     "space/test_cli.py", "space/test_edges.py", "space/test_inputs.py", "space/test_progress.py",
