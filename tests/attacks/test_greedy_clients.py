@@ -317,6 +317,19 @@ def test_forty_children_at_once_do_not_multiply_the_rate_of_puts(tmp_path: Path)
                 claim = {**PUT, "claim": f"The parser trusts input {round_number} of child {number}."}
                 stored += server.call("POST", "/engram", claim, token=child).status == 200
         assert stored <= 240
+        assert (len(children), {answer["code"] for answer in added if "code" in answer}) == (30, {"TOO_MANY_AGENTS"})
+
+
+def test_children_that_add_children_do_not_multiply_how_many_there_may_be(server: ServerProcess) -> None:
+    """Adds a child for each role and lets every one of them add agents in turn."""
+    tokens = [server.add("branching", "architect")]
+    for name, role in (("branch-1", "director"), ("branch-2", "manager")):
+        tokens.append(server.add(name, role, token=tokens[-1]))
+    added = [_add(server, f"leaf-{number}", tokens[number % 3]) for number in range(40)]
+    assert sum("token" in answer for answer in added) == 28  # two and 28 are 30
+    refused = added[-1]
+    assert (refused["code"], refused["field"], refused["limit"]) == ("TOO_MANY_AGENTS", "agents_per_minute", 30)
+    server.add("another", "architect")  # a person is not limited, and no other lead
 
 
 def _add(server: ServerProcess, name: str, token: str) -> Any:

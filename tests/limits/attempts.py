@@ -94,6 +94,12 @@ ATTEMPTS: dict[LimitName, Attempt] = {
         "RATE_LIMITED",
         before=(put("The parser trusts its input."),),
     ),
+    "added_agents": Attempt(
+        {"agents_per_minute": 1},  # the manager has added the programmer
+        Step("mia", "add_agent", {"role": "programmer"}),
+        "TOO_MANY_AGENTS",
+        interfaces=("HTTP", "CLI", "SDK"),
+    ),
     "deref_count": Attempt({"deref": {"repo": 1}}, read(), "DEREF_DENIED", before=(read(),)),
     "deref_tokens": Attempt({"deref": READS}, read(), "DEREF_DENIED", before=(read(),) * 8),
     "run_tokens": Attempt(

@@ -15,6 +15,7 @@ from engrambus.policy import (
     DEFAULT_POLICY,
     ROLES,
     Agent,
+    AgentsBelow,
     Caller,
     Policy,
     Run,
@@ -65,6 +66,9 @@ class AgentTree:
 
     def newest_agents(self, *, limit: int) -> list[Agent]:
         return list(self._agents.values())[::-1][:limit]
+
+    def agents_below(self, run_id: str, root: str, since_us: int) -> AgentsBelow:
+        return AgentsBelow(0, ())
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
         return None

@@ -226,6 +226,8 @@ def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
             client_id=request.client_id,
             session_turns=request.session_turns,
             randomness=context.randomness,
+            policy=context.policy,
+            limits=context.limits,
         )
         return _with_token(context, view, added, agent)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
@@ -85,6 +85,14 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.run.run_id}/{self.name}"
 
 
+class AgentsBelow(NamedTuple):
+    """The descendants of a topmost agent."""
+
+    total: int
+    recent_us: tuple[int, ...]
+    """Times at which the newest were added, in order."""
+
+
 class IdentityReads(Protocol):
     """Reads of runs and agents."""
 
@@ -114,6 +122,10 @@ class IdentityReads(Protocol):
 
     def newest_agents(self, *, limit: int) -> list[Agent]:
         """Return the agents of all runs that were added last and not removed, newest first."""
+        ...
+
+    def agents_below(self, run_id: str, root: str, since_us: int) -> AgentsBelow:
+        """Return how many descendants a topmost agent has, and when those after `since_us` were added."""
         ...
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:

@@ -18,6 +18,7 @@ LimitName = Literal[
     "brief_lines",
     "put_tokens",
     "put_rate",
+    "added_agents",
     "deref_count",
     "deref_tokens",
     "run_tokens",
@@ -36,6 +37,10 @@ LIMITS: dict[LimitName, tuple[str, str]] = {
         "engrams_per_minute, lineage_engrams_per_minute",
         "engrams that an agent, and a lead with all its descendants, puts in any 60 seconds",
     ),
+    "added_agents": (
+        "agents_per_minute, agents_per_lead",
+        "agents that a lead with all its descendants adds, in any 60 seconds and in all",
+    ),
     "deref_count": ("deref.repo, deref.artifact, deref.sam", "dereferences in one turn"),
     "deref_tokens": ("deref.tokens", "tokens dereferenced in one turn"),
     "run_tokens": ("deref.run_turns", "tokens that one agent dereferences in a run, as turns' worth"),
@@ -45,7 +50,7 @@ LIMITS: dict[LimitName, tuple[str, str]] = {
 """Limit → the policy key that sets its amount, and what it counts."""
 
 NOT_FOR_PEOPLE: frozenset[LimitName] = frozenset(
-    {"put_tokens", "put_rate", "deref_count", "deref_tokens", "run_tokens", "team_tokens"}
+    {"put_tokens", "put_rate", "added_agents", "deref_count", "deref_tokens", "run_tokens", "team_tokens"}
 )
 """Limits that do not apply to the admin: a person has no turn and no rate. Code and message size apply to everybody."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engrambus.core import Randomness, new_ulid
-from engrambus.errors import AgentExists, RoleForbidden, RunNotFound
+from engrambus.core import SECOND_US, Randomness, new_ulid
+from engrambus.errors import AgentExists, RoleForbidden, RunNotFound, TooManyAgents
 from engrambus.policy.facts import AgentAdded, AgentDismissed, RunClosed, RunOpened
 from engrambus.policy.identity import (
     ADMIN,
@@ -13,13 +13,17 @@ from engrambus.policy.identity import (
     IdentityView,
     check_descends,
     check_name,
+    lineage_of,
     removed_agent,
     with_article,
 )
+from engrambus.policy.limits import LimitChecks
 from engrambus.policy.names import generate_name
+from engrambus.policy.project_policy import Policy
 from engrambus.policy.token_rules import check_alive, with_descendants
 
 MAX_SESSION_TURNS = 16
+WINDOW_US = 60 * SECOND_US
 _RANK = {"admin": 5, "architect": 4, "director": 3, "manager": 2, "programmer": 1, "tool": 0}
 
 
@@ -63,6 +67,8 @@ def add_agent(
     client_id: str | None = None,
     session_turns: int = 1,
     randomness: Randomness,
+    policy: Policy,
+    limits: LimitChecks,
 ) -> tuple[list[AgentAdded], Agent]:
     """Add an agent to the caller's run, as a child of `parent` or else of the caller.
 
@@ -91,6 +97,8 @@ def add_agent(
             # decision 69: names are never used again, so that what a name has said stays one agent's
             hint="Choose another name, or leave it out." if namesake.removed else get_token,
         )
+    if parent_name is not None and caller.role != ADMIN:
+        _check_added(view, caller, policy, limits)
     return _added(
         caller,
         Agent(
@@ -102,6 +110,38 @@ def add_agent(
             session_turns=session_turns,
         ),
     )
+
+
+def _check_added(view: IdentityView, caller: Caller, policy: Policy, limits: LimitChecks) -> None:
+    """Report one agent too many of the caller's lineage: each has rates, streams, sessions and threads of its own."""
+    # decision 74: by lineage, since children that add children would multiply what one agent may add
+    root = lineage_of(view, caller)[-1]
+    below = view.agents_below(caller.run.run_id, root, view.as_of - WINDOW_US)
+    who = f"'{root}' with all its descendants"
+    if below.total >= policy.agents_per_lead:
+        limits.exceeded(
+            "added_agents",
+            TooManyAgents(
+                f"{who} may add {policy.agents_per_lead} agents in a run.",
+                field="agents_per_lead",
+                limit=policy.agents_per_lead,
+                used=below.total,
+                hint="Give the work to agents that are there; a new run begins anew.",
+            ),
+        )
+    elif len(below.recent_us) >= policy.agents_per_minute:
+        oldest = below.recent_us[-policy.agents_per_minute] if policy.agents_per_minute > 0 else view.as_of
+        seconds = max(1, -(-(oldest + WINDOW_US - view.as_of) // SECOND_US))
+        limits.exceeded(
+            "added_agents",
+            TooManyAgents(
+                f"{who} may add {policy.agents_per_minute} agents in 60 seconds.",
+                field="agents_per_minute",
+                limit=policy.agents_per_minute,
+                used=len(below.recent_us),
+                hint=f"Try again in {seconds} s.",
+            ),
+        )
 
 
 def add_lead(

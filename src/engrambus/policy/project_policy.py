@@ -74,6 +74,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         int | None,
         Meta(description="The same for an agent and all its descendants; 4 times engrams_per_minute by default"),
     ] = None
+    agents_per_minute: Annotated[
+        int, Meta(description="Agents that a lead and all its descendants may add in any 60 seconds")
+    ] = 30
+    agents_per_lead: Annotated[int, Meta(description="Agents that a lead and all its descendants may add in a run")] = (
+        500
+    )
     put_tokens_per_turn: Annotated[int, Meta(description="Tokens of the engrams that an agent may put in a turn")] = (
         2400
     )

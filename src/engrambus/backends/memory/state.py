@@ -76,6 +76,7 @@ from engrambus.policy import (
     Agent,
     AgentAdded,
     AgentDismissed,
+    AgentsBelow,
     AppliedPolicy,
     ContentDrawn,
     DerefAnswered,
@@ -114,6 +115,10 @@ class KnowledgeState:
         self.agents: dict[tuple[str, str], Agent] = {}
         self.tokens: dict[str, TokenIssued] = {}
         self.revoked_tokens: set[str] = set()
+        self.agent_roots: dict[tuple[str, str], str] = {}
+        """The topmost ancestor of each agent."""
+        self.added_below: dict[tuple[str, str], list[int]] = {}
+        """When the descendants of topmost agents were added."""
         self.policies: list[AppliedPolicy] = []
         self.promotions: dict[str, StoredPromotion] = {}
         self.stored: dict[int, StoredEngram] = {}
@@ -182,6 +187,10 @@ class KnowledgeState:
             case RunClosed():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
             case AgentAdded():
+                root = self.agent_roots.get((fact.run, fact.parent), fact.parent) if fact.parent else fact.name
+                self.agent_roots[fact.run, fact.name] = root
+                if fact.parent:
+                    self.added_below.setdefault((fact.run, root), []).append(at_us)
                 self.agents[fact.run, fact.name] = Agent(
                     run=fact.run,
                     name=fact.name,
@@ -450,6 +459,10 @@ class MemoryView(MemoryCortex):
 
     def newest_agents(self, *, limit: int) -> list[Agent]:
         return list(islice((agent for agent in reversed(self._state.agents.values()) if not agent.removed), limit))
+
+    def agents_below(self, run_id: str, root: str, since_us: int) -> AgentsBelow:
+        added = self._state.added_below.get((run_id, root), [])
+        return AgentsBelow(len(added), tuple(at_us for at_us in added if at_us > since_us))
 
     def agent_of_client(self, run_id: str, client_id: str) -> Agent | None:
         of_run = (agent for agent in self._state.agents.values() if agent.run == run_id)

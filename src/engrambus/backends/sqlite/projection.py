@@ -85,7 +85,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 28
+LAYOUT = 29
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -167,9 +167,7 @@ class KnowledgeProjection:
             case RunClosed():
                 self._execute("end_run", fact.run)
             case AgentAdded():
-                self._execute(
-                    "insert_agent", fact.run, fact.name, fact.role, fact.parent, fact.client_id, fact.session_turns
-                )
+                self._add_agent(fact, at_us)
             case AgentDismissed():
                 self._execute("remove_agent", fact.run, fact.name)
             case TokenIssued():
@@ -232,6 +230,14 @@ class KnowledgeProjection:
     def _clear_rejection(self, fact: MessageRejected | MessageAccepted | BroadcastSent, kind: MessageKind) -> None:
         if fact.resends is not None:
             self._execute("clear_rejection", fact.run, fact.agent, kind, fact.resends)
+
+    def _add_agent(self, fact: AgentAdded, at_us: int) -> None:
+        root = fact.name
+        if fact.parent is not None:
+            row: Any = self.connection.execute(self._sql["agent_root"], (fact.run, fact.parent)).fetchone()
+            root = row[0] if row is not None else fact.parent
+        values = fact.run, fact.name, fact.role, fact.parent, fact.client_id, fact.session_turns, root, at_us
+        self._execute("insert_agent", *values)
 
     def _change_engram(self, fact: EngramChange, at_us: int) -> None:
         match fact:

@@ -55,6 +55,7 @@ from engrambus.policy import (
     ADMIN,
     DEFAULT_POLICY,
     Agent,
+    AgentsBelow,
     AppliedPolicy,
     DerefRequested,
     Policy,
@@ -143,6 +144,11 @@ class SqliteView(SqliteCortex):
 
     def agents_named(self, name: str) -> list[Agent]:
         return self._agents("agents_named", name)
+
+    def agents_below(self, run_id: str, root: str, since_us: int) -> AgentsBelow:
+        rows: Any = self._connection.execute(self._sql["agents_added_since"], (run_id, root, since_us))
+        total: Any = self._row("agents_below", run_id, root)
+        return AgentsBelow(total[0], tuple(at_us for (at_us,) in rows))
 
     def newest_agents(self, *, limit: int) -> list[Agent]:
         return self._agents("newest_agents", limit)

@@ -30,7 +30,16 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session I
 SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session IS NOT NULL ORDER BY number DESC LIMIT ?;
 
 -- name: insert_agent
-INSERT INTO agents (run, name, role, parent, client_id, session_turns) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO agents (run, name, role, parent, client_id, session_turns, root, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: agent_root
+SELECT root FROM agents WHERE run = ? AND name = ?;
+
+-- name: agents_below
+SELECT count(*) FROM agents WHERE run = ? AND root = ? AND parent IS NOT NULL;
+
+-- name: agents_added_since
+SELECT added_at FROM agents WHERE run = ? AND root = ? AND added_at > ? AND parent IS NOT NULL ORDER BY added_at;
 
 -- name: agent
 SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND name = ?;

@@ -34,8 +34,11 @@ CREATE TABLE agents (
     session_turns INTEGER NOT NULL, -- turns' worth it may read in one turn
     removed    INTEGER NOT NULL DEFAULT 0,
     tokens_revoked INTEGER NOT NULL DEFAULT 0, -- whether its tokens without an id are revoked
+    root       TEXT    NOT NULL,    -- its topmost ancestor, or itself
+    added_at   INTEGER NOT NULL,
     UNIQUE (run, name)
 ) STRICT;
+CREATE INDEX agents_root ON agents (run, root, added_at) WHERE parent IS NOT NULL;
 CREATE INDEX agents_name ON agents (name);
 CREATE INDEX agents_client ON agents (run, client_id) WHERE client_id IS NOT NULL;
 
