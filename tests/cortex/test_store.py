@@ -80,9 +80,14 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "edited at the start": lambda store: store.write_bytes(store.read_bytes().replace(b"first", b"worst")),
     "edited at the end": lambda store: store.write_bytes(store.read_bytes().replace(b"third", b"birds")),
     "a line taken out": lambda store: store.write_bytes(b"".join(store.read_bytes().splitlines(keepends=True)[1:])),
-    "without its note": lambda store: store.with_name(".written").unlink(),
-    "with a damaged note": lambda store: store.with_name(".written").write_bytes(b"nonsense"),
+    "without its note": lambda store: note_of(store).unlink(),
+    "with a damaged note": lambda store: note_of(store).write_bytes(b"nonsense"),
 }
+
+
+def note_of(store: Path) -> Path:
+    """Return the file that says how much of a store was written."""
+    return next(store.parents[1].glob("derived-*/episodes.written"))
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

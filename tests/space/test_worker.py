@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -59,7 +60,7 @@ def test_receipts_are_written_as_files_and_restored(harness: WorkerHarness, tmp_
     digits = receipt.id.removeprefix("sha256:")
     file = tmp_path / "project/.catalog/receipts" / digits[:2] / f"{digits[2:]}.json"
     assert json.loads(file.read_text())["id"] == receipt.id
-    file.unlink()
+    shutil.rmtree(file.parent.parent)
     harness.space.write_receipts(harness.deps.receipts)
     assert json.loads(file.read_text())["yool"] == "agent.sum.numbers.v1"
 

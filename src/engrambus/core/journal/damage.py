@@ -49,7 +49,9 @@ def find_damage(journal: Journal) -> Damage | None:
     if size_bytes == 0:
         return None
     file = journal.file_at(end.offset)
-    foreign = next(journal.read(end), None) is not None
+    foreign = False
+    with suppress(JournalDamaged):  # a segment that cannot be read from there on
+        foreign = next(journal.read(end), None) is not None
     return Damage(
         journal=file, line=end.seq + 2, offset=end.offset, commits=end.seq, size_bytes=size_bytes, foreign=foreign
     )
