@@ -34,7 +34,7 @@ def test_the_shell_loads_only_the_servers_own_files(bus: RunningServer) -> None:
 
 
 def test_the_scripts_build_no_html_and_use_no_cookie(bus: RunningServer) -> None:
-    for name in ("theme", "session", "events", "plots", "page"):
+    for name in ("early", "session", "events", "plots", "page"):
         script = bus.call("GET", f"/static/{name}.js", token=None).body.decode()
         assert not re.search(
             r"(?<!swap: \")(innerHTML|outerHTML)|insertAdjacentHTML|document\.write|eval\(|cookie", script

@@ -47,7 +47,7 @@ CONTENT_TYPES = {
 }
 STATIC_FILES = (
     "page.css",
-    "theme.js",
+    "early.js",
     "session.js",
     "events.js",
     "plots.js",

@@ -93,7 +93,9 @@ let isLoaded = false;
 async function showView(scrollY = 0) {
   const number = ++viewRequests;
   isLoaded = false;
-  await htmx.ajax("GET", currentAddress(), { target: "#view", swap: "innerHTML" });
+  const early = window.earlyView; // asked for by early.js
+  window.earlyView = null;
+  await htmx.ajax("GET", currentAddress(), { target: "#view", swap: "innerHTML", fetch: early ? () => early : null });
   if (number !== viewRequests || !secret()) return; // the visitor has gone on, or is signed out
   if (!isLoaded) return show("failed");
   show("view");
@@ -224,7 +226,8 @@ function load(id) {
 /* Parts that were requested before the filter or the view changed are dropped. */
 document.addEventListener("htmx:before:swap", (event) => {
   const { target, request } = event.detail.ctx;
-  if (!target?.isConnected || (target.id === "rows" && request.action !== currentAddress())) event.preventDefault();
+  const isOfAddress = ["rows", "view"].includes(target?.id);
+  if (!target?.isConnected || (isOfAddress && request.action !== currentAddress())) event.preventDefault();
 });
 
 /* A panel in which the visitor types, or whose menu is open, is not replaced. */
@@ -380,7 +383,6 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("click", (event) => event.target.id === "help" && KEYS["?"]());
 document.addEventListener("htmx:after:swap", afterSwap);
-document.addEventListener("DOMContentLoaded", () => drawPlots()); // uPlot is loaded by then
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) stopListening();
   else if (byId("bar")) startListening({ onEvent, onConnection, onRefused });

@@ -23,8 +23,20 @@ function timeLabel(seconds, times) {
     : twoDigits(time.getHours()) + ":" + twoDigits(time.getMinutes());
 }
 
-export function drawPlots(redraw = false) {
-  if (!window.uPlot) return; // it is loaded last; page.js calls again then
+/* uPlot is loaded with the first view that has plots. */
+let loading = null;
+
+function loadLibrary() {
+  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "/static/vendor/uplot.min.css" });
+  const script = Object.assign(document.createElement("script"), { src: "/static/vendor/uplot.min.js" });
+  document.head.prepend(style); // page.css, which comes after it, changes some of its rules
+  document.head.append(script);
+  return new Promise((loaded) => (script.onload = loaded));
+}
+
+export async function drawPlots(redraw = false) {
+  if (!document.querySelector("[data-plot]")) return;
+  await (loading ??= loadLibrary());
   for (const [canvas, { plot }] of plots) {
     if (canvas.isConnected) continue;
     plot.destroy();
