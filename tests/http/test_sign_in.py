@@ -15,6 +15,7 @@ from engrambus.edges.http.sessions import (
     SignInCodes,
 )
 from engrambus.errors import CodeInvalid, SessionInvalid
+from engrambus.testing.client import GatewayClient
 from tests.http.running_server import RunningServer
 
 
@@ -54,6 +55,14 @@ def test_a_code_opens_one_session(bus: RunningServer) -> None:
     with bus.nothing_stored():
         second = bus.open_with(code)
     assert (second.status, second.code, second.json["hint"]) == (401, "CODE_INVALID", "Get a new link: engrambus up.")
+
+
+def test_a_session_lasts_no_longer_than_the_policy_lets_a_token_live(bus: RunningServer) -> None:
+    client = GatewayClient(bus)
+    client.call("apply_policy", policy={"token_ttl": "PT1H", "max_token_ttl": "PT2H"})
+    assert bus.open_with(bus.codes.new()).json["expires_in"] == 7200
+    client.call("apply_policy", policy={})
+    assert bus.open_with(bus.codes.new()).json["expires_in"] == SESSION_SECONDS
 
 
 @pytest.mark.parametrize("code", ["guess", "", "x" * 200, "\u00e4"])

@@ -111,14 +111,14 @@ class BrowserSessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
 
-    def open(self) -> str:
+    def open(self, lifetime_seconds: int = SESSION_SECONDS) -> str:
         """Open a session and return its secret; beyond the limit, the session that was idle longest ends."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
             live = self._drop_expired()
             idle = sorted(live, key=lambda session: session.used)[: max(0, len(live) - MAX_SESSIONS + 1)]
             now = self._now()
-            session = BrowserSession(secrets.token_hex(4), now, now, now + SESSION_SECONDS, set())
+            session = BrowserSession(secrets.token_hex(4), now, now, now + lifetime_seconds, set())
             self._sessions[digest(secret.encode())] = session
         for session in idle:
             self.end(session.id)

@@ -11,6 +11,7 @@ import msgspec
 from anyio import to_thread
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engrambus.core import SECOND_US
 from engrambus.edges.http.call_log import log_refusal, name_call
 from engrambus.edges.http.callers import session_caller
 from engrambus.edges.http.requests import header, read_body, read_query, read_text
@@ -152,10 +153,11 @@ class PageEndpoints:
         """`POST /page/open`: exchange the code of a link for a session; the one the browser had before ends."""
         name_call(scope, "page.open")
         form = await _read_form(scope, receive, frozenset({"code"}))
+        lifetime_seconds = await to_thread.run_sync(self._session_seconds)
         self._codes.use(form.get("code", "").strip()[:MAX_CODE_CHARS])
         with suppress(SessionInvalid):  # it had none
             self._sessions.end(self._sessions.check(session_secret(scope) or "").id)
-        answer = {"session": self._sessions.open(), "expires_in": SESSION_SECONDS}
+        answer = {"session": self._sessions.open(lifetime_seconds), "expires_in": lifetime_seconds}
         await send_json(send, msgspec.json.encode(answer))
 
     async def end_session(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,6 +167,11 @@ class PageEndpoints:
         await _read_form(scope, receive, frozenset())
         self._sessions.end(session.id)
         await send_json(send, b"{}")
+
+    def _session_seconds(self) -> int:
+        """Return how long a session lasts: no longer than the policy lets a token live."""
+        with self._gateway.store.read() as view:
+            return min(SESSION_SECONDS, view.policy().token_lifetime.ceiling_us // SECOND_US)
 
     def _check_session(self, scope: Scope, call: str) -> BrowserSession:
         """Return the session of a request; refuse one that has none, or whose session has ended."""
