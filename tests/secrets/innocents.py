@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 
 from tests.secrets.kinds import ALNUM, BASE64, HEX, LETTERS, LOWER, draw
-from tests.secrets.unseen import FIFTH, FIRST, FOURTH, SECOND, THIRD, draw_uuid
+from tests.secrets.unseen import FIFTH, FIRST, FOURTH, SECOND, SIXTH, THIRD, draw_uuid
 
 BASE58 = "".join(sorted(set(ALNUM) - set("0OIl")))
 
@@ -129,4 +129,4 @@ def _innocent(part: int, rng: Random) -> dict[str, str]:
         "module": f"golang.org/x/oauth2 v0.0.0-20180821212333-{draw(rng, HEX, 12)}/go.mod h1:{b64[:43]}=",
         "label": f"{_ulid(rng)}/programmer-17 may read src/auth/token_store.py:10-20@{sha[:10]}",
     }
-    return {FIRST: first, SECOND: second, THIRD: third, FOURTH: fourth, FIFTH: fifth}[part]
+    return {FIRST: first, SECOND: second, THIRD: third, FOURTH: fourth, FIFTH: fifth, SIXTH: {**second, **fourth}}[part]

@@ -68,7 +68,7 @@ class NamePatterns:
         self.between = re.compile(
             rb"(?P<suffix>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?[\])*_]{0,4}+"
             rb"(?:(?P<typed>[ ]?:[ ]?[a-z_][a-z0-9_\[\]|. ]{0,30}?[ ]?=)"
-            rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|?)"
+            rb"|[ \t]{0,24}+(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|?)"
             rb"|(?P<words>(?:[ ][a-z]{1,12}){0,4}[ ](?:(?:is|was|are|to)\b|=|:))"
             rb"|(?P<attribute>[ ]{1,3}value=|(?:</[a-z]{1,12}>|[,;])?\s{0,40}(?:-\s{1,4})?[\"'<]?"
             rb"(?:value|val|string|default|content|text|data)[\"']?(?:\s{0,3}(?:[:=]|=>)|>))"
