@@ -252,3 +252,10 @@ def test_a_manifest_that_is_sent_as_an_object_has_secret_values() -> None:
         check_no_secrets({"payload": [manifest]})
     assert (error.value.field, "kubernetes-secret" in error.value.detail) == ("payload[0].data.uri", True)
     check_no_secrets({"payload": [{**manifest, "kind": "ConfigMap"}, {**manifest, "data": {"uri": "${URI}"}}]})
+
+
+def test_a_quoted_path_is_hidden_only_where_a_key_begins() -> None:
+    path = "/home/ada/test_outside_a_project_the_err0/live_orders_of_today.py"
+    assert hide_secrets(path) == path
+    key = "Zx81Qp0LmT7vWbC3nYk5"
+    assert key[:8] not in hide_secrets(f"/home/ada/test_{key}/notes.txt")

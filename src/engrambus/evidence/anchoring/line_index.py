@@ -262,7 +262,7 @@ class BlobLineCache:
             except apsw.BusyError:
                 self.use_memory()
                 raise CacheLost from None
-            except apsw.Error:
+            except (apsw.Error, OSError):
                 self._discard_file()
                 raise CacheLost from None
 

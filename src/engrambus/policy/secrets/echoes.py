@@ -14,7 +14,7 @@ MAX_ECHO_CHARS = 20_000
 _MIN_BODY_CHARS = 8
 _MIN_RANDOM_CHARS = 16
 _SURE_ANCHOR_CHARS = 5
-"""A prefix as long as this begins no ordinary name."""
+"""A prefix as long as this begins no ordinary name, unless it is a word itself: `test_`, `live_`."""
 HIDDEN = "[redacted]"
 
 
@@ -46,7 +46,7 @@ def _hide_run(match: re.Match[str]) -> str:
     for anchor in table.anchors.finditer(run):
         body = run[anchor.end() :]
         starts_a_key = any(table.starts_at(anchor[0], run, anchor.start()))
-        is_sure = len(anchor[0]) >= _SURE_ANCHOR_CHARS
+        is_sure = len(anchor[0]) >= _SURE_ANCHOR_CHARS and not anchor[0][:-1].isalpha()
         if starts_a_key and len(body) >= _MIN_BODY_CHARS and (is_sure or not _is_name(body)):
             return match[0][: anchor.start()] + HIDDEN
     if any(len(piece) >= _MIN_RANDOM_CHARS and is_random(piece) for piece in re.split(rb"[./+=~]", run)):

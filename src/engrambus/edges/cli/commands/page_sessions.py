@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engrambus.core import files
-from engrambus.edges.cli.command import Values, local_command
+from engrambus.edges.cli.command import Argument, Values, local_command
 from engrambus.edges.cli.commands.up import SERVER_RECORD, ask_server, read_record
 from engrambus.edges.cli.screen import counted, dim, safe
 from engrambus.edges.cli.session import INDEXING, Session
@@ -49,7 +49,7 @@ def session_list(session: Session, values: Values) -> None:
 
 @local_command(
     "session end",
-    click.Argument(["id"], required=False),
+    Argument("id", None, "The session, as `engrambus session list` shows it", required=False),
     click.Option(["--all", "all"], is_flag=True, help="Sign all browsers out."),
     section="team",
     example="engrambus session end --all",
