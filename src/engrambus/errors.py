@@ -252,6 +252,8 @@ class EngramBusError(Exception):
     """Members of the problem object besides code, title, status and detail: each an attribute and an argument."""
     is_denial: ClassVar[bool] = False
     """True if a rule about who may do what, or how much, refused the call; the gateway records it (decision 52)."""
+    quotes_caller: ClassVar[bool] = True
+    """False if its texts name files of ours and nothing that a caller wrote: then no secret is looked for in them."""
     is_recorded = False
     """True if the journal has a fact about this refusal already."""
 
@@ -1236,6 +1238,8 @@ class ProjectExists(Conflict):
 class ProjectElsewhere(Conflict):
     """The private state of this project belongs to another folder."""
 
+    quotes_caller = False
+
 
 class KeysExist(Conflict):
     """This machine has other keys for the project."""
@@ -1302,13 +1306,19 @@ class FormatUnknown(Trouble):
 class LinkInCatalog(Trouble):
     """A file or folder of the project is a symbolic link."""
 
+    quotes_caller = False
+
 
 class FileNotOurs(Trouble):
     """Something else is in the place of a file of the project."""
 
+    quotes_caller = False
+
 
 class FolderNotOurs(Trouble):
     """A folder of the project belongs to another account, or other accounts can open it."""
+
+    quotes_caller = False
 
 
 class DiskPressure(Trouble):

@@ -18,6 +18,8 @@ def hide_secrets_in(refusal: AnyError) -> AnyError:
 
     Every edge does this to what it shows; the gateway to what its operations raise.
     """
+    if not refusal.quotes_caller:  # decision 65: the path of a link must be readable, or nobody can remove it
+        return refusal
     for name in ("detail", *refusal.members):
         setattr(refusal, name, _clean(getattr(refusal, name)))
     refusal.args = (refusal.detail,)
