@@ -1,7 +1,8 @@
 """Write every generated file of the repository: `python tools/generate.py`; `--check` only reports what is out of date.
 
 Generated are the lazy-import tables in the packages' `__init__.py`, the tables of operations and tools, the table that
-command help is printed from, the client's methods, the skill, the plugin and the tables of the reference documentation.
+command help is printed from, the client's methods, the skill, the plugin, the tables of the reference documentation and
+the list of attacks.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ def generated_files() -> Iterator[tuple[Path, bytes]]:
 
     yield reference_docs.POLICY, reference_docs.policy_reference().encode()
     yield reference_docs.LIMITS, reference_docs.limits_reference().encode()
+    yield reference_docs.ATTACKS, reference_docs.attacks_reference().encode()
 
 
 def declared_operations() -> list[Operation[Any, Any]]:

@@ -1,7 +1,8 @@
-"""Tables of the reference documentation that are made from declarations: policy keys and limits."""
+"""Tables of the documentation that are made from declarations: policy keys, limits, and the attacks of the suite."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 POLICY = DOCS / "policy.md"
 LIMITS = DOCS / "limits.md"
+ATTACKS = DOCS.parent / "tests" / "attacks" / "README.md"
 TRIED = """\
 ## Where each limit was tried
 
@@ -47,6 +49,20 @@ def limits_reference() -> str:
             marks = " | ".join("yes" if name in attempt.interfaces else "not offered" for name in INTERFACES)
             tried.append(f"| `{row.limit}` | {marks} | `{OPERATIONS[attempt.last.operation].title}` |")
     return _replace(LIMITS, "\n".join([*amounts, "", TRIED, "", *tried]))
+
+
+def attacks_reference() -> str:
+    """Return tests/attacks/README.md with a list of every attack, by the kind of attack."""
+    parts: list[str] = []
+    for path in sorted(ATTACKS.parent.glob("test_*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        kind = (ast.get_docstring(tree) or path.stem).splitlines()[0].rstrip(".")
+        parts += ["", f"## {kind}", "", f"`{path.name}`", "", "| the attacker | what holds |", "|---|---|"]
+        for test in ast.walk(tree):
+            if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef) and test.name.startswith("test_"):
+                attack = " ".join((ast.get_docstring(test) or "").split("\n\n")[0].split()).replace("|", "\\|")
+                parts.append(f"| {attack} | {test.name.removeprefix('test_').replace('_', ' ')} |")
+    return _replace(ATTACKS, "\n".join(parts[1:]))
 
 
 def _replace(path: Path, table: str) -> str:
