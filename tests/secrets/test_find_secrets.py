@@ -239,6 +239,8 @@ def test_a_quotation_keeps_what_is_no_secret() -> None:
     sha = draw(Random(4), "0123456789abcdef", 40)
     for text in (
         "The field `confidenze` is not known here.",
+        "No Engram Bus project at /tmp/pytest-of-root/test_outside_a_project_the_err0 or above.",
+        "There is no file src/secret_rotation_policy.py, nor live_reload_of_pages or oauth_callback_url.",
         f"repo:src/parser.py#L1-L9@{sha} leads nowhere; artifact:sha256:{sha}{sha[:24]}",
         "01K7Z3V5QXABCDEFGHJKMNPQRS/reviewer-2 may not call `less.put_engram`.",
         "Send 'Authorization: Bearer <token>'; `engrambus agent token NAME` prints one.",

@@ -45,9 +45,11 @@ def _hide_run(match: re.Match[str]) -> str:
     table = formats()
     for anchor in table.anchors.finditer(run):
         body = run[anchor.end() :]
-        starts_a_key = any(table.starts_at(anchor[0], run, anchor.start()))
-        is_sure = len(anchor[0]) >= _SURE_ANCHOR_CHARS and not anchor[0][:-1].isalpha()
-        if starts_a_key and len(body) >= _MIN_BODY_CHARS and (is_sure or not _is_name(body)):
+        shapes = list(table.beginning_at(anchor[0], run, anchor.start()))
+        is_word = anchor[0][:-1].isalpha() and anchor[0].islower()
+        is_clear = len(anchor[0]) >= _SURE_ANCHOR_CHARS and not is_word
+        is_sure = is_clear and any(not shape.is_ambiguous for shape in shapes)
+        if shapes and len(body) >= _MIN_BODY_CHARS and (is_sure or not _is_name(body)):
             return match[0][: anchor.start()] + HIDDEN
     if any(len(piece) >= _MIN_RANDOM_CHARS and is_random(piece) for piece in re.split(rb"[./+=~]", run)):
         return HIDDEN

@@ -71,7 +71,7 @@ cloudflare-origin-key   ^ v1.0-                                         H24 '-' 
 cloudflare-token        ^ cfut_ cfat_ cfk_                              W36+
 heroku-key              ^ HRKU-                                         W36+
 linear-key                lin_api_ lin_oauth_                           A32-80
-notion-token            ^ secret_                                       A43
+notion-token          ^ ? secret_                                       A43
 notion-token            ^ ntn_                                          A40-60
 figma-token             ^ figd_ figo_ figdh_                            W36+
 atlassian-token           ATATT3xFfGF0 ATCTT3xFfGF0 ATSTT3xFfGF0        V20+
@@ -267,10 +267,10 @@ class Formats(NamedTuple):
     by_anchor: dict[bytes, tuple[Format, ...]]
     kinds: frozenset[str]
 
-    def starts_at(self, anchor: bytes, data: bytes, index: int) -> Iterator[bool]:
-        """Yield for each format of an anchor whether the anchor at an index may begin it."""
+    def beginning_at(self, anchor: bytes, data: bytes, index: int) -> Iterator[Format]:
+        """Yield the formats that the anchor at an index may begin."""
         follows_a_letter = index > 0 and data[index - 1 : index].isalnum()
-        yield from (not (shape.is_bounded and follows_a_letter) for shape in self.by_anchor[anchor])
+        yield from (shape for shape in self.by_anchor[anchor] if not (shape.is_bounded and follows_a_letter))
 
 
 @cache
