@@ -128,7 +128,8 @@ def test_without_a_project_the_other_checks_still_run(bare_shell: Shell) -> None
 
 
 def test_a_remote_gateway_is_checked(shell: Shell) -> None:
-    code, checks = _checks(shell, ENGRAMBUS_URL="http://127.0.0.1:9", ENGRAMBUS_TOKEN="x")
+    token = shell.ok("agent", "add", "ada", "--role", "architect", "--json").json["token"]
+    code, checks = _checks(shell, ENGRAMBUS_URL="http://127.0.0.1:9", ENGRAMBUS_TOKEN=token)
     assert code == 1
     assert "UNREACHABLE" in checks["gateway"]["found"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,8 @@ def derived_folder(state: Path, key: JournalKey) -> Path:
 
 def _remove_earlier(state: Path) -> None:
     """Delete the indexes of older versions, or of a hostile repository: nothing reads them."""
+    import shutil  # slow to import, and needed once in a project's life
+
     for name in _EARLIER:
         for ending in ("", "-wal", "-shm"):
             with suppress(OSError):
