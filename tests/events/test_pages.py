@@ -45,7 +45,7 @@ def test_a_page_keeps_its_etag_until_there_is_a_new_event(bus: RunningServer) ->
     bus.put()
     first = _page(bus)
     tag = first.headers["etag"]
-    assert first.headers["vary"] == "accept, authorization"
+    assert first.headers["vary"] == "accept, authorization, engrambus-session"
     second = _page(bus, If_None_Match=tag)
     assert (second.status, second.body, second.headers["etag"]) == (304, b"", tag)
     bus.call("GET", "/engram/query?q=parser")  # events that are not journalled are in no page

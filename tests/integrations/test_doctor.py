@@ -132,6 +132,9 @@ def test_a_remote_gateway_is_checked(shell: Shell) -> None:
     code, checks = _checks(shell, ENGRAMBUS_URL="http://127.0.0.1:9", ENGRAMBUS_TOKEN=token)
     assert code == 1
     assert "UNREACHABLE" in checks["gateway"]["found"]
+    code, checks = _checks(shell, ENGRAMBUS_URL="http://127.0.0.1:9", ENGRAMBUS_TOKEN="x")
+    assert code == 1
+    assert "TOKEN_INVALID" in checks["gateway"]["found"]
 
 
 def test_a_hook_that_cannot_name_the_caller_is_reported(shell: Shell) -> None:  # EB-31

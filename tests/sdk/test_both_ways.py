@@ -21,7 +21,7 @@ AT = ["src/parser.py:10-20"]
 
 def plain(answer: Any) -> Any:
     """An answer without what differs from one moment to the next."""
-    passing = {"as_of", "created_at", "expires_at", "token", "commits", "journal_bytes"}
+    passing = {"as_of", "created_at", "expires_at", "token", "token_id", "commits", "journal_bytes"}
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):

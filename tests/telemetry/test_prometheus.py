@@ -104,12 +104,13 @@ def test_a_token_with_access_to_the_whole_project_is_required(bus: RunningServer
     assert bus.call("POST", "/metrics").status == 405
 
 
-def test_a_tools_token_is_valid_in_later_runs(bus: RunningServer) -> None:
+def test_a_tools_token_is_valid_in_later_runs_until_its_own_ends(bus: RunningServer) -> None:
     token = bus.add("prometheus", "tool")
     run = bus.run
     bus.call("POST", "/run", {"goal": "another"})
-    bus.call("POST", f"/run/{run}/end")
     assert bus.call("GET", "/metrics", token=token).status == 200
+    bus.call("POST", f"/run/{run}/end")
+    assert bus.call("GET", "/metrics", token=token).code == "RUN_ENDED"
 
 
 def test_openmetrics_is_returned_if_accepted(bus: RunningServer) -> None:
