@@ -25,7 +25,7 @@ def main() -> None:
         run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "run.txt")], home)
         run([*pip, "--no-deps", str(wheel)], home)
         run([python, "-W", "error", "-c", "import engrambus; engrambus.Bus; import engrambus.testing"], home)
-        page = "from engrambus.edges.page import sign_in_page, static_files; sign_in_page(); static_files()"
+        page = "from engrambus.edges.page.assets import shell; shell()"
         run([python, "-W", "error", "-c", page], home)
         engrambus = str(bare / "bin" / "engrambus")
         version = run([engrambus, "--version"], home)

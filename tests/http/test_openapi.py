@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from jsonschema_rs import ValidationError
 
+from engrambus.edges.page.assets import static_folder
 from engrambus.errors import BY_CODE
 from engrambus.knowledge.engrams import schema_bytes, schema_names
 from engrambus.knowledge.messages import CHILD_SECTIONS, PARENT_SECTIONS
@@ -146,7 +147,7 @@ def test_an_unknown_schema_is_not_found(bus: RunningServer) -> None:
         assert bus.call("GET", target, token=None).code == "ROUTE_NOT_FOUND"
 
 
-@pytest.mark.parametrize("target", ["/openapi.json", "/schemas/engram.v0.1.json", "/static/page.css"])
+@pytest.mark.parametrize("target", ["/openapi.json", "/schemas/engram.v0.1.json", f"{static_folder()}/page.css", "/"])
 def test_an_unchanged_file_is_answered_with_304(bus: RunningServer, target: str) -> None:
     tag = bus.call("GET", target, token=None).headers["etag"]
     for etags in (tag, f'"x", W/{tag}', "*"):

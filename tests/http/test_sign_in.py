@@ -14,6 +14,7 @@ from engrambus.edges.http.sessions import (
     BrowserSessions,
     SignInCodes,
 )
+from engrambus.edges.page.assets import static_folder
 from engrambus.errors import CodeInvalid, SessionInvalid
 from engrambus.testing.client import GatewayClient
 from tests.http.running_server import RunningServer
@@ -36,7 +37,7 @@ def test_the_shell_loads_only_the_servers_own_files(bus: RunningServer) -> None:
 
 def test_the_scripts_build_no_html_and_use_no_cookie(bus: RunningServer) -> None:
     for name in ("early", "session", "events", "plots", "page"):
-        script = bus.call("GET", f"/static/{name}.js", token=None).body.decode()
+        script = bus.call("GET", f"{static_folder()}/{name}.js", token=None).body.decode()
         assert not re.search(
             r"(?<!swap: \")(innerHTML|outerHTML)|insertAdjacentHTML|document\.write|eval\(|cookie", script
         )

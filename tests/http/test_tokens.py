@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.edges.page.assets import static_folder
 from engrambus.edges.sdk import Bus
 from engrambus.operations import OPERATIONS
 from engrambus.policy import TokenKey
@@ -27,7 +28,7 @@ def _refused(bus: RunningServer, token: str | None, **headers: str) -> Answer:
 
 def test_without_a_token_only_public_paths_are_answered(bus: RunningServer) -> None:  # EB-20
     assert _refused(bus, None).code == "TOKEN_MISSING"
-    for target in ("/", "/healthz", "/openapi.json", "/schemas/engram.v0.1.json", "/static/page.js"):
+    for target in ("/", "/healthz", "/openapi.json", "/schemas/engram.v0.1.json", f"{static_folder()}/page.js"):
         assert bus.call("GET", target, token=None).status == 200, target
 
 

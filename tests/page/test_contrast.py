@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from engrambus.edges.page import static_files
+from engrambus.edges.page.assets import static_files
 
 COLOURS = {
     name: (light, dark)
     for name, light, dark in re.findall(
-        r"--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)", static_files()["/static/page.css"][0].decode()
+        r"--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)", static_files()["page.css"][0].decode()
     )
 }
 TEXT = ("ink", "soft", "faint", "mark", "alarm", "amber", "violet", "blue", "teal", "green")

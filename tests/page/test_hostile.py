@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import engrambus
-from engrambus.edges.page import static_files
+from engrambus.edges.page.assets import static_files
 from engrambus.edges.page.highlight import highlight_lines
 from engrambus.edges.page.template_filters import (
     escape_invisible,
@@ -231,7 +231,7 @@ def test_vendored_files_have_the_published_checksums() -> None:
     assert {name for name, _ in rows} == files
     for name, checksum in rows:
         assert hashlib.sha256((STATIC / "vendor" / name).read_bytes()).hexdigest() == checksum
-    assert {f"/static/vendor/{name}" for name in files} <= static_files().keys()
+    assert {f"vendor/{name}" for name in files} <= static_files().keys()
 
 
 def test_nothing_is_loaded_from_other_servers(browser: Browser, bus: RunningServer) -> None:

@@ -93,14 +93,16 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more_
 
 
 class StaticResponse:
-    """Bytes that a client may cache, if it checks their ETag before each use."""
+    """Bytes that a client may cache; by default it checks their ETag before each use."""
 
-    def __init__(self, body: bytes, content_type: str, headers: Headers | None = None) -> None:
+    def __init__(
+        self, body: bytes, content_type: str, headers: Headers | None = None, *, cache_control: bytes = b"no-cache"
+    ) -> None:
         self._body = body
         self._etag = etag_of(body).encode()
         self._headers: Headers = [
             (b"content-type", content_type.encode()),
-            (b"cache-control", b"no-cache"),
+            (b"cache-control", cache_control),
             (b"etag", self._etag),
             _NO_SNIFFING,
             *(headers or []),

@@ -1,10 +1,9 @@
-"""The page over HTTP: a shell for everybody, views and forms for visitors with a session, and static files."""
+"""The page over HTTP: shell and static files for everybody, views and forms for visitors with a session."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from importlib import resources
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -25,6 +24,7 @@ from engrambus.edges.http.sessions import (
     session_secret,
 )
 from engrambus.edges.page.actions import ACTIONS
+from engrambus.edges.page.assets import shell, static_files, static_folder
 from engrambus.edges.page.session import Address, PageSession
 from engrambus.edges.page.view import PAGE_PARAMS, PageView, error_view
 from engrambus.errors import (
@@ -40,24 +40,8 @@ from engrambus.gateway import LOCAL_ADMIN, Gateway, hide_secrets_in
 MAX_FORM_BYTES = 16 * 1024
 MAX_FORM_FIELDS = 20
 MAX_CODE_CHARS = 64
-
-CONTENT_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-STATIC_FILES = (
-    "page.css",
-    "early.js",
-    "session.js",
-    "events.js",
-    "plots.js",
-    "page.js",
-    "icon.svg",
-    "vendor/htmx.min.js",
-    "vendor/uplot.min.js",
-    "vendor/uplot.min.css",
-)
+KEEP = b"max-age=31536000, immutable"
+"""Files whose path changes with their content may be kept for a year."""
 
 _SECURITY_HEADERS: Headers = [
     (
@@ -92,18 +76,10 @@ def page_routes(gateway: Gateway, codes: SignInCodes, sessions: BrowserSessions)
         "/page/open": {"POST": page.open_session},
         "/page/sign-out": {"POST": page.end_session},
     }
-    for path, (body, content_type) in static_files().items():
-        routes[path] = {"GET": StaticResponse(body, content_type, _SECURITY_HEADERS)}
+    for name, (body, content_type) in static_files().items():
+        response = StaticResponse(body, content_type, _SECURITY_HEADERS, cache_control=KEEP)
+        routes[f"{static_folder()}/{name}"] = {"GET": response}
     return routes
-
-
-def static_files() -> dict[str, tuple[bytes, str]]:
-    """Return content and media type of each static file by its path on the server."""
-    return {f"/static/{name}": (_read_static(name), CONTENT_TYPES[name[name.rindex(".") :]]) for name in STATIC_FILES}
-
-
-def _read_static(name: str) -> bytes:
-    return (resources.files("engrambus.edges.page") / "static" / name).read_bytes()
 
 
 class PageEndpoints:
@@ -116,7 +92,7 @@ class PageEndpoints:
         self._gateway = gateway
         self._codes = codes
         self._sessions = sessions
-        self._shell = StaticResponse(_read_static("shell.html"), _HTML, [_VARY, *_SECURITY_HEADERS])
+        self._shell = StaticResponse(shell(), _HTML, [_VARY, *_SECURITY_HEADERS])
 
     async def view(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`GET /` and `GET /page/{panel}`: send the shell; with a session a view, or the part that htmx asks for."""

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from engrambus.core import age, print_dollars
+from engrambus.edges.page.assets import static_folder
 from engrambus.edges.page.drawer import PARAMS as DRAWER_PARAMS
 from engrambus.edges.page.drawer import load_drawer
 from engrambus.edges.page.messages import count_unseen
@@ -41,6 +42,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["static"] = static_folder()
     environment.filters |= {
         "age": age,
         "count": format_count,

@@ -27,8 +27,9 @@ function timeLabel(seconds, times) {
 let loading = null;
 
 function loadLibrary() {
-  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "/static/vendor/uplot.min.css" });
-  const script = Object.assign(document.createElement("script"), { src: "/static/vendor/uplot.min.js" });
+  const vendored = (name) => new URL("./vendor/" + name, import.meta.url).pathname;
+  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: vendored("uplot.min.css") });
+  const script = Object.assign(document.createElement("script"), { src: vendored("uplot.min.js") });
   document.head.prepend(style); // page.css, which comes after it, changes some of its rules
   document.head.append(script);
   return new Promise((loaded) => (script.onload = loaded));
