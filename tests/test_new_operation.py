@@ -80,7 +80,7 @@ from engrambus.edges.http.openapi import openapi
 from engrambus.edges.mcp.tools import tools
 from engrambus.edges.sdk import Bus
 from engrambus.operations import OPERATIONS
-described = openapi((operation for operation in OPERATIONS.values() if operation.route), frozenset())
+described = openapi(operation for operation in OPERATIONS.values() if operation.route)
 print("less_greet" in tools(), hasattr(Bus, "greet"), b'"/greeting"' in described)
 """
     assert _run(copy, "-c", lookup) == "True True True\n"

@@ -254,6 +254,6 @@ def test_a_broadcast_is_rejected_and_refused_like_an_answer(team: Team) -> None:
 
 def test_no_token_and_no_gateway_are_raised(team: Team) -> None:
     with pytest.raises(Unreachable):
-        Hooks(Bus.connect("http://127.0.0.1:9", token="engrambus1.a.b")).on_child_response("ada", "ROLE: programmer")
+        Hooks(Bus.connect("http://127.0.0.1:9", token="engrambus1.YQ.Yg")).on_child_response("ada", "ROLE: programmer")
     with team.open("engrambus1.no.token") as bus, pytest.raises(TokenInvalid):
         Hooks(bus).on_parent_broadcast("lead", 'ROLE: architect\nINSTRUCTIONS: ["Go."]\n')
