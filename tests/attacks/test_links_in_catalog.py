@@ -28,6 +28,9 @@ RARE_NAMES = {
 """Names that a project gets only in time, while somebody follows its events, or had in an older version."""
 
 
+FOLDERS = {*SECOND_LEVEL, "activity"}
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Account:
     """A project of the attacker's, with its committed files."""
@@ -108,10 +111,12 @@ def test_up_does_not_empty_a_file_outside(project: Account, tmp_path: Path) -> N
     assert f"{victim.account.checkout}/.catalog/gateway.json" in printed
 
 
-@pytest.mark.parametrize("target", ["file", "folder", "absent"])
-def test_no_name_in_the_catalog_leads_outside(project: Account, names: set[str], tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_name_in_the_catalog_leads_outside(project: Account, names: set[str], tmp_path: Path, exists: bool) -> None:
     """The repository carries one name of `.catalog` as a link; the victim uses everything. So for every name."""
     for number, name in enumerate(sorted(names | RARE_NAMES)):
+        kind = "folder" if name in FOLDERS or name.startswith("derived-") else "file"
+        target = kind if exists else "absent"
         (tmp_path / str(number)).mkdir()
         victim = Victim(project, tmp_path / str(number))
         victim.clone_with_links({} if "$$" in name else {name: target})

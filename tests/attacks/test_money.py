@@ -99,6 +99,7 @@ def test_a_budget_of_tokens_holds_as_well(team: Team) -> None:
 
 def test_workers_that_are_killed_do_not_loosen_a_budget(team: Team) -> None:
     """Kills two of four workers with SIGKILL while their steps spend more than they announced."""
+    team.terminal.environment["YOOL_TUPLE_LEASE_SECONDS"] = "3"  # what the killed ones held is taken over soon
     parent = team.put([("agent.price.lie", {"number": number}) for number in range(16)], budget_usd=BUDGET_USD)
 
     def kill(running: list[Any]) -> None:
