@@ -35,7 +35,7 @@ OTHERS = {
     "edges/integrations/install.py": "the files of coding agents, and records of them in the home folder",
     "edges/integrations/tool_call_hook.py": "decision 44: core/files.py takes too long to load; follows no link",
     "edges/mcp/wire.py": "the null device",
-    "edges/page/routes.py": "the package's own page",
+    "edges/page/assets.py": "the package's own page",
     "evidence/anchoring/line_index.py": "SQLite, on a path that files.check_database has looked at",
     "evidence/pointers/git.py": "git's own files",
     "evidence/pointers/git_links.py": "git's own files",
