@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.core import digest
-from engrambus.evidence.pointers import STALE, GitRepository, Pointer, Repositories, StalenessChecker
+from engrambus.evidence.pointers import STALE, EvidenceState, GitRepository, Pointer, Repositories, StalenessChecker
 from tests.projects import Repository, commit_files, make_repository
 
 LINES = [f"line {number} of the parser\n" for number in range(1, 31)]
@@ -43,14 +43,14 @@ def test_lines_are_compared_with_a_later_commit(
     repository: Repository, checker: StalenessChecker, text: str | None, staleness: str
 ) -> None:
     head = commit_files(repository.path, {"src/parser.py": text, "src/other.py": "x\n"})
-    assert checker.check(pointer(repository), head) == staleness
-    assert checker.check(pointer(repository), repository.sha) == "same"
+    assert checker.check(pointer(repository), head) == EvidenceState(state=staleness)  # type: ignore[arg-type]
+    assert checker.check(pointer(repository), repository.sha) == EvidenceState(state="same")
 
 
 def test_a_pointer_to_a_file_is_the_same_or_changed(repository: Repository, checker: StalenessChecker) -> None:
     head = commit_files(repository.path, {"docs/design.md": "# Design\n"})
-    assert checker.check(pointer(repository, "docs/design.md"), head) == "changed"
-    assert checker.check(pointer(repository, "src/parser.py"), head) == "same"
+    assert checker.check(pointer(repository, "docs/design.md"), head) == EvidenceState(state="changed")
+    assert checker.check(pointer(repository, "src/parser.py"), head) == EvidenceState(state="same")
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,5 @@ def test_evidence_is_stale_exactly_if_the_lines_are_nowhere_in_the_file(
     text = "".join([*LINES[cut:], *(line + "\n" for line in added)])
     head = commit_files(shared.path, {"src/parser.py": text, "mark.txt": digest(text.encode()) + "\n"})
     staleness = StalenessChecker(Repositories(GitRepository(shared.path))).check(pointer(shared), head)
-    assert (staleness in STALE) == ("".join(LINES[9:12]) not in text)
+    assert staleness is not None
+    assert staleness.is_stale == ("".join(LINES[9:12]) not in text)

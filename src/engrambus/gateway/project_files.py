@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from engrambus.errors import EngramBusError, MemoryStoreNotFound, PointerRefusal
 from engrambus.evidence.pointers import (
     Address,
+    EvidenceState,
     Pointer,
     PointerCompleter,
     Repositories,
-    Staleness,
     StalenessChecker,
     check_path,
     checked_out_commit,
@@ -97,7 +97,7 @@ class ProjectFiles:
         """Return the commit that is checked out."""
         return checked_out_commit(self.root) or self.expand("HEAD")
 
-    def staleness_of(self, pointers: Sequence[Pointer]) -> list[Staleness | None]:
+    def staleness_of(self, pointers: Sequence[Pointer]) -> list[EvidenceState | None]:
         """Compare the lines of each pointer with the commit that is checked out; None where that is impossible."""
         try:
             head = self.head()

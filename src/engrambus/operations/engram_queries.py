@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
 from engrambus.errors import EmbeddingsOff, EngramUntrusted, FieldValue, NothingSearched
-from engrambus.evidence.pointers import STALE, Staleness
+from engrambus.evidence.pointers import Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.knowledge.engrams import (
@@ -429,13 +429,13 @@ def _feed_row(
     context: Context, stores: Sequence[VisibleStore], engram: Engram, roles: _Roles, *, pinned: bool
 ) -> FeedRow:
     author = engram.provenance.created_by
-    standings = pointer_states(context, engram, context.project_files.staleness_of(engram.pointers))
+    states = pointer_states(context, engram, context.project_files.staleness_of(engram.pointers))
     return FeedRow(
         engram=_without_keys(engram),
         agent=author.rpartition("/")[2],
         role=roles.of(author),
-        standings=standings,
-        stale=any(standing in STALE for standing in standings),
+        standings=[state.state if state is not None else None for state in states],
+        stale=any(state is not None and state.is_stale for state in states),
         pinned=pinned,
         about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES)[engram.id],
     )

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from engrambus.evidence.pointers import Pointer, Staleness
+from engrambus.evidence.pointers import EvidenceState, Pointer, Staleness
 from engrambus.gateway.context import Context
 from engrambus.knowledge.engrams import Engram
 from engrambus.policy import SHARED_SCOPES
 
 STATES: tuple[Staleness, ...] = ("same", "moved", "changed", "gone")
 """States of evidence that is here, from the best to the worst."""
+UNRESOLVED = EvidenceState(state="unresolved")
 HERE_NOW = "What it points at is here now: confirm the engram."
 
 
@@ -20,30 +21,37 @@ class EvidenceAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: Staleness | None = None
     """How the pointed lines compare with the commit that is checked out, of several pointers the worst; `unresolved`
     if no pointer leads to content that is here."""
+    share: float | None = None
+    """Share of the lines of that pointer that survive, from 0 to 1, if its state is `changed`."""
+    now: str | None = None
+    """The lines that hold its content now, as `src/a.py:12-14`, if they moved or changed."""
     unresolved: list[str] = []
     """Refs whose content is not here; they are no evidence."""
     hint: str | None = None
     """What makes the first of them readable."""
 
 
-def evidence_about(context: Context, engram: Engram, states: Sequence[Staleness | None]) -> EvidenceAbout | None:
+def evidence_about(context: Context, engram: Engram, states: Sequence[EvidenceState | None]) -> EvidenceAbout | None:
     """Return the state of an engram's evidence, of the states of its pointers; None if nothing is known."""
-    known = [state for state in states if state in STATES]
-    absent = [pointer for pointer, state in zip(engram.pointers, states, strict=True) if state == "unresolved"]
+    known = [state for state in states if state is not None and state.state in STATES]
+    absent = [pointer for pointer, state in zip(engram.pointers, states, strict=True) if state == UNRESOLVED]
+    worst = max(known, key=lambda state: (STATES.index(state.state), -(state.share or 0.0)), default=None)
     if not absent:
-        return EvidenceAbout(state=max(known, key=STATES.index)) if known else None
-    state: Staleness | None = max(known, key=STATES.index, default=None)
-    return EvidenceAbout(
-        state="unresolved" if len(absent) == len(states) else state,
-        unresolved=[pointer.ref for pointer in absent],
-        hint=_how_to_resolve(context, absent[0]),
-    )
+        return EvidenceAbout(state=worst.state, share=worst.share, now=worst.now) if worst is not None else None
+    hint = _how_to_resolve(context, absent[0])
+    unresolved = [pointer.ref for pointer in absent]
+    if len(absent) == len(states) or worst is None:
+        state: Staleness | None = "unresolved" if len(absent) == len(states) else None
+        return EvidenceAbout(state=state, unresolved=unresolved, hint=hint)
+    return EvidenceAbout(state=worst.state, share=worst.share, now=worst.now, unresolved=unresolved, hint=hint)
 
 
-def pointer_states(context: Context, engram: Engram, compared: Sequence[Staleness | None]) -> list[Staleness | None]:
+def pointer_states(
+    context: Context, engram: Engram, compared: Sequence[EvidenceState | None]
+) -> list[EvidenceState | None]:
     """Return for each pointer how its lines were `compared` with the checked out commit, or that it is unresolved."""
     return [
-        "unresolved" if _is_unresolved(context, engram, pointer) else state
+        UNRESOLVED if _is_unresolved(context, engram, pointer) else state
         for pointer, state in zip(engram.pointers, compared, strict=True)
     ]
 

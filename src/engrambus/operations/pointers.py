@@ -243,7 +243,8 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     if isinstance(address, DiffAddress):
         github = github_compare_link(address, source.path, origin)
         return LinkAnswer(ref=pointer.ref, editor=editor, github=github)
-    (standing,) = files.staleness_of([Pointer(type="repo", ref=print_address(source))])
+    (evidence,) = files.staleness_of([Pointer(type="repo", ref=print_address(source))])
+    standing = evidence.state if evidence is not None else None
     is_section = isinstance(address, ArtifactAddress)
     return LinkAnswer(
         ref=pointer.ref,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.resolve import Content, Evidence, Origin, Resolver
     from engrambus.evidence.pointers.short_pointers import FileSpan, PointerCompleter, is_ref, parse_file_span
     from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
-    from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
+    from engrambus.evidence.pointers.staleness import STALE, EvidenceState, Staleness, StalenessChecker
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
     from engrambus.evidence.pointers.worktrees import checked_out_commit, find_worktree, worktree_head
@@ -71,7 +71,7 @@ if not TYPE_CHECKING:
         "resolve": "Content Evidence Origin Resolver",
         "short_pointers": "FileSpan PointerCompleter is_ref parse_file_span",
         "short_refs": "compact_ref pointed_path",
-        "staleness": "STALE Staleness StalenessChecker",
+        "staleness": "STALE EvidenceState Staleness StalenessChecker",
         "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
         "worktrees": "checked_out_commit find_worktree worktree_head",
@@ -79,12 +79,12 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver", "Content",
-    "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "FileLines", "FileSpan", "GitRepository",
-    "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories",
-    "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "UrlAddress",
-    "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
-    "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link", "find_repository", "find_worktree",
-    "github_compare_link", "github_link", "github_section_link", "is_ref", "name_repository", "parse_file_span",
-    "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans",
-    "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "EvidenceState", "FileLines", "FileSpan",
+    "GitRepository", "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver",
+    "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver",
+    "UrlAddress", "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer",
+    "checked_out_commit", "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link",
+    "find_repository", "find_worktree", "github_compare_link", "github_link", "github_section_link", "is_ref",
+    "name_repository", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
+    "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import Struct
+
 from engrambus.core import LruCache
 from engrambus.errors import EngramBusError, FileNotFound, NotAFile, SpanNotFound
 from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
@@ -19,6 +21,22 @@ Staleness = Literal["same", "moved", "changed", "gone", "unresolved"]
 STALE: frozenset[str] = frozenset({"changed", "gone"})
 """The values that mean the evidence no longer says what it said."""
 
+
+class EvidenceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the lines of a pointer compare with the files as they are now."""
+
+    state: Staleness
+    share: float | None = None
+    """Share of the lines that survive, from 0 to 1; only for `changed`."""
+    now: str | None = None
+    """The lines that hold them now, as `src/a.py:12-14`; for `moved` and `changed`."""
+
+    @property
+    def is_stale(self) -> bool:
+        """True if the evidence no longer says what it said."""
+        return self.state in STALE
+
+
 CACHE_SIZE = 16_384
 
 
@@ -27,9 +45,9 @@ class StalenessChecker:
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
-        self._results: LruCache[tuple[str, str], Staleness] = LruCache(CACHE_SIZE)
+        self._results: LruCache[tuple[str, str], EvidenceState] = LruCache(CACHE_SIZE)
 
-    def check(self, pointer: Pointer, head: str) -> Staleness | None:
+    def check(self, pointer: Pointer, head: str) -> EvidenceState | None:
         """Compare the lines of a pointer with the commit `head` of the project's own repository.
 
         Return None where no comparison is possible: another repository, a document by tag, anything but a file.
@@ -40,7 +58,7 @@ class StalenessChecker:
                 address = parse_ref(pointer.ref)
                 if not isinstance(address, RepoAddress) or not self._repositories.is_own(address.repository):
                     return None
-                result = _compare(self._repositories.select(), address, head)
+                result = EvidenceState(state=_compare(self._repositories.select(), address, head))
             except EngramBusError:  # unreadable evidence is not called stale
                 return None
             self._results.put((head, pointer.ref), result)
