@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.evidence.pointers import EvidenceState
 from engrambus.operations.pointers import LinkAnswer
 from tests.limits.team import Team
 from tests.projects import commit_files, git
@@ -36,7 +37,7 @@ def test_a_section_links_to_its_lines(team: Team) -> None:
     assert answer.editor == f"vscode://file{file}:5"
     assert answer.github == f"{GITHUB}/blob/{team.sha}/docs/design.md?plain=1#L5-L7"
     assert (answer.swhid or "").endswith(f";anchor=swh:1:rev:{team.sha};path=/docs/design.md;lines=5-7")
-    assert answer.standing == "same"
+    assert answer.evidence == EvidenceState(state="same")
     lines, section = (team.client.deref(team.paul, target) for target in (answer.github or "", ref))
     assert lines.excerpt == section.excerpt.rstrip() + "\n"
 
@@ -47,11 +48,12 @@ def test_a_document_links_to_the_file(team: Team) -> None:
     assert (answer.editor or "").endswith("/docs/design.md")
 
 
-def test_a_changed_section_links_to_the_section_as_it_is_now(team: Team) -> None:
+def test_the_link_of_a_changed_section_says_so(team: Team) -> None:
     text = (team.repository.path / "docs" / "design.md").read_text()
-    head = commit_files(team.repository.path, {"docs/design.md": text.replace("trusts", "checks")})
+    commit_files(team.repository.path, {"docs/design.md": text.replace("trusts", "checks")})
     answer = link(team, f"artifact:docs/design.md#sec=Parser@{team.sha}")
-    assert (answer.standing, answer.head) == ("changed", f"artifact:docs/design.md#sec=Parser@{head}")
+    assert answer.evidence is not None
+    assert answer.evidence.state == "changed"
 
 
 def test_a_diff_links_to_the_change_of_the_file(team: Team) -> None:

@@ -98,7 +98,7 @@ def test_an_unresolved_engram_is_shown_as_such_and_is_never_evidence(
     assert not any(CLAIM in line for line in bus.brief().lines)
     assert bus.inherit(scope=SnapshotScope(include_atoms=True)).items == ()
     (row,) = bus.feed(id=engram.id).rows
-    assert (row.standings, row.stale) == (["unresolved"], False)
+    assert ([state and state.state for state in row.states], row.stale) == (["unresolved"], False)
     about = bus.query_engrams("lexer").about[engram.id]
     assert " unresolved, " in engram_line(engram, about)
 

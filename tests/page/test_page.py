@@ -110,7 +110,7 @@ def test_an_engram_with_changed_lines_is_red(visit: Visit) -> None:
     assert row.locator(".claim").evaluate("claim => getComputedStyle(claim).color") == red
     row.locator(".chip").click()
     expect_in_drawer(page, "changed since")
-    page.click("text=The same lines now")
+    page.click("text=These lines now")
     expect_in_drawer(page, "async def check_tokens(")
 
 

@@ -18,6 +18,7 @@ from engrambus.evidence.pointers import (
     StalenessChecker,
     check_path,
     checked_out_commit,
+    parse_file_span,
 )
 
 if TYPE_CHECKING:
@@ -97,10 +98,15 @@ class ProjectFiles:
         """Return the commit that is checked out."""
         return checked_out_commit(self.root) or self.expand("HEAD")
 
-    def staleness_of(self, pointers: Sequence[Pointer]) -> list[EvidenceState | None]:
-        """Compare the lines of each pointer with the commit that is checked out; None where that is impossible."""
+    def staleness_of(self, pointers: Sequence[Pointer], against: str | None = None) -> list[EvidenceState | None]:
+        """Compare the lines of each pointer with the commit that is checked out, or with the commit `against`.
+
+        The state is None where no comparison is possible.
+        """
+        if not pointers:
+            return []
         try:
-            head = self.head()
+            head = against or self.head()
         except EngramBusError:
             return [None] * len(pointers)
         return [self._staleness.check(pointer, head) for pointer in pointers]
@@ -163,6 +169,16 @@ class _RoleFiles(ProjectFiles):
     def anchors(self) -> Anchors:
         """The finder of pasted text in visible files."""
         return self._files.anchors.seen_by(self._sees)
+
+    def staleness_of(self, pointers: Sequence[Pointer], against: str | None = None) -> list[EvidenceState | None]:
+        """Compare the lines of each pointer; a hidden file is not named as the one that holds them now."""
+        return [
+            state
+            if state is None or state.now is None or self._sees(parse_file_span(state.now).path)
+            # decision 84: lines that moved into a hidden file have left what the role sees
+            else EvidenceState(state="gone")
+            for state in self._files.staleness_of(pointers, against)
+        ]
 
     def catalog(self) -> Catalog:
         """Return the catalog of yools."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -12,7 +11,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
 from engrambus.errors import EmbeddingsOff, EngramUntrusted, FieldValue, NothingSearched
-from engrambus.evidence.pointers import Staleness
+from engrambus.evidence.pointers import EvidenceState
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.knowledge.engrams import (
@@ -24,14 +23,15 @@ from engrambus.knowledge.engrams import (
     Kind,
     Reader,
     VisibleStore,
+    current_first,
     find_visible,
     normalise_key,
     query_keys,
+    rank,
     read_by,
-    recall,
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
-from engrambus.operations.evidence_about import EvidenceAbout, evidence_about, pointer_states
+from engrambus.operations.evidence_about import EvidenceAbout, engram_states, evidence_about, stale_engrams
 from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Role, Scope
 
 MAX_QUERY_CHARS = 2000
@@ -116,13 +116,23 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
                 raise FieldValue(
                     "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
                 )
-            return _query_answer(context, request, stores, recall(stores, keys, k=request.k, kind=request.kind), [])
+            return _query_answer(context, request, stores, _found(context, request, stores, keys), [])
         # decision 10: without words only the nearest store is listed; there is no order across stores
         if not stores:
             return _query_answer(context, request, stores, [], [])
         reads, spaces = _listed(stores)
         ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
         return _query_answer(context, request, stores, reads.engrams(ordinals[: request.k]), ordinals)
+
+
+def _found(
+    context: Context, request: QueryEngrams, stores: Sequence[VisibleStore], keys: Sequence[str]
+) -> list[Engram]:
+    return current_first(
+        lambda k: rank(stores, keys, k=k, kind=request.kind),
+        request.k,
+        lambda engrams: stale_engrams(context, engrams),
+    )
 
 
 def _listed(stores: Sequence[VisibleStore]) -> tuple[EngramReads, tuple[str, ...]]:
@@ -168,17 +178,15 @@ def about_engrams(
 ) -> dict[str, EngramAbout]:
     """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed."""
     readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
-    # All pointers at once: which commit is checked out is read from the disk.
-    standings = iter(context.project_files.staleness_of([pointer for engram in engrams for pointer in engram.pointers]))
+    states = engram_states(context, engrams)
     adoptions = context.view.adoptions([engram.id for engram in engrams])
     about = {}
     for engram in engrams:
         adoption = adoptions.get(engram.id)
         is_untrusted = adoption is not None and adoption.confirmed_by is None
-        states = pointer_states(context, engram, list(islice(standings, len(engram.pointers))))
         about[engram.id] = EngramAbout(
             read_by=readers[engram.id],
-            evidence=evidence_about(context, engram, states),
+            evidence=evidence_about(context, engram, states[engram.id]),
             used=used_about(context, stores, engram.id),
             used_by=uses_about(context, stores, engram.id, shown=shown_uses),
             untrusted=adoption if is_untrusted else None,
@@ -317,8 +325,8 @@ class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its author, by its name in the run."""
     role: str | None = None
     """Its author's role; none if the run belongs to another project."""
-    standings: list[Staleness | None]
-    """For each pointer, how its lines compare with the commit that is checked out, or `unresolved`."""
+    states: list[EvidenceState | None]
+    """For each pointer, how its lines compare with the files as they are now, or `unresolved`."""
     stale: bool = False
     """True if a pointer no longer shows what it showed."""
     pinned: bool = False
@@ -429,12 +437,12 @@ def _feed_row(
     context: Context, stores: Sequence[VisibleStore], engram: Engram, roles: _Roles, *, pinned: bool
 ) -> FeedRow:
     author = engram.provenance.created_by
-    states = pointer_states(context, engram, context.project_files.staleness_of(engram.pointers))
+    states = engram_states(context, [engram])[engram.id]
     return FeedRow(
         engram=_without_keys(engram),
         agent=author.rpartition("/")[2],
         role=roles.of(author),
-        standings=[state.state if state is not None else None for state in states],
+        states=states,
         stale=any(state is not None and state.is_stale for state in states),
         pinned=pinned,
         about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES)[engram.id],

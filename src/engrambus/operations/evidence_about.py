@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -46,14 +47,35 @@ def evidence_about(context: Context, engram: Engram, states: Sequence[EvidenceSt
     return EvidenceAbout(state=worst.state, share=worst.share, now=worst.now, unresolved=unresolved, hint=hint)
 
 
-def pointer_states(
-    context: Context, engram: Engram, compared: Sequence[EvidenceState | None]
-) -> list[EvidenceState | None]:
-    """Return for each pointer how its lines were `compared` with the checked out commit, or that it is unresolved."""
-    return [
-        UNRESOLVED if _is_unresolved(context, engram, pointer) else state
-        for pointer, state in zip(engram.pointers, compared, strict=True)
-    ]
+def engram_states(
+    context: Context, engrams: Sequence[Engram], against: str | None = None
+) -> dict[str, list[EvidenceState | None]]:
+    """Return, by the engram's id and for each pointer, how its lines compare with the files now, or `unresolved`.
+
+    They are compared with the commit `against`, if it is given.
+    """
+    # All pointers at once: what is checked out is read from the disk.
+    pointers = [pointer for engram in engrams for pointer in engram.pointers]
+    compared = iter(context.project_files.staleness_of(pointers, against))
+    return {
+        engram.id: [
+            UNRESOLVED if _is_unresolved(context, engram, pointer) else state
+            for pointer, state in zip(engram.pointers, islice(compared, len(engram.pointers)), strict=True)
+        ]
+        for engram in engrams
+    }
+
+
+def stale_engrams(context: Context, engrams: Sequence[Engram]) -> set[str]:
+    """Return the ids of those of these engrams that have a pointer whose lines are changed or gone."""
+    pointers = [pointer for engram in engrams for pointer in engram.pointers]
+    compared = iter(context.project_files.staleness_of(pointers))
+    return {
+        engram.id
+        for engram in engrams
+        # not any(): the states of all its pointers are taken, whichever is stale
+        if sum(state is not None and state.is_stale for state in islice(compared, len(engram.pointers)))
+    }
 
 
 def _is_unresolved(context: Context, engram: Engram, pointer: Pointer) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import is_hex
@@ -13,12 +12,13 @@ from engrambus.evidence.pointers import (
     Address,
     ArtifactAddress,
     BodyAddress,
+    Content,
     DerefAnswer,
     DiffAddress,
+    EvidenceState,
     Pointer,
     RepoAddress,
     SamAddress,
-    Staleness,
     TestAddress,
     UrlAddress,
     check_pointer,
@@ -83,10 +83,13 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     """Read the text a pointer leads to, within a token limit.
 
     A pointer names a file, some of its lines and a commit: src/refunds.py:10-20@3a4c4fe. Following it, or
-    "deref", counts against what an agent may read in a turn.
+    "deref", counts against what an agent may read in a turn. It shows the lines as they were at that commit, and
+    says if they have changed since and which lines hold them now.
     """
-    pointer, _ = check_pointer(request.pointer)
-    pointed = pointed_text(pointer, context.evidence.read(pointer), tail=request.tail)
+    pointer, address = check_pointer(request.pointer)
+    content = context.evidence.read(pointer)
+    (evidence,) = context.project_files.staleness_of([_compared(pointer, address, content)])
+    pointed = pointed_text(pointer, content, tail=request.tail, evidence=evidence)
     return context.commit(
         lambda view: deref(
             view,
@@ -102,6 +105,12 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
         in_run=False,
         remember=False,  # a remembered answer is journalled, and the journal holds no content
     )
+
+
+def _compared(pointer: Pointer, address: Address, content: Content) -> Pointer:
+    """Return the pointer whose lines are compared with the files now: of a section, to its lines."""
+    is_section = isinstance(address, ArtifactAddress) and content.source is not None
+    return Pointer(type="repo", ref=print_address(content.source)) if is_section and content.source else pointer
 
 
 class ValidateDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,10 +212,8 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The page of a `url:` pointer."""
     why_none: str | None = None
     """Why a pointer of this type has no link."""
-    standing: Staleness | None = None
-    """How the lines compare with the commit that is checked out: same, moved, changed or gone."""
-    head: str | None = None
-    """The ref of the same line numbers at that commit, if the lines are no longer the same there."""
+    evidence: EvidenceState | None = None
+    """How the lines compare with the files as they are now, and which lines hold them."""
 
 
 @operation(
@@ -243,16 +250,14 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     if isinstance(address, DiffAddress):
         github = github_compare_link(address, source.path, origin)
         return LinkAnswer(ref=pointer.ref, editor=editor, github=github)
-    (evidence,) = files.staleness_of([Pointer(type="repo", ref=print_address(source))])
-    standing = evidence.state if evidence is not None else None
+    (evidence,) = files.staleness_of([_compared(pointer, address, content)])
     is_section = isinstance(address, ArtifactAddress)
     return LinkAnswer(
         ref=pointer.ref,
         editor=editor,
         github=github_section_link(source, origin) if is_section else github_link(source, origin),
         swhid=swhid(source, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
-        standing=standing,
-        head=_at_commit(address, files.head()) if standing in ("moved", "changed") else None,
+        evidence=evidence,
     )
 
 
@@ -262,17 +267,6 @@ _WITHOUT_LINK: dict[type[Any], str] = {
     TestAddress: "A test's result is an entry of a receipt; `less.deref_pointer` reads it.",
 }
 """Why pointers of some types have no link."""
-
-
-def _at_commit(address: Address, commit: str) -> str | None:
-    """Return the ref of the same lines or the same section at another commit."""
-    match address:
-        case RepoAddress():
-            return print_address(msgspec.structs.replace(address, revision=commit))
-        case ArtifactAddress():
-            return print_address(msgspec.structs.replace(address, version=commit))
-        case _:
-            return None
 
 
 class AnchorText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engrambus.core import check_tokens_fit, estimate_tokens
-from engrambus.evidence.pointers import Pointer, compact_ref, shorten_refs
+from engrambus.evidence.pointers import Pointer, compact_ref, describe_state, shorten_refs
 from engrambus.knowledge.engrams import describe_readers
 from engrambus.visible_text import count_invisible
 
@@ -94,7 +94,8 @@ def engram_line(engram: Engram, about: EngramAbout) -> str:
     mark = "(untrusted) " if about.untrusted is not None else ""
     kind = "" if engram.kind == "fact" else f"{engram.kind}: "
     evidence = about.evidence
-    state = f" {evidence.state}" if evidence is not None and evidence.state is not None else ""
+    words = describe_state(evidence)
+    state = f" {words}" if words else ""
     absent = evidence.unresolved if evidence is not None and evidence.state != "unresolved" else []
     marked = (short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in engram.pointers)
     places = " ".join(marked)
@@ -150,6 +151,8 @@ def _brief_within(answer: BriefAnswer, max_tokens: int | None) -> str:
 
 def _deref(answer: DerefAnswer) -> Iterable[str]:
     yield f"{short_pointer(answer.pointer)} {answer.content_digest[:SHORT_DIGEST_CHARS]}{_cut_note(answer)}"
+    if words := describe_state(answer.evidence):
+        yield f"({words})"
     if answer.escaped:
         yield f"({answer.escaped} invisible shown as escapes; the digest is of the file as it is)"
     yield answer.excerpt

@@ -9,7 +9,7 @@ from engrambus.edges.page.highlight import highlight_lines
 from engrambus.edges.page.session import PageSession
 from engrambus.edges.page.template_filters import safe_link
 from engrambus.errors import EngramBusError, EngramNotFound
-from engrambus.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse_ref
+from engrambus.evidence.pointers import Address, BodyAddress, DiffAddress, EvidenceState, RepoAddress, parse_ref
 from engrambus.evidence.receipts import EMPTY_DIGEST
 from engrambus.operations.engram_queries import FeedRow
 
@@ -85,8 +85,18 @@ def _load_pointer(session: PageSession, params: Mapping[str, str]) -> DrawerData
         "link": link,
         "editor": safe_link(link.editor),
         "forge": safe_link(link.github),
+        "now": _place_now(link.evidence, address),
         "lines": highlight_lines(read.excerpt, path, first),
     }
+
+
+def _place_now(evidence: EvidenceState | None, address: Address) -> str | None:
+    """Return where moved or changed lines are now; the same line numbers, if that is not known."""
+    if evidence is None or evidence.state not in ("moved", "changed"):
+        return None
+    if evidence.now is not None or not isinstance(address, RepoAddress):
+        return evidence.now
+    return address.path + (f":{address.lines[0]}-{address.lines[1]}" if address.lines else "")
 
 
 def _name_in_receipt(session: PageSession, ref: str, receipt_id: str) -> str:

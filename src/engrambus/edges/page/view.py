@@ -23,6 +23,7 @@ from engrambus.edges.page.template_filters import (
     to_json,
 )
 from engrambus.errors import EngramBusError, RouteNotFound
+from engrambus.evidence.pointers import describe_state
 from engrambus.knowledge.engrams import describe_readers
 
 PREFIX = "/page/"
@@ -52,6 +53,7 @@ def _environment() -> jinja2.Environment:
         "json": to_json,
         "label": pointer_label,
         "readers": describe_readers,
+        "state_words": describe_state,
         "time": format_time,
     }
     return environment

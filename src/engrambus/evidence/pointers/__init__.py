@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.short_pointers import FileSpan, PointerCompleter, is_ref, parse_file_span
     from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
     from engrambus.evidence.pointers.staleness import STALE, EvidenceState, Staleness, StalenessChecker
+    from engrambus.evidence.pointers.state_words import describe_state
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
     from engrambus.evidence.pointers.worktrees import checked_out_commit, find_worktree, worktree_head
@@ -72,6 +73,7 @@ if not TYPE_CHECKING:
         "short_pointers": "FileSpan PointerCompleter is_ref parse_file_span",
         "short_refs": "compact_ref pointed_path",
         "staleness": "STALE EvidenceState Staleness StalenessChecker",
+        "state_words": "describe_state",
         "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
         "worktrees": "checked_out_commit find_worktree worktree_head",
@@ -83,8 +85,8 @@ __all__ = [
     "GitRepository", "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver",
     "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver",
     "UrlAddress", "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer",
-    "checked_out_commit", "compact_ref", "cover", "cut_lines", "cut_to_fit", "diff_paths", "editor_link",
-    "find_repository", "find_worktree", "github_compare_link", "github_link", "github_section_link", "is_ref",
-    "name_repository", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
+    "checked_out_commit", "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state", "diff_paths",
+    "editor_link", "find_repository", "find_worktree", "github_compare_link", "github_link", "github_section_link",
+    "is_ref", "name_repository", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
     "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -13,6 +13,7 @@ from engrambus.evidence.pointers.addresses import BodyAddress, Pointer, RepoAddr
 from engrambus.evidence.pointers.grammar import parse_lines, parse_ref, print_address
 from engrambus.evidence.pointers.read_spans import FileLines, ReadSpan, all_of
 from engrambus.evidence.pointers.resolve import Content
+from engrambus.evidence.pointers.staleness import EvidenceState
 from engrambus.visible_text import count_invisible, make_visible
 
 
@@ -33,6 +34,8 @@ class DerefAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Digest of exactly these lines."""
     escaped: int = 0
     """Invisible characters that the excerpt shows as escapes; the digests are of the bytes as they are."""
+    evidence: EvidenceState | None = None
+    """How these lines compare with the files as they are now; left out if they are the same, or cannot be compared."""
 
     @property
     def excerpt_pointer(self) -> Pointer | None:
@@ -58,9 +61,13 @@ class PointedText(msgspec.Struct, frozen=True, kw_only=True):
     """True if the content is too large to hold, so that `text` is only one end of it."""
     place: FileLines | None = None
     """Where the content is in a file, if it is a part of one."""
+    evidence: EvidenceState | None = None
+    """How the content compares with the files as they are now, if it is not the same."""
 
 
-def pointed_text(pointer: Pointer, content: Content, *, tail: bool) -> PointedText:
+def pointed_text(
+    pointer: Pointer, content: Content, *, tail: bool, evidence: EvidenceState | None = None
+) -> PointedText:
     """Return the text of a content; with `tail`, the end of content too large to hold."""
     incomplete = content.end is not None
     data = content.end if tail and content.end is not None else content.data
@@ -75,6 +82,7 @@ def pointed_text(pointer: Pointer, content: Content, *, tail: bool) -> PointedTe
         lines_before=content.line_count - _count_lines(text) if tail and incomplete else 0,
         incomplete=incomplete,
         place=content.place,
+        evidence=evidence if evidence is not None and evidence.state != "same" else None,
     )
 
 
@@ -85,7 +93,12 @@ def cut_to_fit(pointed: PointedText, max_tokens: int, *, tail: bool) -> tuple[De
     """
     text, cut = pointed.text, pointed.incomplete
     full = answer = DerefAnswer(
-        excerpt=text, pointer=pointed.pointer, content_digest=pointed.digest, truncated=cut, tail=cut and tail
+        excerpt=text,
+        pointer=pointed.pointer,
+        content_digest=pointed.digest,
+        truncated=cut,
+        tail=cut and tail,
+        evidence=pointed.evidence,
     )
     # No text of more characters fits, so one that is too long is not encoded to find that out.
     if len(text) > max_tokens * MAX_BYTES_PER_TOKEN or not fits(_count_escapes(full), max_tokens):

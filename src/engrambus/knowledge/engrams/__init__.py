@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         StoredPromotion,
         answer_promotion,
     )
+    from engrambus.knowledge.engrams.current import current_first
     from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramAdopted,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
         put_one,
         put_or_confirm,
     )
-    from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
+    from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, rank
     from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import read_used, stamp, validate
@@ -109,6 +110,7 @@ if not TYPE_CHECKING:
             "id_from_elsewhere "
         ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
+        "current": "current_first",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramAdopted EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
@@ -124,7 +126,7 @@ if not TYPE_CHECKING:
             "kind_key "
         ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
-        "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
+        "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
         "readers": "Reader describe_readers read_by",
         "role_filter": "RoleFilter",
         "rules": "read_used stamp validate",
@@ -146,10 +148,10 @@ __all__ = [
     "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
     "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "adopt_engrams",
     "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm", "count_negations",
-    "count_sentences", "describe_readers", "find_engram", "find_used", "find_visible", "forget", "has_evidence",
-    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key", "less_export",
-    "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field",
-    "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "read_by", "read_used", "recall",
-    "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key",
-    "used_facts", "validate", "visible_uses", "with_gain",
+    "count_sentences", "current_first", "describe_readers", "find_engram", "find_used", "find_visible", "forget",
+    "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key",
+    "less_export", "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys",
+    "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
+    "read_used", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp",
+    "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
 ]

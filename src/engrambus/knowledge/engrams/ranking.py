@@ -10,7 +10,7 @@ question names, and last by id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.keys import name_keys
@@ -30,8 +30,20 @@ T = TypeVar("T")
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
 
 
+class RankedEngram(NamedTuple):
+    """An engram that answers a question."""
+
+    engram: Engram
+    is_untrusted: bool
+
+
 def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
     """Return the k engrams that answer these keys best, best first, over every visible store."""
+    return [found.engram for found in rank(stores, keys, k=k, kind=kind)]
+
+
+def rank(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[RankedEngram]:
+    """Return the k engrams that answer these keys best, best first, with whether each is untrusted."""
     ranks: dict[int, int] = {}  # by ordinal × number of stores + index of the store: one integer names an engram
     store_count = len(stores)
     missing: set[str] = set()
@@ -68,11 +80,14 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
     ordered.sort()
     best = ordered[:k]
     if untrusted:
-        best = _with_own_share(ordered, k, lambda entry: entry[1] in untrusted)
-    return [stores[store_index].reads.engrams((ordinal,))[0] for _, store_index, ordinal in best]
+        best = with_own_share(ordered, k, lambda entry: entry[1] in untrusted)
+    return [
+        RankedEngram(stores[store_index].reads.engrams((ordinal,))[0], store_index in untrusted)
+        for _, store_index, ordinal in best
+    ]
 
 
-def _with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], bool]) -> list[T]:
+def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], bool]) -> list[T]:
     """Return the first k entries, of which untrusted ones take up to half, or more where nothing else was found."""
     # decision 68: claims that a stranger stuffed with keys never push the project's own out of an answer
     own = [index for index, entry in enumerate(ordered) if not is_untrusted(entry)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engrambus.edges.cli.screen import command_words, counted, dim, pairs, safe, safe_line
-from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
+from engrambus.evidence.pointers import BodyAddress, RepoAddress, describe_state, parse_ref
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
@@ -40,6 +40,8 @@ def deref(answer: DerefAnswer) -> Iterator[str]:
     if part is not None and part.digest is not None:
         yield safe(part.ref)
         yield dim(safe(part.digest) + "  of the lines above")
+    if words := describe_state(answer.evidence):
+        yield click.style(f"These lines are as they were at that commit: {safe(words)}.", fg="yellow")
     if answer.escaped:
         shown = (
             f"{counted(answer.escaped, 'invisible character')} shown as escapes; the digest is of the file as it is."
@@ -72,7 +74,7 @@ def anchor_on_disk(answer: AnchorAnswer) -> Iterator[str]:
 
 def links(answer: LinkAnswer) -> Iterator[str]:
     rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
-    rows += [("web", answer.web), ("now", answer.standing), ("at HEAD", answer.head)]
+    rows += [("web", answer.web), ("state", describe_state(answer.evidence) or None)]
     yield from pairs((name, value) for name, value in rows if value is not None)
     if answer.why_none:
         yield dim(safe(command_words(answer.why_none)))

@@ -9,7 +9,7 @@ import click
 
 from engrambus.core import age
 from engrambus.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
-from engrambus.evidence.pointers import short_ref
+from engrambus.evidence.pointers import describe_state, short_ref
 from engrambus.knowledge.engrams import describe_readers
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
             *untrusted(about),
-            *_unresolved(engram, about),
+            *evidence_words(engram, about),
             *([read_by(engram, about)] if about is not None else []),
             engram.id,
         ]
@@ -58,13 +58,23 @@ def untrusted(about: EngramAbout | None) -> list[str]:
     return [f"untrusted, from {about.untrusted.origin}"] if about is not None and about.untrusted is not None else []
 
 
-def _unresolved(engram: Engram, about: EngramAbout | None) -> list[str]:
-    """Return what a line says of pointers whose content is not here: `unresolved`, or how many are."""
-    if about is None or about.evidence is None or not about.evidence.unresolved:
+def evidence_words(engram: Engram, about: EngramAbout | None) -> list[str]:
+    """Return what a line says of the evidence: how its lines have changed, and how many pointers are unresolved."""
+    if about is None or about.evidence is None:
         return []
-    if about.evidence.state == "unresolved":
-        return ["unresolved"]
-    return [f"{len(about.evidence.unresolved)} of {len(engram.pointers)} unresolved"]
+    words = describe_state(about.evidence)
+    absent = len(about.evidence.unresolved)
+    is_part = absent and about.evidence.state != "unresolved"
+    return [*([words] if words else []), *([f"{absent} of {len(engram.pointers)} unresolved"] if is_part else [])]
+
+
+def what_to_do(engram: Engram, about: EngramAbout) -> list[str]:
+    """Return how an engram with stale evidence becomes current again."""
+    evidence = about.evidence
+    if evidence is None or evidence.state not in ("changed", "gone"):
+        return []
+    lines = evidence.now or "PATH:10-20"
+    return [f"If it still holds: engrambus confirm {engram.id} --at {lines}"]
 
 
 def read_by(engram: Engram, about: EngramAbout) -> str:
@@ -78,6 +88,9 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
     rows = _adoption_rows(shown, about)
+    if about is not None and about.evidence is not None and about.evidence.state not in (None, "unresolved"):
+        rows += [("evidence", describe_state(about.evidence) or "unchanged")]
+        rows += [("", way) for way in what_to_do(shown, about)]
     if about is not None and about.evidence is not None and about.evidence.unresolved:
         rows += [("unresolved", ref) for ref in about.evidence.unresolved]
         rows += [("", about.evidence.hint)] if about.evidence.hint else []
@@ -149,10 +162,10 @@ def brief_versions(answer: BriefsAnswer) -> Iterator[str]:
 def feed(answer: FeedAnswer) -> Iterator[str]:
     for row in answer.rows:
         engram = row.engram
-        marks = [mark for mark, is_set in (("stale", row.stale), ("pinned", row.pinned)) if is_set]
+        marks = ["pinned"] if row.pinned else []
         uses = row.about.used_by.count if row.about.used_by is not None else 0
         marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
-        marks += [*untrusted(row.about), *_unresolved(engram, row.about)]
+        marks += [*untrusted(row.about), *evidence_words(engram, row.about)]
         about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks, read_by(engram, row.about)]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
