@@ -171,6 +171,8 @@ OTHER_DATA_FIELDS = {
     ("adopt_knowledge", "memories.confidence"): "a number, or ignored",
     ("adopt_knowledge", "memories.by"): "a name by its pattern, or ignored",
     ("adopt_knowledge", "origin"): "a name by its pattern",
+    ("override_gate", "base"): "a commit id",
+    ("override_gate", "head"): "a commit id",
     ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""

@@ -114,6 +114,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AgentAmbiguous            AGENT_AMBIGUOUS
 │   ├── AddressInsecure           ADDRESS_INSECURE
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
+│   ├── FileExists                FILE_EXISTS
 │   ├── KeyFileReadable           KEY_FILE_READABLE
 │   ├── NotPublished              NOT_PUBLISHED
 │   ├── Usage                     USAGE
@@ -167,6 +168,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── RepositoryAbsent          REPOSITORY_ABSENT
 │   ├── RevisionNotFound          REVISION_NOT_FOUND
 │   │   └── RevisionNotFetched    REVISION_NOT_FETCHED
+│   ├── MergeBaseNotFound         MERGE_BASE_NOT_FOUND
+│   ├── GateFindingNotFound       GATE_FINDING_NOT_FOUND
 │   ├── FileNotFound              FILE_NOT_FOUND
 │   ├── SpanNotFound              SPAN_NOT_FOUND
 │   ├── SectionNotFound           SECTION_NOT_FOUND
@@ -850,6 +853,10 @@ class ClientFileBroken(Refusal):
     """A client's configuration file cannot be parsed, so it was not changed."""
 
 
+class FileExists(Refusal):
+    """A file of that name exists already, and it is not ours."""
+
+
 class KeyFileReadable(Refusal):
     """Other accounts can read the file with the keys."""
 
@@ -1068,6 +1075,14 @@ class RevisionNotFound(NotFound):
 
 class RevisionNotFetched(RevisionNotFound):
     """The commit is not in this shallow clone."""
+
+
+class MergeBaseNotFound(NotFound):
+    """The two commits have no common ancestor here."""
+
+
+class GateFindingNotFound(NotFound):
+    """The gate has no such finding on this branch."""
 
 
 class RepositoryAbsent(NotFound):

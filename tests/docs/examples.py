@@ -20,6 +20,7 @@ _VARYING = (
     (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
     (re.compile(r"\b[0-9a-f]{40}\b"), "<sha>"),
     (re.compile(r"@[0-9a-f]{7,12}\b"), "@<short>"),
+    (re.compile(r"\b[0-9a-f]{12}\b"), "<short>"),
     (re.compile(r"\b(?:g_)?[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
     (re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d+)?Z| \d\d:\d\d)"), "<time>"),
     (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),

@@ -16,6 +16,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/commands.md",
     "docs/evidence.md",
+    "docs/gate.md",
     "docs/trust.md",
     "docs/grants.md",
     "docs/orchestrators.md",

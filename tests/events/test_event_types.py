@@ -33,6 +33,7 @@ from engrambus.knowledge.engrams import (
     PromotionRequested,
     Provenance,
 )
+from engrambus.knowledge.gate import GateOverridden
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
 from engrambus.policy import (
     AgentAdded,
@@ -118,6 +119,14 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         "less.promotion.answer",
         {"request": ID, "approved": 1},
         RUN,
+    ),
+    (
+        GateOverridden(
+            fingerprint="X", engram=ID, rule="open-risk", reason="X", identity="X", by=BY, run=RUN, base="a", head="b"
+        ),
+        "less.gate.override",
+        {"engram": ID, "rule": "open-risk", "head": "b"},
+        EVERYONE,
     ),
     (EngramForgotten(id=ID, space="p", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),
     (EngramForgotten(id=ID, space="u", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),

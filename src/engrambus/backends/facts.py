@@ -27,6 +27,7 @@ from engrambus.knowledge.engrams import (
     PromotionAnswered,
     PromotionRequested,
 )
+from engrambus.knowledge.gate import GateOverridden
 from engrambus.knowledge.memory import MemoryRead
 from engrambus.knowledge.messages import BroadcastSent, MailHandedOver, MessageAccepted, MessageRejected, with_packs
 from engrambus.policy import (
@@ -91,6 +92,7 @@ Fact = (
     | MailHandedOver
     | BriefMade
     | RequestAnswered
+    | GateOverridden
 )
 
 

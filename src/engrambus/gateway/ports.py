@@ -17,6 +17,7 @@ from engrambus.gateway.tallies import TallyReads
 from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
 from engrambus.knowledge.engrams import EngramReads, PromotionReads, UseReads
+from engrambus.knowledge.gate import GateReads
 from engrambus.knowledge.messages import MessageReads
 from engrambus.policy import IdentityReads, TokenReads, TurnReads
 from engrambus.policy.grants import GrantReads
@@ -68,6 +69,7 @@ class View(
     BriefReads,
     PromotionReads,
     UseReads,
+    GateReads,
     TallyReads,
     Protocol,
 ):

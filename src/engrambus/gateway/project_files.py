@@ -23,6 +23,7 @@ from engrambus.evidence.pointers import (
 
 if TYPE_CHECKING:
     from engrambus.evidence.anchoring import Anchors
+    from engrambus.evidence.pointers import BranchChanges, BranchEvidence
     from engrambus.evidence.receipts import ReceiptFolder
     from engrambus.knowledge.memory import Stores
     from engrambus.space.catalog import Catalog, CatalogReader
@@ -110,6 +111,13 @@ class ProjectFiles:
         except EngramBusError:
             return [None] * len(pointers)
         return [self._staleness.check(pointer, head) for pointer in pointers]
+
+    def branch(self, base: str, head: str) -> tuple[BranchChanges, BranchEvidence]:
+        """Return what the branch that ends in `head` changes since it left `base`, and how pointers compare with it."""
+        from engrambus.evidence.pointers import BranchChanges, BranchEvidence
+
+        changes = BranchChanges(self.repositories.select(), base, head)
+        return changes, BranchEvidence(changes, self._staleness)
 
     def snapshot(self, path: str | None = None) -> str:
         """Commit the files as they are on disk and return the commit; an untracked file is included if it is named."""

@@ -43,7 +43,7 @@ class FakeRepository:
 
 
 class FakeRepositories(Repositories):
-    """Repositories without git: whatever is pointed at stays."""
+    """Repositories without git: everything that is pointed at stays."""
 
     def __init__(self) -> None:
         super().__init__(None)

@@ -53,6 +53,7 @@ from engrambus.knowledge.engrams import (
     twin_key,
     with_gain,
 )
+from engrambus.knowledge.gate import GateOverridden, GateOverride, shown_override
 from engrambus.knowledge.messages import (
     BroadcastSent,
     ChildBudgets,
@@ -121,6 +122,7 @@ class KnowledgeState:
         """When the descendants of topmost agents were added."""
         self.policies: list[AppliedPolicy] = []
         self.promotions: dict[str, StoredPromotion] = {}
+        self.gate_overrides: list[GateOverride] = []
         self.stored: dict[int, StoredEngram] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
@@ -245,6 +247,8 @@ class KnowledgeState:
                 self.briefs.setdefault((fact.run, fact.role), []).append(
                     Brief(version=fact.version, made_us=at_us, lines=fact.lines, agent=fact.agent)
                 )
+            case GateOverridden():
+                self.gate_overrides.append(shown_override(fact, at_us))
             case RequestAnswered():
                 answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
                 self.answers[fact.caller, fact.key] = (at_us, answer)
@@ -575,6 +579,12 @@ class MemoryView(MemoryCortex):
     def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
         newest = reversed(self._state.promotions.values())
         return [stored for stored in newest if not waiting or stored.answer is None][:limit]
+
+    def gate_overrides(self, fingerprints: Sequence[str]) -> dict[str, GateOverride]:
+        return {made.fingerprint: made for made in self._state.gate_overrides if made.fingerprint in fingerprints}
+
+    def newest_gate_overrides(self, *, limit: int) -> list[GateOverride]:
+        return self._state.gate_overrides[::-1][:limit]
 
     def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
         state = self._state

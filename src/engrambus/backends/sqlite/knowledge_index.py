@@ -34,6 +34,7 @@ COMPARED = {
     "ORDER BY position",
     "tokens": "SELECT * FROM tokens ORDER BY token_id",
     "policies": "SELECT * FROM policies ORDER BY position",
+    "gate_overrides": "SELECT * FROM gate_overrides ORDER BY position",
     "promotions": "SELECT * FROM promotions ORDER BY request_id",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "used_ids": "SELECT id FROM used_ids ORDER BY id",

@@ -44,6 +44,7 @@ from engrambus.knowledge.engrams import (
     PromotionAnswered,
     PromotionRequested,
 )
+from engrambus.knowledge.gate import GateOverridden
 from engrambus.knowledge.messages import (
     BroadcastSent,
     ChildBudgets,
@@ -85,7 +86,7 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 29
+LAYOUT = 30
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -214,6 +215,8 @@ class KnowledgeProjection:
             case BriefMade():
                 lines = "\n".join(fact.lines)
                 self._execute("insert_brief", fact.run, fact.role, fact.version, fact.agent, at_us, lines)
+            case GateOverridden():
+                self._execute("insert_gate_override", fact.fingerprint, _encode(fact), at_us)
             case RequestAnswered():
                 self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
 

@@ -41,6 +41,7 @@ from engrambus.knowledge.engrams import (
     UserKind,
     kind_key,
 )
+from engrambus.knowledge.gate import GateOverridden, GateOverride, shown_override
 from engrambus.knowledge.messages import (
     ChildBudgets,
     Inbox,
@@ -263,6 +264,15 @@ class SqliteView(SqliteCortex):
     def promotions(self, *, waiting: bool, limit: int) -> list[StoredPromotion]:
         rows = self._connection.execute(self._sql["promotions"], (waiting, limit))
         return [_promotion_from_row(row) for row in rows]
+
+    def gate_overrides(self, fingerprints: Sequence[str]) -> dict[str, GateOverride]:
+        found = (self._row("gate_override", fingerprint) for fingerprint in fingerprints)
+        made = [_gate_override_from_row(row) for row in found if row is not None]
+        return {override.fingerprint: override for override in made}
+
+    def newest_gate_overrides(self, *, limit: int) -> list[GateOverride]:
+        rows = self._connection.execute(self._sql["newest_gate_overrides"], (limit,))
+        return [_gate_override_from_row(row) for row in rows]
 
     def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
         pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
@@ -536,6 +546,11 @@ def _stored_from_row(row: Any) -> StoredEngram:
         expires_at=expires_at,
         more_keys=tuple(more_keys.split()),
     )
+
+
+def _gate_override_from_row(row: Any) -> GateOverride:
+    body, made_us = row
+    return shown_override(msgspec.json.decode(body, type=GateOverridden), made_us)
 
 
 def _promotion_from_row(row: Any) -> StoredPromotion:

@@ -134,6 +134,20 @@ COMMANDS: dict[str, Entry] = {
         "store_artifact",
         "less.store_artifact",
     ),
+    "gate": Entry(
+        "knowledge",
+        "Fail if a branch changes lines with an open risk, or lines that a decision rests on.",
+        "engrambus gate --base main",
+        "check_gate",
+        "gate.check",
+    ),
+    "overrides": Entry(
+        "knowledge",
+        "List what was let pass at the merge gate, by whom and why.",
+        "engrambus overrides",
+        "list_gate_overrides",
+        "gate.overrides",
+    ),
     "confirm": Entry(
         "knowledge",
         "Confirm that an engram is still true; its lifetime starts again.",

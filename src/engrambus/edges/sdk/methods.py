@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
+    from engrambus.knowledge.gate import GateOverride
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
     from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
     from engrambus.operations.answers import AnswerTaken
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
     from engrambus.operations.engrams import PutAnswer, PutEngram
+    from engrambus.operations.gate import GateAnswer, GateOverrides
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailAnswer
@@ -576,6 +578,54 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))
+
+    def check_gate(
+        self,
+        base: str,
+        *,
+        head: str | None = None,
+    ) -> GateAnswer:
+        """Fail if a branch changes lines with an open risk, or lines that a decision rests on.
+
+        Args:
+            base: The branch it is merged into: a full commit id
+            head: The branch's last commit; the one checked out by default
+        """
+        return cast("GateAnswer", self._do("check_gate", {"base": base, "head": head}))
+
+    def override_gate(
+        self,
+        id: str,
+        reason: str,
+        base: str,
+        *,
+        identity: str | None = None,
+        head: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> GateOverride:
+        """Let a branch pass although the gate found something; the reason and who answers for it are recorded.
+
+        Args:
+            id: The id of the finding's engram
+            reason: Why the branch may be merged all the same
+            base: The branch it is merged into: a full commit id
+            identity: Who answers for it; an agent answers under its own name
+            head: The branch's last commit; the one checked out by default
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("GateOverride", self._do("override_gate", {"id": id, "reason": reason, "base": base, "identity": identity, "head": head}, idempotency_key))
+
+    def list_gate_overrides(
+        self,
+        *,
+        k: int = 50,
+    ) -> GateOverrides:
+        """List what was let pass at the merge gate, by whom and why.
+
+        Args:
+            k: Maximum number of results
+        """
+        return cast("GateOverrides", self._do("list_gate_overrides", {"k": k}))
 
     def collect_garbage(
         self,

@@ -79,7 +79,7 @@ class IndexedCommit:
 
     @cached_property
     def all_files(self) -> CommitFiles:
-        """All its files, whoever may see them; the index covers these."""
+        """All its files, visible to the caller or not; the index covers these."""
         files = self._listings.get(self.id)
         if files is None:
             files = CommitFiles(self.repository.files(self.id), {})

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         TestAddress,
         UrlAddress,
     )
+    from engrambus.evidence.pointers.branch_changes import BranchChanges, Touch, line_changes
+    from engrambus.evidence.pointers.branch_evidence import BranchEvidence
     from engrambus.evidence.pointers.documents import ArtifactResolver
     from engrambus.evidence.pointers.excerpts import DerefAnswer, PointedText, cut_to_fit, pointed_text
     from engrambus.evidence.pointers.git import GitRepository, find_repository
@@ -48,7 +50,13 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.state_words import describe_state
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
-    from engrambus.evidence.pointers.worktrees import checked_out_commit, find_worktree, worktree_head
+    from engrambus.evidence.pointers.worktrees import (
+        checked_out_commit,
+        find_worktree,
+        git_identity,
+        hooks_folder,
+        worktree_head,
+    )
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
@@ -58,6 +66,8 @@ if not TYPE_CHECKING:
             "Address ArtifactAddress BodyAddress DiffAddress Pointer RepoAddress SamAddress TestAddress "
             "UrlAddress "
         ),
+        "branch_changes": "BranchChanges Touch line_changes",
+        "branch_evidence": "BranchEvidence",
         "documents": "ArtifactResolver",
         "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
         "git": "GitRepository find_repository",
@@ -76,17 +86,18 @@ if not TYPE_CHECKING:
         "state_words": "describe_state",
         "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
-        "worktrees": "checked_out_commit find_worktree worktree_head",
+        "worktrees": "checked_out_commit find_worktree git_identity hooks_folder worktree_head",
     })
 
 __all__ = [
-    "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver", "Content",
-    "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "EvidenceState", "FileLines", "FileSpan",
-    "GitRepository", "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver",
-    "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver",
-    "UrlAddress", "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer",
-    "checked_out_commit", "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state", "diff_paths",
-    "editor_link", "find_repository", "find_worktree", "github_compare_link", "github_link", "github_section_link",
-    "is_ref", "name_repository", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
+    "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver",
+    "BranchChanges", "BranchEvidence", "Content", "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence",
+    "EvidenceState", "FileLines", "FileSpan", "GitRepository", "Origin", "PointedText", "Pointer", "PointerCompleter",
+    "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness",
+    "StalenessChecker", "TestAddress", "TestResolver", "Touch", "UrlAddress", "UrlResolver", "UrlSettings", "all_of",
+    "check_name", "check_path", "check_pointer", "checked_out_commit", "compact_ref", "cover", "cut_lines",
+    "cut_to_fit", "describe_state", "diff_paths", "editor_link", "find_repository", "find_worktree", "git_identity",
+    "github_compare_link", "github_link", "github_section_link", "hooks_folder", "is_ref", "line_changes",
+    "name_repository", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
     "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -29,7 +29,7 @@ from engrambus.errors import (
 from engrambus.evidence.pointers.git_links import LinkCheck
 from engrambus.evidence.pointers.git_process import Completed, GitObject, ObjectReader, git_environment, run_git
 from engrambus.evidence.pointers.git_trees import Tree, read_tree
-from engrambus.evidence.pointers.snapshot import take_snapshot
+from engrambus.evidence.pointers.snapshot import commit_index, take_snapshot
 
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
 MAX_TREE_BYTES = 64 * 1024 * 1024
@@ -48,6 +48,17 @@ class Blob(NamedTuple):
 
     id: str
     data: bytes
+
+
+class ChangedFile(NamedTuple):
+    """A file that differs between two commits."""
+
+    old_path: str | None
+    """None if it was added."""
+    new_path: str | None
+    """None if it was deleted."""
+    old_blob: str | None
+    new_blob: str | None
 
 
 class GitRepository:
@@ -195,6 +206,11 @@ class GitRepository:
         self.check_commit(commit)
         return commit
 
+    def commit_index(self, worktree: Path, index: Path | None = None) -> str:
+        """Commit what is staged in a worktree, or in the index that git names to its hooks; no ref keeps the commit."""
+        self._check_own_objects()
+        return commit_index(self.directory, worktree, index, timeout_s=self._timeout_s)
+
     def retain(self, revision: str) -> None:
         """Keep a commit from being pruned, with a ref of ours; a read-only repository is left as it is."""
         if self._retained.get(revision):
@@ -226,23 +242,46 @@ class GitRepository:
         start = done.stdout.find(b"\n@@ ")
         return done.stdout[start + 1 :] if start >= 0 else b""
 
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the newest commit that both commits descend from; None if there is none here."""
+        self.check_commit(one)
+        self.check_commit(other)
+        done = self._run("merge-base", one, other)
+        commit = done.stdout.decode(errors="replace").strip()
+        return commit if is_hex(commit, 40, 64) else None
+
+    def changed_files(self, base: str, head: str) -> list[ChangedFile]:
+        """Return the files that differ between two commits; a renamed file has two paths, as git finds renames."""
+        return [_changed_file(*entry) for entry in self._compare_trees(base, head)]
+
     def renames(self, base: str, head: str) -> dict[str, str]:
         """Return the files that were renamed between two commits, the old path by the new one, as git finds them."""
         renames = self._renames.get((base, head))
         if renames is None:
-            self.check_commit(base)
-            self.check_commit(head)
-            done = self._run(
-                "diff-tree", "-r", "-z", "--raw", "--find-renames=50%", f"-l{MAX_RENAMES}", "--diff-filter=R",
-                "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=all", base, head,
-            )  # fmt: skip
-            if done.returncode:
-                raise GitTrouble("Git could not compare the two commits.")
-            fields = [os.fsdecode(field) for field in done.stdout.split(b"\0")]
-            # Each entry is three fields: modes and ids, the old path, the new path.
-            renames = {new: old for old, new in zip(fields[1::3], fields[2::3], strict=False)}
+            entries = self._compare_trees(base, head, "--diff-filter=R")
+            renames = {paths[1]: paths[0] for _, paths in entries}
             self._renames.put((base, head), renames, weight=len(renames) + 1)
         return renames
+
+    def _compare_trees(self, base: str, head: str, *options: str) -> list[tuple[list[str], list[str]]]:
+        """Return modes, ids and status, and the one or two paths, of every file that differs between two commits."""
+        self.check_commit(base)
+        self.check_commit(head)
+        done = self._run(
+            "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames=50%", f"-l{MAX_RENAMES}",
+            "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=all", *options, base, head,
+        )  # fmt: skip
+        if done.returncode:
+            raise GitTrouble("Git could not compare the two commits.")
+        fields = iter(os.fsdecode(field) for field in done.stdout.split(b"\0"))
+        entries = []
+        for header in fields:
+            if not header:
+                break
+            about = header.removeprefix(":").split(" ")
+            # A rename or a copy has two paths.
+            entries.append((about, [next(fields) for _ in range(2 if about[-1][0] in "RC" else 1)]))
+        return entries
 
     def close(self) -> None:
         """Stop the running git; a later read starts it again."""
@@ -379,6 +418,17 @@ class GitRepository:
     def _run(self, *args: str, environment: dict[str, str] | None = None, stdin: bytes | None = None) -> Completed:
         self._check_own_objects()
         return run_git(args, environment or self._environment, self._timeout_s, stdin=stdin)
+
+
+def _changed_file(about: list[str], paths: list[str]) -> ChangedFile:
+    _, _, old_blob, new_blob, status = about
+    is_added, is_deleted = status.startswith("A"), status.startswith("D")
+    return ChangedFile(
+        old_path=None if is_added else paths[0],
+        new_path=None if is_deleted else paths[-1],
+        old_blob=None if is_added else old_blob,
+        new_blob=None if is_deleted else new_blob,
+    )
 
 
 def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:

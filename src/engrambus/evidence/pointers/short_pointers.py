@@ -185,6 +185,10 @@ class PointerCompleter:
             raise PointerTooLong(field=field, limit=MAX_REF, used=len(ref))
         return Pointer(type="repo", ref=ref)
 
+    def head(self, field: str) -> str:
+        """Return the commit that is checked out where the caller works."""
+        return self._commit("HEAD", field)
+
     def _commit(self, revision: str, field: str) -> str:
         """Return the commit of a revision as git understands it, HEAD being the caller's."""
         if is_hex(revision, 40, 64):

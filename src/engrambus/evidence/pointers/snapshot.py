@@ -54,11 +54,12 @@ class _Entry(NamedTuple):
 class _WorktreeGit:
     """Git commands in one worktree, with the user's index for reading and a scratch index for writing."""
 
-    def __init__(self, directory: Path, worktree: Path, scratch: Path, timeout_s: float) -> None:
+    def __init__(self, directory: Path, worktree: Path, index: Path, timeout_s: float) -> None:
+        """`index` is the scratch index."""
         self._timeout_s = timeout_s
         self._worktree = worktree
         self._user_environment = git_environment(directory) | {"GIT_WORK_TREE": str(worktree)}
-        self._scratch_environment = self._user_environment | {"GIT_INDEX_FILE": str(scratch / "index")}
+        self._scratch_environment = self._user_environment | {"GIT_INDEX_FILE": str(index)}
 
     def query(self, *args: str) -> Completed:
         """Run a command that reads the user's index; it may fail."""
@@ -80,7 +81,7 @@ def take_snapshot(common: Path, worktree: Path, also: tuple[str, ...], *, max_by
     import tempfile  # slow to import, and snapshots are rare
 
     with tempfile.TemporaryDirectory(prefix="engrambus-snapshot-") as folder:
-        git = _WorktreeGit(directory, top, Path(folder), timeout_s)
+        git = _WorktreeGit(directory, top, Path(folder) / "index", timeout_s)
         file_modes = git.query("config", "--type=bool", "core.fileMode").stdout.strip() != b"false"
         copies = _Copies(Path(folder), top, max_bytes, file_modes)
         entries = _unchanged_entries(git, top, directory, copies)
@@ -91,6 +92,25 @@ def take_snapshot(common: Path, worktree: Path, also: tuple[str, ...], *, max_by
         rows = (f"{entry.mode} {entry.id}\t".encode() + path + b"\0" for path, entry in sorted(entries.items()))
         git.write("update-index", "-z", "--index-info", stdin=b"".join(rows))
         return _commit(git, git.write("write-tree").decode().strip())
+
+
+def commit_index(common: Path, worktree: Path, index: Path | None, *, timeout_s: float) -> str:
+    """Commit what is staged in a worktree and return the commit, which no ref keeps.
+
+    `index` is the index that git names to its hooks, in place of the worktree's own.
+    """
+    directory, top = _find_worktree(common, worktree, timeout_s)
+    staged = top / index if index is not None else directory / "index"
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="engrambus-snapshot-") as folder:
+        # A copy: git writes to an index when it makes a tree of it, and a commit may hold the lock.
+        copy = Path(folder) / "index"
+        if staged.exists():
+            shutil.copyfile(staged, copy)
+        git = _WorktreeGit(directory, top, copy, timeout_s)
+        return _commit(git, git.write("write-tree").decode().strip(), keep=False)
 
 
 def _find_worktree(common: Path, worktree: Path, timeout_s: float) -> tuple[Path, Path]:
@@ -264,8 +284,11 @@ def _blob_id(data: bytes, width: int) -> str:
     return hashed.hexdigest()
 
 
-def _commit(git: _WorktreeGit, tree: str) -> str:
-    """Commit a tree on top of HEAD and return the commit; the same tree on the same HEAD gives the same commit."""
+def _commit(git: _WorktreeGit, tree: str, *, keep: bool = True) -> str:
+    """Commit a tree on top of HEAD and return the commit; the same tree on the same HEAD gives the same commit.
+
+    With `keep`, a ref of ours keeps it from being pruned.
+    """
     head = git.query("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.decode().strip()
     time_s, parent = b"0", ("-p", head) if head else ()
     if head:
@@ -278,5 +301,6 @@ def _commit(git: _WorktreeGit, tree: str) -> str:
     identity = {f"GIT_{role}_{part}": text for role in ("AUTHOR", "COMMITTER") for part, text in _IDENTITY.items()}
     dates = {f"GIT_{role}_DATE": f"@{time_s.decode()} +0000" for role in ("AUTHOR", "COMMITTER")}
     commit = git.write("commit-tree", tree, *parent, "-m", MESSAGE, extra=identity | dates).decode().strip()
-    git.write("update-ref", SNAPSHOT_REFS + commit, commit)
+    if keep:
+        git.write("update-ref", SNAPSHOT_REFS + commit, commit)
     return commit

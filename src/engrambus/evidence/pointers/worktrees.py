@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from engrambus.core import is_hex
@@ -52,3 +53,26 @@ def _read_branch(common: Path, ref: str) -> str:
     except FileNotFoundError:
         lines = (common / "packed-refs").read_text("utf-8").splitlines()
         return next((line.partition(" ")[0] for line in lines if line.endswith(f" {ref}")), "")
+
+
+def git_identity(folder: Path) -> str | None:
+    """Return the name and the mail address that git commits under in a folder; None if they are not configured."""
+    from engrambus.evidence.pointers.git_process import git_environment, run_git
+
+    done = run_git(("-C", str(folder), "var", "GIT_COMMITTER_IDENT"), git_environment(), TIMEOUT_S)
+    # The time and the zone follow the address.
+    name, found, _ = done.stdout.decode(errors="replace").rpartition("> ")
+    return f"{name}>" if found and not done.returncode else None
+
+
+def hooks_folder(worktree: Path) -> Path:
+    """Return the folder that git takes the hooks of a worktree from: the repository's own, or a configured one."""
+    from engrambus.evidence.pointers.git_process import git_environment, run_git
+
+    def ask(*args: str) -> str:
+        return os.fsdecode(run_git(args, git_environment(), TIMEOUT_S, folder=worktree).stdout).strip()
+
+    # Each file by itself: our own commands run without hooks, which hides what the files say together.
+    scopes = ("--local", "--global", "--system")
+    configured = next(filter(None, (ask("config", scope, "--type=path", "core.hooksPath") for scope in scopes)), None)
+    return worktree / (configured or Path(ask("rev-parse", "--git-common-dir")) / "hooks")

@@ -57,6 +57,9 @@ FACT_EVENTS: dict[str, FactMapping] = {
     "promotion.answered": FactMapping(
         type="less.promotion.answer", data={"request": "request_id", "approved": "approved"}
     ),
+    "gate.overridden": FactMapping(
+        type="less.gate.override", data={"engram": "engram", "rule": "rule", "head": "head"}, audience="project"
+    ),
     "engram.forgotten": FactMapping(type="less.engram.forget", data={"engram": "id"}, audience="space"),
     "engram.pinned": FactMapping(type="less.engram.pin", data={"engram": "id"}, audience="space"),
     "engram.unpinned": FactMapping(type="less.engram.unpin", data={"engram": "id"}, audience="space"),

@@ -182,7 +182,7 @@ def _id_here(view: EngramView, foreign: AdoptableEngram, origin: str) -> str | N
 
 
 def _without_digests(pointers: Any) -> Any:
-    """Return pointers without their digests: each claims that somebody here has read the content."""
+    """Return pointers without their digests: each claims that an agent here has read the content."""
     if not isinstance(pointers, list):
         return pointers
     return [

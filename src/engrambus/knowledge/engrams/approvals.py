@@ -88,7 +88,7 @@ def request_promotion(
 
 
 def pending_notice(scope: str, stored_scope: str, request_id: str | None = None) -> ApprovalPending:
-    """Return what the caller is told about an engram that waits for an admin."""
+    """Return the notice about an engram that waits for an admin."""
     named = f" (request {request_id})" if request_id else ""
     return ApprovalPending(
         f"Promotion to '{scope}' is waiting for approval{named}; until then its scope is '{stored_scope}'.",

@@ -16,6 +16,7 @@ from engrambus.testing.conformance.denials import DenialConformance
 from engrambus.testing.conformance.duplicates import DuplicateConformance
 from engrambus.testing.conformance.feed import FeedConformance
 from engrambus.testing.conformance.figures import FigureConformance
+from engrambus.testing.conformance.gate import GateConformance
 from engrambus.testing.conformance.grants import GrantConformance
 from engrambus.testing.conformance.journal import JournalConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
@@ -42,6 +43,7 @@ __all__ = [
     "DuplicateConformance",
     "FeedConformance",
     "FigureConformance",
+    "GateConformance",
     "GrantConformance",
     "JournalConformance",
     "LifecycleConformance",
@@ -71,6 +73,7 @@ class StoreConformance(
     DuplicateConformance,
     MessageConformance,
     MailConformance,
+    GateConformance,
     GrantConformance,
     DenialConformance,
     PassedOnGrantConformance,

@@ -146,7 +146,7 @@ def _note(name: str) -> list[dict[str, str]]:
 
 
 def _call(harness: Harness, operation: str, caller: Credential, /, **fields: Any) -> tuple[Any, list[EngramBusError]]:
-    """Return an answer and the notices beside it."""
+    """Return an answer and its notices."""
     declared = OPERATIONS[operation]
     notices: list[EngramBusError] = []
     if operation == "put_engram":

@@ -28,7 +28,7 @@ def claim(number: int) -> str:
 def warnings_of(
     harness: Harness, operation: str, caller: Credential, /, **fields: Any
 ) -> tuple[Any, list[EngramBusError]]:
-    """Return an answer, and the warnings that come beside it."""
+    """Return an answer and its warnings."""
     warnings: list[EngramBusError] = []
     declared = OPERATIONS[operation]
     request = to_request(fields, declared.request)

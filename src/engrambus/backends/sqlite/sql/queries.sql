@@ -565,3 +565,12 @@ WHERE engram = ? AND answered IS NULL ORDER BY rowid DESC LIMIT 1;
 -- name: promotions
 SELECT asked, asked_at, answered, answered_at FROM promotions
 WHERE NOT ? OR answered IS NULL ORDER BY rowid DESC LIMIT ?;
+
+-- name: insert_gate_override
+INSERT INTO gate_overrides (fingerprint, body, made_at) VALUES (?, ?, ?);
+
+-- name: gate_override
+SELECT body, made_at FROM gate_overrides WHERE fingerprint = ? ORDER BY position DESC LIMIT 1;
+
+-- name: newest_gate_overrides
+SELECT body, made_at FROM gate_overrides ORDER BY position DESC LIMIT ?;

@@ -401,3 +401,11 @@ CREATE TABLE promotions (           -- requests to promote an engram to org or g
     answered_at INTEGER
 ) STRICT;
 CREATE INDEX promotions_waiting ON promotions (engram) WHERE answered IS NULL;
+
+CREATE TABLE gate_overrides (       -- findings of the merge gate that somebody let pass
+    position    INTEGER PRIMARY KEY,
+    fingerprint TEXT    NOT NULL,
+    body        BLOB    NOT NULL,   -- the fact, as JSON
+    made_at     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX gate_overrides_of ON gate_overrides (fingerprint);
