@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engrambus.evidence.pointers import Staleness
 from engrambus.knowledge.engrams import Engram, Provenance, current_first
 from engrambus.knowledge.engrams.current import MAX_WINDOW, WINDOW
 from engrambus.knowledge.engrams.ranking import RankedEngram
@@ -24,7 +25,9 @@ def found(name: str, *, is_untrusted: bool = False) -> RankedEngram:
 
 def order(ranked: Sequence[RankedEngram], stale: set[str], k: int) -> list[str]:
     """Return the ids of an answer to a question that finds these engrams, best first."""
-    return [engram.id for engram in current_first(lambda size: ranked[:size], k, lambda _: stale)]
+    return [
+        engram.id for engram in current_first(lambda size: ranked[:size], k, lambda _: dict.fromkeys(stale, "changed"))
+    ]
 
 
 @given(flags=st.lists(st.booleans(), max_size=60), k=st.integers(1, 30))
@@ -40,9 +43,9 @@ def test_only_the_engrams_of_an_answer_are_compared_if_none_of_them_is_stale() -
     ranked = [found(str(number)) for number in range(50)]
     compared: list[int] = []
 
-    def find_stale(engrams: Sequence[Engram]) -> set[str]:
+    def find_stale(engrams: Sequence[Engram]) -> dict[str, Staleness]:
         compared.append(len(engrams))
-        return {"30"}
+        return {"30": "gone"}
 
     current_first(lambda size: ranked[:size], 12, find_stale)
     assert compared == [12]

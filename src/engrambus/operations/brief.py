@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import fits, print_time, take_within
 from engrambus.errors import FieldValue
+from engrambus.evidence.pointers import Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.ports import View
@@ -30,6 +31,7 @@ from engrambus.knowledge.brief import (
     visible_lines,
 )
 from engrambus.knowledge.messages import read_payers
+from engrambus.operations.evidence_about import stale_engrams
 from engrambus.policy import ADMIN, Caller, Role, find_agent, with_article
 
 MAX_VERSIONS = 50
@@ -51,6 +53,8 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The brief, or with `since` what changed; at most 30 lines."""
     own_lines: int = 0
     """How many of the last lines are about its reader: pointers and mail for it, what is left of the turn, grants."""
+    stale: int = 0
+    """Engrams that are left out because the lines they point at are changed or gone."""
     truncated: bool = False
     """True if it has fewer lines than it could, to stay within max_tokens."""
 
@@ -75,7 +79,8 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     """Show what matters now for a role, in at most 30 lines.
 
-    It lists the goal of the run, pinned engrams, and the newest of the kinds that matter to the role.
+    It lists the goal of the run, pinned engrams, and the newest of the kinds that matter to the role. Engrams whose
+    lines have changed since are left out until they are confirmed; pinned ones are marked.
     """
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
@@ -84,6 +89,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
         facts, reading = read_brief(
             of_role,
             reader,
+            find_stale=partial(stale_engrams, context),
             payers=read_payers(view, context.policy, reader, context.limits) if reader.name else None,
             restrict=partial(_restrict, context),
             since=request.since,
@@ -91,6 +97,12 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
         )
         return facts, _answer(reading, reader.role, request.max_tokens)
 
+    # decision 84: what became of the lines is looked up without the write lock, and most reads make no version
+    if context.idempotency is None:
+        with context.store.read() as view:
+            made, answer = decide(view)
+            if not made:
+                return answer
     # A brief can be read after its run has ended, to see how things stood.
     return context.commit(decide, BriefAnswer, in_run=False)
 
@@ -122,6 +134,8 @@ class BriefedEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str = ""
     """The engram's id; empty for a memory."""
     pinned: bool = False
+    state: Staleness | None = None
+    """`changed` or `gone`, if it is pinned and the lines it points at are."""
 
 
 class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,6 +149,8 @@ class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version shown; none if the present brief has not been read yet, so that it has no version."""
     changed: list[str] | None = None
     """With `since`, the lines that changed: `- ` was removed, `+ ` was added."""
+    stale: int = 0
+    """Engrams that the present brief leaves out because the lines they point at are changed or gone."""
     engrams: list[BriefedEngram] = []
     """Of the present brief, the author and time of each engram and memory."""
 
@@ -166,8 +182,9 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
     versions = list_versions(view, reader, limit=MAX_VERSIONS)
     of_role, seen = _views(context, view, reader.role)
     restrict = partial(_restrict, context)
-    composed = compose_brief(of_role, reader, restrict)
-    shown = composed if seen is None else compose_brief(seen, reader, restrict)
+    find_stale = partial(stale_engrams, context)
+    composed = compose_brief(of_role, reader, restrict, find_stale)
+    shown = composed if seen is None else compose_brief(seen, reader, restrict, find_stale)
     lines = shown.lines
     if request.version is not None:
         version: int | None = request.version
@@ -184,6 +201,7 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
         lines=list(lines),
         versions=[BriefVersion(version=item.version, made_at=print_time(item.made_us)) for item in versions],
         changed=changed,
+        stale=shown.stale_count,
         engrams=_briefed_engrams(shown.text) if request.version is None else [],
         as_of=print_time(context.as_of),
     )
@@ -226,7 +244,14 @@ def _answer(reading: BriefReading, role: str, max_tokens: int | None) -> BriefAn
     def in_lines(max_lines: int, *, truncated: bool = True) -> BriefAnswer:
         shared, own = reading.text.parts(max_lines)
         lines = [item.text for item in (*shared, *own)]
-        return BriefAnswer(version=reading.version, role=role, lines=lines, own_lines=len(own), truncated=truncated)
+        return BriefAnswer(
+            version=reading.version,
+            role=role,
+            lines=lines,
+            own_lines=len(own),
+            stale=reading.stale_count,
+            truncated=truncated,
+        )
 
     answer = in_lines(MAX_LINES, truncated=False)
     if max_tokens is None:
@@ -244,7 +269,13 @@ def _briefed_engrams(text: BriefText) -> list[BriefedEngram]:
     shared, _ = text.parts()
     return [
         BriefedEngram(
-            line=line, ref=item.ref, by=item.author, created_at=item.created_at, id=item.id, pinned=item.is_pinned
+            line=line,
+            ref=item.ref,
+            by=item.author,
+            created_at=item.created_at,
+            id=item.id,
+            pinned=item.is_pinned,
+            state=item.state,
         )
         for line, item in enumerate(shared)
         if item.ref

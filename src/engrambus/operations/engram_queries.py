@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -131,7 +132,7 @@ def _found(
     return current_first(
         lambda k: rank(stores, keys, k=k, kind=request.kind),
         request.k,
-        lambda engrams: stale_engrams(context, engrams),
+        partial(stale_engrams, context),
     )
 
 

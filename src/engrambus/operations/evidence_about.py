@@ -66,16 +66,16 @@ def engram_states(
     }
 
 
-def stale_engrams(context: Context, engrams: Sequence[Engram]) -> set[str]:
-    """Return the ids of those of these engrams that have a pointer whose lines are changed or gone."""
+def stale_engrams(context: Context, engrams: Sequence[Engram]) -> dict[str, Staleness]:
+    """Return those of these engrams that have a pointer whose lines are changed or gone: the worst state by its id."""
     pointers = [pointer for engram in engrams for pointer in engram.pointers]
     compared = iter(context.project_files.staleness_of(pointers))
-    return {
-        engram.id
-        for engram in engrams
-        # not any(): the states of all its pointers are taken, whichever is stale
-        if sum(state is not None and state.is_stale for state in islice(compared, len(engram.pointers)))
-    }
+    stale: dict[str, Staleness] = {}
+    for engram in engrams:
+        states = [state for state in islice(compared, len(engram.pointers)) if state is not None and state.is_stale]
+        if states:
+            stale[engram.id] = "gone" if any(state.state == "gone" for state in states) else "changed"
+    return stale
 
 
 def _is_unresolved(context: Context, engram: Engram, pointer: Pointer) -> bool:

@@ -28,7 +28,8 @@ BUCKETS = {"PT1M": ("the last hour", 60), "PT1H": ("the last two days", 48), "P1
 """Length of a point on the plots, the time all points cover, and their number."""
 
 _BRIEF_ENGRAM = re.compile(
-    r"(?:- )?\[(?P<pin>pinned )?(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?\)"
+    r"(?:- )?\[(?P<pin>pinned )?(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?"
+    r"(?:, (?P<state>changed since|gone))?\)"
 )
 """A line about an engram or a memory; versions of older releases begin with `- `."""
 _BRIEF_TITLES = {"constraint": "Constraints", "policy": "Constraints", "risk": "Risks"}
@@ -91,6 +92,8 @@ class BriefLine(NamedTuple):
     extra_pointers: int = 0
     """Number of pointers besides `ref`."""
     is_pinned: bool = False
+    state: str = ""
+    """What became of the lines behind a pinned engram: `changed since` or `gone`."""
     engram: BriefedEngram | None = None
     """Author and time, where the brief is the present one."""
 
@@ -147,6 +150,7 @@ def parse_line(text: str, sign: str = "") -> BriefLine:
         ref=match["ref"],
         extra_pointers=int(match["extra"] or 0),
         is_pinned=match["pin"] is not None,
+        state=match["state"] or "",
     )
 
 

@@ -22,7 +22,7 @@ from engrambus.knowledge.brief.contents import (
     sent_refs,
 )
 from engrambus.knowledge.brief.layout import BriefItem, BriefSection, plural
-from engrambus.knowledge.engrams import has_evidence
+from engrambus.knowledge.engrams import FindStale, has_evidence
 from engrambus.policy import ADMIN, ROLES, Agent, Caller, visible_spaces
 
 MAX_POINTERS = 6
@@ -45,7 +45,9 @@ class PointerBundles(msgspec.Struct, frozen=True, kw_only=True):
     """A line for each role among the reader's children."""
 
 
-def pointer_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) -> PointerBundles:
+def pointer_bundles(
+    view: ContentsView, reader: Caller, restrict: RestrictView, find_stale: FindStale
+) -> PointerBundles:
     """Return the bundles of an agent; for a role, what was sent to it, and the bundles of all its agents' children."""
     sent = bundle_text(sent_refs(view, reader))
     whose = "you" if reader.name else plural(reader.role)
@@ -56,7 +58,8 @@ def pointer_bundles(view: ContentsView, reader: Caller, restrict: RestrictView) 
     for role in ROLES:
         if role in roles:
             as_child_sees = restrict(view, role)
-            refs = _refs_sent_by(as_child_sees, reader, parents, role) or _newest_refs(as_child_sees, reader, role)
+            refs = _refs_sent_by(as_child_sees, reader, parents, role)
+            refs = refs or _newest_refs(as_child_sees, reader, role, find_stale)
             if refs:
                 items.append(BriefItem(text=f"For {plural(role)}: {bundle_text(refs)}", label=LABEL))
     return PointerBundles(
@@ -91,7 +94,7 @@ def _refs_sent_by(view: ContentsView, reader: Caller, parents: Container[str], r
     ]
 
 
-def _newest_refs(view: ContentsView, reader: Caller, role: str) -> list[str]:
+def _newest_refs(view: ContentsView, reader: Caller, role: str, find_stale: FindStale) -> list[str]:
     """Return the first pointers of the newest engrams of the kinds that matter to a role."""
     spaces = visible_spaces(reader)
     engrams = [
@@ -100,4 +103,6 @@ def _newest_refs(view: ContentsView, reader: Caller, role: str) -> list[str]:
         for engram in view.engrams(view.newest(spaces, kind=kind, limit=MAX_DERIVED, older_than=None))
     ]
     # Only the newest few, so that a bundle does not grow with the store.
-    return [first_ref(engram) for engram in newest_first(engrams) if has_evidence(engram)][:MAX_DERIVED]
+    stale = find_stale(engrams)
+    current = (engram for engram in newest_first(engrams) if has_evidence(engram) and engram.id not in stale)
+    return [first_ref(engram) for engram in current][:MAX_DERIVED]

@@ -9,18 +9,18 @@ first pointer. Claims are never reworded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from engrambus.core import print_time
-from engrambus.evidence.pointers import compact_ref, pointed_path
+from engrambus.evidence.pointers import EvidenceState, Staleness, compact_ref, describe_state, pointed_path
 from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection
 from engrambus.knowledge.brief.values import BriefReads
 from engrambus.knowledge.cortex import CortexReads, Episode
-from engrambus.knowledge.engrams import Engram, EngramReads, has_evidence
+from engrambus.knowledge.engrams import Engram, EngramReads, FindStale, has_evidence
 from engrambus.knowledge.messages import MessageReads, SentPack
 from engrambus.policy import ROLE_PREFIX, Caller, IdentityReads, parent_of, visible_spaces
 from engrambus.policy.grants import GrantReads
@@ -98,6 +98,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     open_kinds: frozenset[str]
     """Kinds of which the store has more than were read."""
     pinned_ids: frozenset[str]
+    stale_count: int = 0
+    """Engrams that were left out because their evidence is changed or gone."""
 
 
 def used_paths(view: ContentsView, reader: Caller) -> UsedPaths:
@@ -130,8 +132,8 @@ def is_for_role(sent: SentPack, role: str) -> bool:
     return any(target.removeprefix(ROLE_PREFIX) == role for target in sent.pack.target)
 
 
-def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
-    """Return what the brief of the reader's role chooses from."""
+def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -> Candidates:
+    """Return what the brief of the reader's role chooses from: without stale engrams, unless they are pinned."""
     spaces = visible_spaces(reader)
     ordinals = view.pinned(spaces)
     pinned = [engram for engram in view.engrams(ordinals[:MAX_PINS]) if has_evidence(engram)]  # decision 55
@@ -150,15 +152,20 @@ def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
         for engram in engrams
         if has_evidence(engram) and engram.id not in known_ids and engram.claim not in known_claims
     ]
+    stale = find_stale([*pinned, *eligible])
+    current = [engram for engram in eligible if engram.id not in stale]
     return Candidates(
-        pins=_pins_section(pinned, memories[:MAX_PINS], len(ordinals) > MAX_PINS, len(memories) > MAX_PINS),
-        engrams=newest_first(eligible),
+        pins=_pins_section(pinned, stale, memories[:MAX_PINS], len(ordinals) > MAX_PINS, len(memories) > MAX_PINS),
+        engrams=newest_first(current),
         open_kinds=frozenset(open_kinds),
         pinned_ids=frozenset(known_ids),
+        stale_count=len(eligible) - len(current),
     )
 
 
-def add_engrams_about(view: ContentsView, reader: Caller, candidates: Candidates, paths: UsedPaths) -> Candidates:
+def add_engrams_about(
+    view: ContentsView, reader: Caller, candidates: Candidates, paths: UsedPaths, find_stale: FindStale
+) -> Candidates:
     """Return the candidates with older engrams that point at the files an agent uses."""
     from engrambus.knowledge.engrams import name_keys  # loads the rules of words, which the first brief of a session
     # must not wait for
@@ -173,7 +180,9 @@ def add_engrams_about(view: ContentsView, reader: Caller, candidates: Candidates
         for engram in view.engrams(list(ordinals))
         if engram.id not in known and engram.kind in kinds and has_evidence(engram) and not paths.distance(engram)
     ]
-    return msgspec.structs.replace(candidates, engrams=newest_first([*candidates.engrams, *older]))
+    stale = find_stale(older)
+    current = [engram for engram in older if engram.id not in stale]
+    return msgspec.structs.replace(candidates, engrams=newest_first([*candidates.engrams, *current]))
 
 
 def engram_sections(candidates: Candidates, role: str, paths: UsedPaths) -> list[BriefSection]:
@@ -226,11 +235,17 @@ def _folder(path: str) -> str:
 
 
 def _pins_section(
-    engrams: Sequence[Engram], memories: Sequence[Episode], more_engrams: bool, more_memories: bool
+    engrams: Sequence[Engram],
+    stale: Mapping[str, Staleness],
+    memories: Sequence[Episode],
+    more_engrams: bool,
+    more_memories: bool,
 ) -> BriefSection:
     # decision 17: a person pins what everybody must read first, whatever its kind
     labels = [*(f"{PINNED} {engram.kind}" for engram in engrams), *[PINNED_MEMORY] * len(memories)]
-    items = [*(_engram_item(engram, PINNED) for engram in engrams[:MAX_LINES]), *map(_memory_item, memories)]
+    # decision 84: what a person pinned stays until the person unpins it, and says that its lines are not the same
+    pinned = [_engram_item(engram, PINNED, stale.get(engram.id)) for engram in engrams[:MAX_LINES]]
+    items = [*pinned, *map(_memory_item, memories)]
     opened = ((f"{PINNED} engram", more_engrams), (PINNED_MEMORY, more_memories))
     return BriefSection(
         items=items[:MAX_LINES],
@@ -240,18 +255,21 @@ def _pins_section(
     )
 
 
-def _engram_item(engram: Engram, mark: str = "") -> BriefItem:
+def _engram_item(engram: Engram, mark: str = "", state: Staleness | None = None) -> BriefItem:
     label = f"{mark} {engram.kind}".strip()
     ref = first_ref(engram)
     extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+    # Without the share that is left and the place now: each edit would make another version of the brief.
+    words = f", {describe_state(EvidenceState(state=state))}" if state is not None else ""
     return BriefItem(
-        text=f"[{label}] {shorten(engram.claim)} ({compact_ref(ref)}{extra})",
+        text=f"[{label}] {shorten(engram.claim)} ({compact_ref(ref)}{extra}{words})",
         label=label,
         ref=ref,
         id=engram.id,
         author=engram.provenance.created_by,
         created_at=engram.provenance.created_at,
         is_pinned=bool(mark),
+        state=state,
     )
 
 

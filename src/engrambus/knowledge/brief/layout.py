@@ -13,7 +13,7 @@ from itertools import chain, islice
 
 import msgspec
 
-from engrambus.evidence.pointers import compact_ref
+from engrambus.evidence.pointers import Staleness, compact_ref
 
 MAX_LINES = 30
 MAX_SEE_ALSO = 4
@@ -38,6 +38,8 @@ class BriefItem(msgspec.Struct, frozen=True, kw_only=True):
     author: str = ""
     created_at: str = ""
     is_pinned: bool = False
+    state: Staleness | None = None
+    """`changed` or `gone`, if the lines behind a pinned engram are."""
 
 
 class BriefSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,11 +25,14 @@ from engrambus.knowledge.brief.contents import (
 )
 from engrambus.knowledge.brief.layout import BriefItem, BriefSection, BriefText, is_remainder
 from engrambus.knowledge.brief.values import Brief, BriefMade, BriefReads
+from engrambus.knowledge.engrams import FindStale
 from engrambus.knowledge.messages import inbox_of
 from engrambus.policy import ROLES, Account, Caller, Payers
 from engrambus.policy.grants import balance_of, handle_of, journalled_grant
 
 GRANTS_WEIGHT = 2
+RECENT_VERSIONS = 8
+"""The last versions among which the present lines are looked for."""
 NOTHING_KNOWN = "Nothing is known yet. Put what you find, with a pointer to it."
 _HAVE_CHILDREN = frozenset({"architect", "director", "manager"})
 
@@ -49,6 +52,8 @@ class ComposedBrief(msgspec.Struct, frozen=True, kw_only=True):
     text: BriefText
     made_for: str
     """The agent, if its brief differs from its role's; else empty."""
+    stale_count: int = 0
+    """Engrams that are left out because their evidence is changed or gone."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -61,6 +66,8 @@ class BriefReading(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     text: BriefText
+    stale_count: int = 0
+    """Engrams that are left out because their evidence is changed or gone."""
 
 
 def read_brief(
@@ -69,6 +76,7 @@ def read_brief(
     *,
     payers: Payers | None,
     restrict: RestrictView,
+    find_stale: FindStale,
     since: int | None = None,
     seen: BriefView | None = None,
 ) -> tuple[list[BriefMade], BriefReading]:
@@ -77,10 +85,10 @@ def read_brief(
     The reader is an agent, or a role if its name is empty. With `since`, the lines are the differences to that version.
     The reader's budgets and grants follow either way; they are not part of a version, because they change with every
     read. `view` shows what the reader's role sees; `seen` what the caller sees of that, if its own role has a rule
-    (decision 50): it is shown no line beyond that.
+    (decision 50): it is shown no line beyond that. Engrams that `find_stale` returns are left out (decision 84).
     """
     run_id, role = reader.run.run_id, reader.role
-    composed = compose_brief(view, reader, restrict)
+    composed = compose_brief(view, reader, restrict, find_stale)
     facts: list[BriefMade] = []
     version = current_version(view, reader, composed)
     # A version is recorded only when a reader sees a change, so a run of puts does not write a brief for each.
@@ -88,7 +96,8 @@ def read_brief(
         last = view.brief(run_id, role, None)
         version = last.version + 1 if last else 1
         facts.append(BriefMade(run=run_id, role=role, version=version, lines=composed.lines, agent=composed.made_for))
-    text = composed.text if seen is None else compose_brief(seen, reader, restrict).text
+    shown = composed if seen is None else compose_brief(seen, reader, restrict, find_stale)
+    text = shown.text
     if since is not None:
         old = find_version(view, reader, since, "since").lines
         present = text.lines()
@@ -97,29 +106,31 @@ def read_brief(
         text,
         closing=(
             *text.closing,
+            *_stale_lines(shown.stale_count),
             *_mail_lines(view, reader),
             *map(_budget_line, payers.accounts[:1] if payers is not None else ()),
         ),
         grants=BriefSection(items=_grant_items(view, reader), weight=GRANTS_WEIGHT),
     )
-    return facts, BriefReading(version=version, text=text)
+    return facts, BriefReading(version=version, text=text, stale_count=shown.stale_count)
 
 
-def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView) -> ComposedBrief:
-    """Return a brief as of now, from the engrams the reader may see."""
-    candidates = read_candidates(view, reader)
-    bundles = pointer_bundles(view, msgspec.structs.replace(reader, name=""), restrict)
+def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView, find_stale: FindStale) -> ComposedBrief:
+    """Return a brief as of now, from the engrams the reader may see and whose evidence still holds."""
+    candidates = read_candidates(view, reader, find_stale)
+    bundles = pointer_bundles(view, msgspec.structs.replace(reader, name=""), restrict, find_stale)
     of_role = _text(reader, engram_sections(candidates, reader.role, UsedPaths()), bundles)
     if not reader.name:
-        return ComposedBrief(text=of_role, made_for="")
-    paths, own_bundles = used_paths(view, reader), pointer_bundles(view, reader, restrict)
+        return ComposedBrief(text=of_role, made_for="", stale_count=candidates.stale_count)
+    paths, own_bundles = used_paths(view, reader), pointer_bundles(view, reader, restrict, find_stale)
     if not paths.files and own_bundles == bundles:
-        return ComposedBrief(text=of_role, made_for="")
+        return ComposedBrief(text=of_role, made_for="", stale_count=candidates.stale_count)
     if paths.files:
-        candidates = add_engrams_about(view, reader, candidates, paths)
+        candidates = add_engrams_about(view, reader, candidates, paths, find_stale)
     of_agent = _text(reader, engram_sections(candidates, reader.role, paths), own_bundles)
     is_same = same_lines(of_agent.lines(), of_role.lines())
-    return ComposedBrief(text=of_agent, made_for="" if is_same else reader.name)
+    made_for = "" if is_same else reader.name
+    return ComposedBrief(text=of_agent, made_for=made_for, stale_count=candidates.stale_count)
 
 
 def _text(reader: Caller, sections: Sequence[BriefSection], bundles: PointerBundles) -> BriefText:
@@ -134,9 +145,14 @@ def _text(reader: Caller, sections: Sequence[BriefSection], bundles: PointerBund
 
 
 def current_version(view: BriefReads, reader: Caller, composed: ComposedBrief) -> int | None:
-    """Return the version that has the lines of a composed brief; None if they are new."""
-    versions = view.brief_versions(reader.run.run_id, reader.role, composed.made_for, limit=1)
-    return versions[0].version if versions and same_lines(versions[0].lines, composed.lines) else None
+    """Return the version that has the lines of a composed brief; None if no recent one has."""
+    run_id, role, lines = reader.run.run_id, reader.role, composed.lines
+    # decision 84: an edit that is undone, and two working trees that differ, lead back to lines that have a version
+    for limit in (1, RECENT_VERSIONS):
+        for brief in view.brief_versions(run_id, role, composed.made_for, limit=limit):
+            if same_lines(brief.lines, lines):
+                return brief.version
+    return None
 
 
 def visible_lines(lines: Sequence[str], present: Sequence[str], seen: object | None) -> tuple[str, ...]:
@@ -197,6 +213,12 @@ def _changes_text(old: Sequence[str], new: Sequence[str]) -> BriefText:
             for label, lines in zip(labels, _removed_and_added(old, new), strict=True)
         ],
     )
+
+
+def _stale_lines(count: int) -> list[str]:
+    """Return a line that says how many engrams are left out as stale, if any are."""
+    # Not a line of a version: it changes with every edit, and what left is told by the lines that are missing.
+    return [f"{count} claim{'s are' if count > 1 else ' is'} stale and left out: engrambus check."] if count else []
 
 
 def _mail_lines(view: BriefView, reader: Caller) -> list[str]:

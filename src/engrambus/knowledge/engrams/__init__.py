@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         StoredPromotion,
         answer_promotion,
     )
-    from engrambus.knowledge.engrams.current import current_first
+    from engrambus.knowledge.engrams.current import FindStale, current_first
     from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramAdopted,
@@ -110,7 +110,7 @@ if not TYPE_CHECKING:
             "id_from_elsewhere "
         ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
-        "current": "current_first",
+        "current": "FindStale current_first",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramAdopted EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
@@ -143,15 +143,15 @@ __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
     "MAX_K", "MAX_USED", "Adoption", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramConfirmed",
     "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
-    "EngramReceived", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsUsed", "ForeignEngram",
-    "ForgetAnswer", "Kind", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered", "PromotionReads",
-    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source",
-    "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore", "adopt_engrams",
-    "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm", "count_negations",
-    "count_sentences", "current_first", "describe_readers", "find_engram", "find_used", "find_visible", "forget",
-    "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key",
-    "less_export", "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys",
-    "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
-    "read_used", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp",
-    "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
+    "EngramReceived", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsUsed", "FindStale",
+    "ForeignEngram", "ForgetAnswer", "Kind", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered",
+    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts",
+    "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore",
+    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm",
+    "count_negations", "count_sentences", "current_first", "describe_readers", "find_engram", "find_used",
+    "find_visible", "forget", "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_same_statement",
+    "kind_key", "less_export", "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names",
+    "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank",
+    "read_by", "read_used", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences",
+    "stamp", "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
 ]

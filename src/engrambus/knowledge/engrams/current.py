@@ -6,9 +6,10 @@ is looked up only for these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from engrambus.evidence.pointers import Staleness
 from engrambus.knowledge.engrams.ranking import RankedEngram, with_own_share
 from engrambus.knowledge.engrams.values import Engram
 
@@ -17,8 +18,8 @@ WINDOW = 4
 MAX_WINDOW = 100
 """The same in all, unless more are asked for."""
 
-FindStale = Callable[[Sequence[Engram]], Container[str]]
-"""Returns the ids of those of some engrams whose evidence is changed or gone."""
+FindStale = Callable[[Sequence[Engram]], Mapping[str, Staleness]]
+"""Returns those of some engrams whose evidence is changed or gone: the state by the engram's id."""
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engrambus.core import age
-from engrambus.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
+from engrambus.edges.cli.screen import counted, dim, kind, pairs, safe, safe_line, width, wrap
 from engrambus.evidence.pointers import describe_state, short_ref
 from engrambus.knowledge.engrams import describe_readers
 
@@ -152,6 +152,8 @@ def brief_versions(answer: BriefsAnswer) -> Iterator[str]:
     yield dim(f"Brief for {safe(answer.role)}, {which}")
     for line in answer.changed if answer.changed is not None else answer.lines:
         yield safe_line(line)
+    if answer.stale:
+        yield dim(f"{counted(answer.stale, 'claim')} left out as stale: engrambus check")
     if answer.versions:
         versions = ", ".join(
             f"{brief.version} ({age(brief.made_at, answer.as_of)})" for brief in answer.versions[:MAX_VERSIONS]
