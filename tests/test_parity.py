@@ -122,6 +122,7 @@ DATA_FIELDS = {
     "engrams.pointers": "an address",
     "engrams.provenance": "stamped by the gateway",
     "engrams.ttl": "a duration",
+    "engrams.replaces": "names an engram",
     "engrams.used": "names engrams",
     "evidence.value": "output of a command or a quotation; replaced by a pointer where it stands in the repository",
     "expires_in": "a duration",
@@ -154,6 +155,7 @@ DATA_FIELDS = {
     "to": "names agents",
     "trust_filter": "a filter, not stored",
     "ttl": "a duration",
+    "replaces": "names an engram",
     "used": "names engrams",
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""

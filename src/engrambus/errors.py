@@ -191,6 +191,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
+│   ├── PinReplaced               PIN_REPLACED
 │   ├── UsedUnresolved            USED_UNRESOLVED
 │   ├── UsedUntrusted             USED_UNTRUSTED
 │   ├── NothingSearched           NOTHING_SEARCHED
@@ -198,6 +199,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
+│   ├── AlreadyReplaced           ALREADY_REPLACED
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
 │   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
 │   ├── ContributionDecided       CONTRIBUTION_DECIDED
@@ -1195,6 +1197,10 @@ class ClaimConfirmed(Notice):
     """The claim repeats an engram, which was confirmed instead of storing it again."""
 
 
+class PinReplaced(Notice):
+    """The engram that was replaced had been pinned; the newer one is not pinned."""
+
+
 class UsedUnresolved(Notice):
     """An engram that was used has no evidence that could be found."""
 
@@ -1223,6 +1229,10 @@ class AgentExists(Conflict):
 
 class IdTaken(Conflict):
     """That id is already taken."""
+
+
+class AlreadyReplaced(Conflict):
+    """A newer engram has replaced this one."""
 
 
 USE_ANOTHER_KEY = "Send a new request under a new key; a repeated request must be the same in every field."

@@ -18,6 +18,7 @@ PAGES = (
     "docs/evidence.md",
     "docs/gate.md",
     "docs/trust.md",
+    "docs/replacing.md",
     "docs/grants.md",
     "docs/orchestrators.md",
     "docs/mcp.md",

@@ -27,6 +27,7 @@ from engrambus.knowledge.engrams import (
     EngramPinned,
     EngramPromoted,
     EngramPut,
+    EngramReplaced,
     EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
@@ -100,6 +101,12 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         EngramConfirmed(id=ID, space="r7", by=BY, root=BY, expires_at=1),
         "less.engram.confirm",
         {"engram": ID},
+        "r7",
+    ),
+    (
+        EngramReplaced(id=ID, space="r7", replaced_by=ID, by=BY, run=RUN),
+        "less.engram.replace",
+        {"engram": ID, "replaced_by": ID},
         "r7",
     ),
     (

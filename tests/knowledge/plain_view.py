@@ -66,6 +66,12 @@ class PlainView:
         ids = [item.engram.id for item in self.stored.values() if item.space in spaces]
         return [engram_id for engram_id in ids if engram_id.startswith(beginning)][:limit]
 
+    def find_past(self, spaces: Sequence[str], engram_id: str) -> None:
+        """Nothing was replaced in this store."""
+
+    def replaced_ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> list[str]:
+        return []
+
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 

@@ -147,6 +147,22 @@ class StoreAgreement(RuleBasedStateMachine):
             self.both("show_engram", caller, id=engram)
         return put["id"] if put else multiple()
 
+    @rule(target=ids, caller=people, claim=claims, older=ids, scope=scopes)
+    def replace(self, caller: Credential, claim: str, older: str, scope: str) -> Any:
+        """Replace one engram by another, or be refused; look at both."""
+        pointers = [{"type": "sam", "ref": NOTE}]
+        put = self.both("put_engram", caller, claim=claim, pointers=pointers, scope=scope, replaces=older)
+        for engram in (*([put["id"]] if put else []), older):
+            self.both("show_engram", caller, id=engram)
+        return put["id"] if put else multiple()
+
+    @rule(
+        caller=people, q=questions, ago=st.sampled_from(("PT1S", "PT9S", "PT1M", "PT1H", "P1D")), k=st.integers(1, 70)
+    )
+    def ask_the_past(self, caller: Credential, q: str, ago: str, k: int) -> None:
+        """Ask what was known then, with words or without."""
+        self.both("query_engrams", caller, q=q, as_of=ago, k=k)
+
     @rule(caller=people, engram=ids)
     def get(self, caller: Credential, engram: str) -> None:
         """Get one engram."""

@@ -21,6 +21,7 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramReplaced,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
@@ -59,6 +60,7 @@ EngramChange = (
     | EngramForgotten
     | EngramConfirmed
     | EngramReceived
+    | EngramReplaced
     | EngramAdopted
     | EngramTrusted
     | EngramDelivered
@@ -184,6 +186,12 @@ def mail_of(fact: Fact) -> list[Delivery]:
         case DerefAnswered(grant_id=None, agent=str(asker)):
             text = f"You may not read {fact.ref}."
             return [Delivery(fact.run, asker, "denial", fact.request_id, fact.by.rpartition("/")[2], text)]
+        case EngramReplaced(pinned=True):
+            sender = fact.by.rpartition("/")[2]
+            if sender == ADMIN:  # who replaced it was told in the answer
+                return []
+            text = f"The pinned engram {fact.id} was replaced by {fact.replaced_by}, which is not pinned."
+            return [Delivery(fact.run, ADMIN, "note", fact.replaced_by, sender, text)]
         case GrantIssued():
             target = fact.pointer or fact.prefix or ""
             uses = f"{fact.uses} use{'s' * (fact.uses != 1)}"

@@ -165,7 +165,7 @@ class ForeignKnowledge:
                 scope = str(fact.get("scope"))[:16]
                 slot.scope = scope
                 self._engrams[_space_kind(scope), key[1]] = self._engrams.pop(key)
-            case "engram.forgotten":
+            case "engram.forgotten" | "engram.replaced":
                 del self._engrams[key]
             case "engram.pinned" | "engram.unpinned":
                 slot.pinned = tag == "engram.pinned"

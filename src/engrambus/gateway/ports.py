@@ -80,6 +80,10 @@ class View(
         """The time of the view by the project's clock, in microseconds: never before the last commit."""
         ...
 
+    def first_us(self) -> int:
+        """Return when the project's first run was opened; 0 if none was."""
+        ...
+
     def policy(self) -> Policy:
         """The policy in force."""
         ...

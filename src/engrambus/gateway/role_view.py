@@ -16,7 +16,7 @@ from engrambus.policy import Caller, untrusted_spaces, visible_spaces
 if TYPE_CHECKING:
     from engrambus.gateway.ports import View
     from engrambus.knowledge.cortex import Episode
-    from engrambus.knowledge.engrams import RoleFilter, StoredEngram
+    from engrambus.knowledge.engrams import EngramReads, PastEngram, RoleFilter, StoredEngram
     from engrambus.knowledge.messages import SentPack
 
 T = TypeVar("T")
@@ -66,6 +66,23 @@ class RoleView:
             if stored is not None and self._filter.sees(stored.engram):
                 return stored
         return None
+
+    def find_past(self, spaces: Sequence[str], engram_id: str) -> PastEngram | None:
+        """Return the replaced or expired engram if it is visible."""
+        for space in spaces:
+            past = self.unrestricted.find_past((space,), engram_id)
+            if past is not None and self._filter.sees(past.stored.engram):
+                return past
+        return None
+
+    def replaced_ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        """Return the visible ones of `EngramReads.replaced_ids_starting`."""
+        ids = self.unrestricted.replaced_ids_starting(spaces, beginning, limit=MAX_SEARCHED_IDS)
+        return [engram_id for engram_id in ids if self.find_past(spaces, engram_id) is not None][:limit]
+
+    def at(self, time_us: int) -> EngramReads:
+        """Return the visible part of `EngramReads.at`."""
+        return cast("EngramReads", RoleView(cast("View", self.unrestricted.at(time_us)), self._filter))
 
     def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
         """Return the visible ones of `EngramReads.ids_starting`."""

@@ -25,6 +25,7 @@ from engrambus.knowledge.engrams import (
     Reader,
     VisibleStore,
     current_first,
+    find_shown,
     find_visible,
     normalise_key,
     query_keys,
@@ -33,6 +34,7 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
 from engrambus.operations.evidence_about import EvidenceAbout, engram_states, evidence_about, stale_engrams
+from engrambus.operations.replacing_about import past_about, past_stores, read_past_time, replaced_about
 from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Role, Scope
 
 MAX_QUERY_CHARS = 2000
@@ -59,6 +61,9 @@ class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         ]
         | None
     ) = None
+    as_of: (
+        Annotated[str, Meta(max_length=40, description="Ask the past: a date, a time, or P7D for 7 days ago")] | None
+    ) = None
 
 
 class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,6 +79,14 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where it came from, if it was adopted from elsewhere and no person here has confirmed it."""
     adopted: Adoption | None = None
     """Where it came from and who confirmed it, if it was adopted and a person has."""
+    replaces: list[str] = []
+    """Ids of the older engrams that it replaced."""
+    replaced_by: str | None = None
+    """Id of the engram that replaced it, or the pointer to a memory that did."""
+    valid_from: str | None = None
+    """When it was put; only given for one that was replaced."""
+    superseded_at: str | None = None
+    """When it was replaced."""
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -100,7 +113,7 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("q",),
         option_names={"q": "WORDS"},
     ),
-    tool=Tool(hidden=("cursor", "keys", "max_tokens", "scope")),
+    tool=Tool(hidden=("as_of", "cursor", "keys", "max_tokens", "scope")),
     span="search_memory",
 )
 def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
@@ -109,7 +122,9 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
     An engram is a short claim with pointers to its evidence.
     """
     keys = _requested_keys(request)
-    with context.visible_stores(request.scope) as stores:
+    past_us = read_past_time(context, request.as_of)
+    with context.visible_stores(request.scope) as present:
+        stores = past_stores(present, past_us)
         if keys or request.keys or request.q.strip():
             if not keys:
                 context.limits.applied(_nothing_searched(request))
@@ -117,13 +132,17 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
                 raise FieldValue(
                     "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
                 )
-            return _query_answer(context, request, stores, _found(context, request, stores, keys), [])
+            if past_us is None:
+                found = _found(context, request, stores, keys)
+            else:  # what is stale now was not stale then
+                found = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
+            return _query_answer(context, request, present, found, [], past_us)
         # decision 10: without words only the nearest store is listed; there is no order across stores
         if not stores:
-            return _query_answer(context, request, stores, [], [])
+            return _query_answer(context, request, present, [], [], past_us)
         reads, spaces = _listed(stores)
         ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
-        return _query_answer(context, request, stores, reads.engrams(ordinals[: request.k]), ordinals)
+        return _query_answer(context, request, present, reads.engrams(ordinals[: request.k]), ordinals, past_us)
 
 
 def _found(
@@ -148,17 +167,18 @@ def _query_answer(
     stores: Sequence[VisibleStore],
     engrams: list[Engram],
     ordinals: Sequence[int],
+    past_us: int | None,
 ) -> QueryAnswer:
     """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows."""
     shown_engrams = [_without_keys(engram) for engram in engrams]
-    about = about_engrams(context, stores, shown_engrams)
+    about = about_engrams(context, stores, shown_engrams, of_past=past_us is not None)
 
     def answer(count: int) -> QueryAnswer:
         truncated = count < len(shown_engrams)
         has_more = truncated or len(ordinals) > request.k
         return QueryAnswer(
             engrams=shown_engrams[:count],
-            as_of=print_time(context.as_of),
+            as_of=print_time(past_us if past_us is not None else context.as_of),
             about={engram.id: about[engram.id] for engram in shown_engrams[:count]},
             truncated=truncated,
             cursor=str(ordinals[count - 1]) if ordinals and has_more and count else None,
@@ -175,12 +195,21 @@ def _query_answer(
 
 
 def about_engrams(
-    context: Context, stores: Sequence[VisibleStore], engrams: Sequence[Engram], *, shown_uses: int = 0
+    context: Context,
+    stores: Sequence[VisibleStore],
+    engrams: Sequence[Engram],
+    *,
+    shown_uses: int = 0,
+    of_past: bool = False,
 ) -> dict[str, EngramAbout]:
-    """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed."""
+    """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed.
+
+    `of_past` says that some may have been replaced.
+    """
     readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
     states = engram_states(context, engrams)
     adoptions = context.view.adoptions([engram.id for engram in engrams])
+    replaced = replaced_about(stores, engrams)
     about = {}
     for engram in engrams:
         adoption = adoptions.get(engram.id)
@@ -192,6 +221,8 @@ def about_engrams(
             used_by=uses_about(context, stores, engram.id, shown=shown_uses),
             untrusted=adoption if is_untrusted else None,
             adopted=adoption if not is_untrusted else None,
+            replaces=replaced.get(engram.id, []),
+            **(past_about(stores, engram) if of_past else {}),
         )
     return about
 
@@ -264,7 +295,7 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def get_engram(context: Context, request: EngramId) -> Engram:
     """Return one engram in full, as the published schema has it."""
     with context.visible_stores() as stores:
-        stored = find_visible(stores, request.id)[1]
+        stored = find_visible(stores, request.id)[1]  # refused if it was replaced, because nothing here would say so
     if stored.space == UNTRUSTED_SPACE:
         # decision 68: the published schema has no place for the mark, and without it an engram would pass for ours
         raise EngramUntrusted(field="id", used=stored.engram.id, hint="`engram.show` returns it with its mark.")
@@ -296,8 +327,8 @@ class ShownEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def show_engram(context: Context, request: EngramId) -> ShownEngram:
     """Show one engram in full, with what it used and what used it."""
     with context.visible_stores() as stores:
-        engram = find_visible(stores, request.id)[1].engram
-        about = about_engrams(context, stores, [engram], shown_uses=SHOWN_USES)
+        engram = find_shown(stores, request.id).stored.engram
+        about = about_engrams(context, stores, [engram], shown_uses=SHOWN_USES, of_past=True)
     return ShownEngram(engrams=[engram], as_of=print_time(context.as_of), about=about)
 
 
@@ -365,9 +396,11 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     as_of = print_time(context.as_of)
     with context.visible_stores(request.scope) as stores:
         if request.id is not None:
-            store, stored = find_visible(stores, request.id)
+            store, stored, _ = find_shown(stores, request.id)
             pinned = stored.ordinal in store.reads.pinned((stored.space,))
-            return FeedAnswer(rows=[_feed_row(context, stores, stored.engram, roles, pinned=pinned)], as_of=as_of)
+            return FeedAnswer(
+                rows=[_feed_row(context, stores, stored.engram, roles, pinned=pinned, of_past=True)], as_of=as_of
+            )
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
         reads, spaces = _listed(stores)
@@ -435,7 +468,13 @@ def _feed_filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:
 
 
 def _feed_row(
-    context: Context, stores: Sequence[VisibleStore], engram: Engram, roles: _Roles, *, pinned: bool
+    context: Context,
+    stores: Sequence[VisibleStore],
+    engram: Engram,
+    roles: _Roles,
+    *,
+    pinned: bool,
+    of_past: bool = False,
 ) -> FeedRow:
     author = engram.provenance.created_by
     states = engram_states(context, [engram])[engram.id]
@@ -446,5 +485,5 @@ def _feed_row(
         states=states,
         stale=any(state is not None and state.is_stale for state in states),
         pinned=pinned,
-        about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES)[engram.id],
+        about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES, of_past=of_past)[engram.id],
     )

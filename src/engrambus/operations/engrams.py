@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration
-from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden
+from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden, ScopeForbidden
 from engrambus.evidence.pointers import Origin, Pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
@@ -30,6 +30,7 @@ from engrambus.knowledge.engrams import (
     Source,
     confirm,
     find_engram,
+    find_visible,
     forget,
     prefix_field,
     prepare,
@@ -64,6 +65,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hash_keys: Annotated[list[str] | UnsetType, Meta(description="An extra key to find it by")] = UNSET
     embedding_ref: Annotated[str | UnsetType, Meta(description="Where an embedding of it is stored")] = UNSET
     used: UsedIds = []
+    replaces: Annotated[str | UnsetType, Meta(description="Id of the engram it replaces")] = UNSET
     id: Annotated[str | UnsetType, Meta(description="Its id, a ULID or UUID; made for you by default")] = UNSET
     provenance: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped by the gateway; refused here")] = UNSET
 
@@ -88,6 +90,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "id",
             "pointers",
             "provenance",
+            "replaces",
             "scope",
             "snapshot",
             "tags",
@@ -218,6 +221,8 @@ def _prepare(context: Context, request: PutEngram) -> PreparedEngram:
 
 def prepare_engram(context: Context, checked: CheckedEngram, origin: Origin = "stated") -> PreparedEngram:
     """Prepare a checked engram to be put by the caller."""
+    if checked.replaces is not None:
+        _check_not_shared(context, checked.replaces)
     return prepare(
         checked,
         caller=context.caller,
@@ -228,6 +233,22 @@ def prepare_engram(context: Context, checked: CheckedEngram, origin: Origin = "s
         used=resolve_used(context, checked.used),
         origin=origin,
     )
+
+
+def _check_not_shared(context: Context, engram_id: str) -> None:
+    """Refuse to replace an engram of a shared store: it has a journal of its own, so no one commit covers both."""
+    wider_scopes = shared_scopes(context.policy)
+    if not wider_scopes:
+        return
+    with context.shared.visible_stores(wider_scopes, context.role_filter) as stores, suppress(EngramNotFound):
+        scope = find_visible(stores, engram_id, "replaces")[1].engram.scope
+        raise ScopeForbidden(
+            f"An engram of the scope '{scope}' cannot be replaced.",
+            field="replaces",
+            limit="project",
+            used=scope,
+            hint="Put the newer claim without `replaces`; the admin forgets the older one.",
+        )
 
 
 @operation(

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Role,
         Run,
         check_descends,
+        descends,
         find_agent,
         is_role,
         lineage_of,
@@ -131,7 +132,7 @@ if not TYPE_CHECKING:
         ),
         "identity": (
             "ADMIN ROLES ROLE_PREFIX Agent AgentsBelow Caller IdentityReads LeadRole Role Run check_descends "
-            "find_agent is_role lineage_of lineage_of_agent parent_of root_of with_article "
+            "descends find_agent is_role lineage_of lineage_of_agent parent_of root_of with_article "
         ),
         "journal_key": "create_journal_key load_journal_key",
         "key_archive": "export_keys import_keys",
@@ -174,12 +175,12 @@ __all__ = [
     "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "after_put",
     "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends", "check_folders",
     "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
-    "create_journal_key", "create_project", "draw_content", "end_of", "end_run", "end_turn", "exclude_from_git",
-    "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog", "find_project", "find_receiver",
-    "first_token", "import_keys", "is_loopback", "is_role", "issue_token", "lifetime_within", "lineage_of",
-    "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn",
-    "print_listener", "proof_of", "read_policy", "remove_agent", "revoke_all_tokens", "revoke_token",
-    "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
+    "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run", "end_turn",
+    "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
+    "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_role", "issue_token",
+    "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of",
+    "payers_of", "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent", "revoke_all_tokens",
+    "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
     "token_of_known_agent", "turn_of", "untrusted_spaces", "visible_spaces", "visible_tokens", "wider_space",
     "with_article",
 ]

@@ -34,11 +34,14 @@ from engrambus.knowledge.engrams import (
     EngramPinned,
     EngramPromoted,
     EngramPut,
+    EngramReads,
     EngramReceived,
+    EngramReplaced,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
     EngramUse,
+    PastEngram,
     PromotionAnswered,
     PromotionRequested,
     RecentPuts,
@@ -124,6 +127,8 @@ class KnowledgeState:
         self.promotions: dict[str, StoredPromotion] = {}
         self.gate_overrides: list[GateOverride] = []
         self.stored: dict[int, StoredEngram] = {}
+        self.past: dict[int, PastEngram] = {}
+        """Engrams that were replaced; expired ones stay in `stored`."""
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.used_ids: set[str] = set()
@@ -330,7 +335,10 @@ class KnowledgeState:
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
-                self._drop(self.ids[fact.space, fact.id])
+                self._forget(fact)
+            case EngramReplaced():
+                ordinal = self.ids.pop((fact.space, fact.id))
+                self.past[ordinal] = PastEngram(self.stored.pop(ordinal), at_us, fact.replaced_by)
             case EngramPinned():
                 self.pins[self.ids[fact.space, fact.id]] = None
             case EngramUnpinned():
@@ -412,6 +420,15 @@ class KnowledgeState:
         self.keys[stored.ordinal] = keys
         self.ids[stored.space, stored.engram.id] = stored.ordinal
 
+    def _forget(self, fact: EngramForgotten) -> None:
+        ordinal = self.ids.get((fact.space, fact.id))
+        if ordinal is not None:
+            self._drop(ordinal)
+            return
+        for past in list(self.past.values()):
+            if (past.stored.space, past.stored.engram.id) == (fact.space, fact.id):
+                del self.past[past.stored.ordinal], self.keys[past.stored.ordinal]
+
     def _drop(self, ordinal: int) -> None:
         stored = self.stored.pop(ordinal)
         del self.ids[stored.space, stored.engram.id], self.keys[ordinal]
@@ -430,6 +447,9 @@ class MemoryView(MemoryCortex):
     @property
     def as_of(self) -> int:
         return self._as_of
+
+    def first_us(self) -> int:
+        return min((run.opened_us for run in self._state.runs.values()), default=0)
 
     def policy(self) -> Policy:
         return self._state.policies[-1].policy if self._state.policies else DEFAULT_POLICY
@@ -542,6 +562,30 @@ class MemoryView(MemoryCortex):
         }
         return sorted(candidates)[:limit]
 
+    def find_past(self, spaces: Sequence[str], engram_id: str) -> PastEngram | None:
+        state = self._state
+        expired = [PastEngram(stored) for stored in state.stored.values() if stored.expires_at <= self._as_of]
+        ended = sorted((*state.past.values(), *expired), key=lambda past: past.stored.ordinal, reverse=True)
+        for space in spaces:
+            for past in ended:
+                if (past.stored.space, past.stored.engram.id) == (space, engram_id):
+                    return past
+        return None
+
+    def replaced_ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        replaced = (past.stored for past in self._state.past.values() if past.stored.space in spaces)
+        return sorted({stored.engram.id for stored in replaced if stored.engram.id.startswith(beginning)})[:limit]
+
+    def replaced_with(self, newer_ids: Sequence[str]) -> dict[str, list[str]]:
+        replaced: dict[str, list[str]] = {}
+        for past in self._state.past.values():
+            if past.replaced_by is not None and past.replaced_by in newer_ids:
+                replaced.setdefault(past.replaced_by, []).append(past.stored.engram.id)
+        return {newer_id: sorted(ids) for newer_id, ids in replaced.items()}
+
+    def at(self, time_us: int) -> EngramReads:
+        return MemoryPastView(self._state, time_us, self._commits, self._journal_bytes)
+
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
 
@@ -588,11 +632,12 @@ class MemoryView(MemoryCortex):
 
     def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
         state = self._state
-        live = ((ordinal, state.stored[ordinal]) for ordinal in state.adoptions if ordinal in state.stored)
+        live = [stored for stored in state.stored.values() if stored.expires_at > self._as_of]
+        shown = [*live, *(past.stored for past in state.past.values())]
         return {
-            stored.engram.id: state.adoptions[ordinal]
-            for ordinal, stored in live
-            if stored.engram.id in engram_ids and stored.expires_at > self._as_of
+            stored.engram.id: state.adoptions[stored.ordinal]
+            for stored in shown
+            if stored.engram.id in engram_ids and stored.ordinal in state.adoptions
         }
 
     def outbox(self) -> list[StoredEngram]:
@@ -759,6 +804,32 @@ class MemoryView(MemoryCortex):
             if (
                 state.stored[ordinal].space in spaces
                 and state.stored[ordinal].expires_at > self._as_of
+                and keys <= state.keys[ordinal]
+            ):
+                yield ordinal
+
+
+class MemoryPastView(MemoryView):
+    """The engrams that were live at an earlier time, as they are now."""
+
+    def traits(self, ordinals: Sequence[int]) -> list[Traits]:
+        return [_traits(self._stored(ordinal)) for ordinal in ordinals]
+
+    def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
+        return [self._stored(ordinal).engram for ordinal in ordinals]
+
+    def _stored(self, ordinal: int) -> StoredEngram:
+        past = self._state.past.get(ordinal)
+        return past.stored if past is not None else self._state.stored[ordinal]
+
+    def _live(self, spaces: Sequence[str], keys: set[str]) -> Iterator[int]:
+        state = self._state
+        for ordinal in sorted((*state.stored, *state.past), reverse=True):
+            stored, past = self._stored(ordinal), state.past.get(ordinal)
+            if (
+                stored.space in spaces
+                and parse_time(stored.engram.provenance.created_at) <= self._as_of < stored.expires_at
+                and (past is None or past.superseded_us is None or past.superseded_us > self._as_of)
                 and keys <= state.keys[ordinal]
             ):
                 yield ordinal

@@ -13,6 +13,7 @@ from engrambus.backends.sqlite.journal_index import JournalIndex, same_rows
 from engrambus.backends.sqlite.projection import (
     LAYOUT,
     NEWEST_FIRST,
+    PAST,
     KnowledgeIndexState,
     KnowledgeProjection,
     decode_engram,
@@ -37,6 +38,10 @@ COMPARED = {
     "gate_overrides": "SELECT * FROM gate_overrides ORDER BY position",
     "promotions": "SELECT * FROM promotions ORDER BY request_id",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
+    # An expired engram is in `past` or waits to be swept there.
+    "past": "SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, body, "
+    "replaced_at, replaced_by FROM past UNION ALL SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, "
+    "confidence, names, more_keys, body, NULL, NULL FROM engrams WHERE expires_at <= :at ORDER BY ordinal",
     "used_ids": "SELECT id FROM used_ids ORDER BY id",
     "puts": "SELECT * FROM puts ORDER BY root, second, author",
     "mail": "SELECT * FROM mail ORDER BY position",
@@ -193,7 +198,11 @@ def _live_findings(index: apsw.Connection) -> list[Finding]:
 def _postings_findings(index: apsw.Connection) -> list[Finding]:
     """Check that every engram is posted, or pending, under each of its keys, and that no posting is left over."""
     pending: dict[Any, Any] = {row[0]: row[1] for row in index.execute("SELECT ordinal, tokens FROM pending")}
-    rows: Any = index.execute("SELECT ordinal, space, more_keys, body FROM engrams ORDER BY ordinal")
+    rows: Any = index.execute(
+        "SELECT ordinal, space, more_keys, body FROM engrams "
+        "UNION ALL SELECT ordinal, ? || space, more_keys, body FROM past ORDER BY ordinal",
+        (PAST,),
+    )
     for ordinal, space, more_keys, body in rows:
         tokens = tokens_of(space, decode_engram(body), more_keys.split()).split(" ")
         if ordinal in pending:
@@ -207,7 +216,8 @@ def _postings_findings(index: apsw.Connection) -> list[Finding]:
         if not complete:
             return [Finding(what="an engram is not posted under all its keys", where=f"ordinal {ordinal}")]
     orphan: Any = index.execute(
-        "SELECT id FROM postings_docsize WHERE id NOT IN (SELECT ?1 - ordinal FROM engrams)"
+        "SELECT id FROM postings_docsize WHERE id NOT IN (SELECT ?1 - ordinal FROM engrams"
+        " UNION ALL SELECT ?1 - ordinal FROM past)"
         " OR id IN (SELECT ?1 - ordinal FROM pending) LIMIT 1",
         (NEWEST_FIRST,),
     ).fetchone()

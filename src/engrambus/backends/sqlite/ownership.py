@@ -12,7 +12,7 @@ from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.store import journals_in
 from engrambus.core.journal import ForeignJournal, Journal, JournalKey, read_header, vouch_for
 from engrambus.errors import FormatUnknown, JournalDamaged, JournalForeign
-from engrambus.knowledge.engrams import EngramForgotten, EngramPinned, EngramPut, EngramUnpinned
+from engrambus.knowledge.engrams import EngramForgotten, EngramPinned, EngramPut, EngramReplaced, EngramUnpinned
 
 
 def foreign_journals(folder: Path, key: JournalKey | None) -> list[ForeignJournal]:
@@ -79,7 +79,7 @@ def _follow_pins(facts: bytes, claims: dict[str, str], pins: dict[str, str]) -> 
                 claims[fact.engram.id] = fact.engram.claim
             case EngramPinned():
                 pins[fact.id] = claims.get(fact.id, fact.id)
-            case EngramUnpinned() | EngramForgotten():
+            case EngramUnpinned() | EngramForgotten() | EngramReplaced():
                 pins.pop(fact.id, None)
             case _:
                 pass

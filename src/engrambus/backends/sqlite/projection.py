@@ -38,6 +38,7 @@ from engrambus.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramReplaced,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
@@ -86,13 +87,15 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 30
+LAYOUT = 31
 """Version of `sql/schema.sql`; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
 NEWEST_FIRST = 1 << 40
 """A posting's row id is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
 SWEEP_BATCH = 64
+PAST = "~"
+"""Put before the space of an engram that was replaced or has expired, in the tokens it is posted under."""
 
 _encode = msgspec.json.Encoder().encode
 decode_engram = msgspec.json.Decoder(Engram).decode
@@ -253,7 +256,9 @@ class KnowledgeProjection:
             case EngramTrusted():
                 self._trust(fact, at_us)
             case EngramForgotten():
-                self._drop(self._row_of(fact.space, fact.id)[0])
+                self._forget(fact)
+            case EngramReplaced():
+                self._end(self._row_of(fact.space, fact.id)[0], at_us, fact.replaced_by)
             case EngramConfirmed():
                 self._confirm(fact)
             case EngramPinned():
@@ -312,10 +317,10 @@ class KnowledgeProjection:
         self._puts, self._put_turns, self._live = {}, {}, {}
 
     def sweep(self, now_us: int) -> int:
-        """Delete some expired engrams; return how many."""
+        """Move some expired engrams to the past; return how many."""
         expired: list[tuple[Any, ...]] = self.connection.execute(self._sql["expired"], (now_us, SWEEP_BATCH)).fetchall()
         for (ordinal,) in expired:
-            self._drop(ordinal)
+            self._end(ordinal)
         return len(expired)
 
     def finish(self) -> None:
@@ -404,10 +409,36 @@ class KnowledgeProjection:
         return ordinal, more_keys, body
 
     def _vacate(self, space: str, engram_id: str) -> None:
-        """Delete an expired engram that still has this id, so that the promoted one is the only one."""
+        """Move an expired engram that still has this id to the past, so that the promoted one is the only one."""
         row: Any = self.connection.execute(self._sql["engram_row"], (space, engram_id)).fetchone()
         if row is not None:
+            self._end(row[0])
+
+    def _end(self, ordinal: int, replaced_us: int | None = None, replaced_by: str | None = None) -> None:
+        """Move an engram that was replaced or has expired to the past, where only questions about it read it."""
+        # decision 77: posted under other tokens, so that it never weighs on a query about the present
+        self._execute("keep_past", ordinal, replaced_us, replaced_by)
+        row: Any = self.connection.execute(self._sql["past_body"], (ordinal,)).fetchone()
+        deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
+        for space, kind in deleted:
+            self._execute("count_live", space, kind, -1)
+        self._execute("delete_votes", ordinal)
+        self._execute("unpin", ordinal)
+        self._unpost(ordinal)
+        space, more_keys, body = row
+        tokens = tokens_of(PAST + space, decode_engram(body), more_keys.split())
+        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens)
+
+    def _forget(self, fact: EngramForgotten) -> None:
+        row: Any = self.connection.execute(self._sql["engram_row"], (fact.space, fact.id)).fetchone()
+        if row is not None:
             self._drop(row[0])
+            return
+        past: list[Any] = self.connection.execute(self._sql["past_rows"], (fact.space, fact.id)).fetchall()
+        for (ordinal,) in past:
+            self._execute("delete_past", ordinal)
+            self._execute("delete_adoption", ordinal)
+            self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _drop(self, ordinal: int) -> None:
         deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()

@@ -14,6 +14,7 @@ from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US
 from engrambus.backends.sqlite.cortex import SqliteCortex
 from engrambus.backends.sqlite.projection import (
     NEWEST_FIRST,
+    PAST,
     KnowledgeIndexState,
     agent_from_row,
     decode_adoption,
@@ -31,7 +32,9 @@ from engrambus.knowledge.engrams import (
     EVERYTHING,
     Adoption,
     Engram,
+    EngramReads,
     EngramUse,
+    PastEngram,
     PromotionAnswered,
     PromotionRequested,
     RecentPuts,
@@ -104,6 +107,10 @@ class SqliteView(SqliteCortex):
     @property
     def as_of(self) -> int:
         return self._as_of
+
+    def first_us(self) -> int:
+        row = self._row("first_run_at")
+        return row[0] if row else 0
 
     def policy(self) -> Policy:
         policy: Policy = self._cached(("policy",), self._read_policy)
@@ -224,6 +231,35 @@ class SqliteView(SqliteCortex):
             )
         }
         return sorted(found)[:limit]
+
+    def find_past(self, spaces: Sequence[str], engram_id: str) -> PastEngram | None:
+        for space in spaces:
+            row = self._row("find_expired", space, engram_id, self._as_of)
+            if row:  # not swept yet
+                return PastEngram(_stored_from_row(row))
+            row = self._row("find_past", space, engram_id)
+            if row:
+                *stored, replaced_us, replaced_by = row
+                return PastEngram(_stored_from_row(stored), replaced_us, replaced_by)
+        return None
+
+    def replaced_ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        last = beginning + "~"
+        query = self._sql["replaced_ids_starting"]
+        found: set[Any] = set()
+        for space in spaces:
+            found |= {row[0] for row in self._connection.execute(query, (space, beginning, last, limit))}
+        return sorted(found)[:limit]
+
+    def replaced_with(self, newer_ids: Sequence[str]) -> dict[str, list[str]]:
+        replaced: dict[str, list[str]] = {}
+        pairs = ((newer_id,) for newer_id in newer_ids)
+        for newer_id, older_id in self._connection.executemany(self._sql["replaced_with"], pairs):
+            replaced.setdefault(newer_id, []).append(older_id)
+        return replaced
+
+    def at(self, time_us: int) -> EngramReads:
+        return SqlitePastView(self._connection, self._state, time_us, self._cache)
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
@@ -517,6 +553,47 @@ class SqliteView(SqliteCortex):
     def _row(self, name: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(self._sql[name], values).fetchone()
         return row
+
+
+class SqlitePastView(SqliteView):
+    """The engrams that were live at an earlier time, as they are now."""
+
+    def traits(self, ordinals: Sequence[int]) -> list[Traits]:
+        rows = self._connection.executemany(self._sql["traits_ever"], ((ordinal,) for ordinal in ordinals))
+        return [Traits(*row) for row in rows]
+
+    def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
+        rows = self._connection.executemany(self._sql["body_ever"], ((ordinal,) for ordinal in ordinals))
+        return [decode_engram(body) for (body,) in rows]
+
+    def _posted(self, spaces: Sequence[str], keys: tuple[str, ...], limit: int, before: int) -> Sequence[int]:
+        """Return the newest ordinals in these spaces that were live then and are posted under all keys."""
+        before = min(before, self._end_of_time())
+        found: list[int] = []
+        size = limit
+        while True:
+            batch = list(
+                islice(
+                    merge(
+                        *(
+                            self._posted_in(prefix + space, keys, size, before)
+                            for space in spaces
+                            for prefix in ("", PAST)
+                        ),
+                        reverse=True,
+                    ),
+                    size,
+                )
+            )
+            found += [ordinal for ordinal in batch if self._row("was_live", ordinal, self._as_of) is not None]
+            if len(found) >= limit or len(batch) < size:
+                return found[:limit]
+            before, size = batch[-1], size * 2
+
+    def _end_of_time(self) -> int:
+        """Return the ordinal after the last engram that was put by then."""
+        last = [self._row(name, self._as_of) for name in ("last_ordinal_at", "last_past_ordinal_at")]
+        return max((row[0] for row in last if row is not None), default=0) + 1
 
 
 def _read_from_row(row: Any) -> RecordedRead:

@@ -261,6 +261,7 @@ ENGRAM_EVENTS = (
     "less.engram.trust",
     "less.engram.promote",
     "less.engram.forget",
+    "less.engram.replace",
     "less.engram.pin",
     "less.engram.unpin",
 )

@@ -345,6 +345,7 @@ class Methods(ABC):
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
         max_tokens: int | None = None,
         cursor: str | None = None,
+        as_of: str | None = None,
     ) -> QueryAnswer:
         """Find engrams by words, or list the newest.
 
@@ -356,8 +357,9 @@ class Methods(ABC):
             kind: Only engrams of this kind
             max_tokens: Maximum size of the answer, in tokens
             cursor: Continue where the previous answer ended; only without search words
+            as_of: Ask the past: a date, a time, or P7D for 7 days ago
         """
-        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor}))
+        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor, "as_of": as_of}))
 
     def get_engram(
         self,
@@ -426,6 +428,7 @@ class Methods(ABC):
         hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
         embedding_ref: str | UnsetType = UNSET,
         used: list[str] | tuple[str, ...] = (),
+        replaces: str | UnsetType = UNSET,
         id: str | UnsetType = UNSET,
         provenance: dict[str, Any] | UnsetType = UNSET,
         idempotency_key: str | None = None,
@@ -445,11 +448,12 @@ class Methods(ABC):
             hash_keys: An extra key to find it by
             embedding_ref: Where an embedding of it is stored
             used: Id of an engram that it is based on; at most 12
+            replaces: Id of the engram it replaces
             id: Its id, a ULID or UUID; made for you by default
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
+        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "replaces": replaces, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_found(
         self,
@@ -467,6 +471,7 @@ class Methods(ABC):
         hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
         embedding_ref: str | UnsetType = UNSET,
         used: list[str] | tuple[str, ...] = (),
+        replaces: str | UnsetType = UNSET,
         id: str | UnsetType = UNSET,
         provenance: dict[str, Any] | UnsetType = UNSET,
         idempotency_key: str | None = None,
@@ -487,11 +492,12 @@ class Methods(ABC):
             hash_keys: An extra key to find it by
             embedding_ref: Where an embedding of it is stored
             used: Id of an engram that it is based on; at most 12
+            replaces: Id of the engram it replaces
             id: Its id, a ULID or UUID; made for you by default
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "id": id, "provenance": provenance}, idempotency_key))
+        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "used": used, "replaces": replaces, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_engrams(
         self,

@@ -61,6 +61,9 @@ FACT_EVENTS: dict[str, FactMapping] = {
         type="less.gate.override", data={"engram": "engram", "rule": "rule", "head": "head"}, audience="project"
     ),
     "engram.forgotten": FactMapping(type="less.engram.forget", data={"engram": "id"}, audience="space"),
+    "engram.replaced": FactMapping(
+        type="less.engram.replace", data={"engram": "id", "replaced_by": "replaced_by"}, audience="space"
+    ),
     "engram.pinned": FactMapping(type="less.engram.pin", data={"engram": "id"}, audience="space"),
     "engram.unpinned": FactMapping(type="less.engram.unpin", data={"engram": "id"}, audience="space"),
     "deref.proved": FactMapping(
@@ -279,6 +282,7 @@ _ENGRAM_FACTS = frozenset(
         "engram.confirmed",
         "engram.promoted",
         "engram.forgotten",
+        "engram.replaced",
         "engram.trusted",
         "engram.pinned",
         "engram.unpinned",

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
         EngramPromoted,
         EngramPut,
         EngramReceived,
+        EngramReplaced,
         EngramsUsed,
         EngramTrusted,
         EngramUnpinned,
         PromotionAnswered,
         PromotionRequested,
     )
+    from engrambus.knowledge.engrams.finding import find_engram, find_shown, find_visible
     from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
     from engrambus.knowledge.engrams.lifecycle import (
         ConfirmAnswer,
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
         PinAnswer,
         as_promoted,
         confirm,
-        find_engram,
-        find_visible,
         forget,
         mark_delivered,
         promote,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         EngramReads,
         EngramUse,
         EngramView,
+        PastEngram,
         RecentPuts,
         StoredEngram,
         Traits,
@@ -114,16 +115,18 @@ if not TYPE_CHECKING:
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramAdopted EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
-            "EngramReceived EngramTrusted EngramUnpinned EngramsUsed PromotionAnswered PromotionRequested "
+            "EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsUsed PromotionAnswered "
+            "PromotionRequested "
         ),
+        "finding": "find_engram find_shown find_visible",
         "keys": "hash_keys name_keys normalise_key query_keys",
         "lifecycle": (
-            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm find_engram find_visible forget "
-            "mark_delivered promote receive resolve_again set_pinned with_gain "
+            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm forget mark_delivered promote receive "
+            "resolve_again set_pinned with_gain "
         ),
         "ports": (
-            "EVERYTHING EngramReads EngramUse EngramView RecentPuts StoredEngram Traits UseReads VisibleStore "
-            "kind_key "
+            "EVERYTHING EngramReads EngramUse EngramView PastEngram RecentPuts StoredEngram Traits UseReads "
+            "VisibleStore kind_key "
         ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
@@ -143,15 +146,16 @@ __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
     "MAX_K", "MAX_USED", "Adoption", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramConfirmed",
     "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
-    "EngramReceived", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsUsed", "FindStale",
-    "ForeignEngram", "ForgetAnswer", "Kind", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered",
-    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts",
-    "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore",
-    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm",
-    "count_negations", "count_sentences", "current_first", "describe_readers", "find_engram", "find_used",
-    "find_visible", "forget", "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_same_statement",
-    "kind_key", "less_export", "mark_delivered", "name_keys", "normalise_key", "numbers", "pointer_names",
-    "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank",
-    "read_by", "read_used", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences",
-    "stamp", "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
+    "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsUsed",
+    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "PastEngram", "PinAnswer", "PreparedAdoption",
+    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
+    "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads",
+    "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "check_foreign",
+    "check_own_words", "confirm", "count_negations", "count_sentences", "current_first", "describe_readers",
+    "find_engram", "find_shown", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
+    "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
+    "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
+    "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_used", "receive", "resolve_again",
+    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate",
+    "visible_uses", "with_gain",
 ]

@@ -150,13 +150,13 @@ def check_evidence(engram: Engram, change: str) -> None:
         )
 
 
-def check_trusted(stored: StoredEngram, change: str) -> None:
+def check_trusted(stored: StoredEngram, change: str, field: str = "id") -> None:
     """Refuse to change an engram that was adopted and that no person has confirmed."""
     # decision 68: what came from elsewhere becomes the project's own by a person's decision alone
     if stored.space == UNTRUSTED_SPACE:
         raise EngramUntrusted(
             f"This engram came from elsewhere and no person here has confirmed it, so it cannot be {change}.",
-            field="id",
+            field=field,
             used=stored.engram.id,
             hint="A person confirms it with `engrambus confirm ID`; an agent puts the claim with evidence of its own.",
         )

@@ -168,3 +168,20 @@ class EngramUnpinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.unpi
     id: str
     space: str
     by: str
+
+
+class EngramReplaced(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engram.replaced", tag_field="fact", omit_defaults=True
+):
+    """A newer claim replaced an engram: it is only read by its id, or by asking about the past."""
+
+    id: str
+    space: str
+    """The space it was in."""
+    replaced_by: str
+    """Id of the engram that replaced it, or the pointer to a memory that did."""
+    by: str
+    run: str
+    """The run of who replaced it."""
+    pinned: bool = False
+    """True if it was pinned: the pin ended with it."""

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from engrambus.core import Randomness, canonical_id, parse_duration, print_time
-from engrambus.errors import EngramBusError, EngramNotFound, IdAmbiguous, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.core import Randomness, parse_duration, print_time
+from engrambus.errors import EngramBusError, IdTaken, RoleForbidden, ScopeForbidden
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories, check_pointer
 from engrambus.knowledge.engrams.approvals import (
     PromotionView,
@@ -36,8 +36,9 @@ from engrambus.knowledge.engrams.facts import (
     PromotionAnswered,
     PromotionRequested,
 )
+from engrambus.knowledge.engrams.finding import find_engram, find_ever
 from engrambus.knowledge.engrams.keys import hash_keys
-from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram, VisibleStore
+from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
 from engrambus.policy import (
     ADMIN,
@@ -62,11 +63,6 @@ MAX_TAGS = 12
 """Most tags that the schema allows an engram."""
 
 _NEXT_SCOPE = {"run": "project", "project": "org", "org": "global"}
-
-
-LEAST_ID_CHARS = 8
-"""A shorter text is no beginning of an id."""
-MAX_LISTED_IDS = 5
 
 
 class ForgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,36 +90,6 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool
 
 
-def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str, field: str = "id") -> StoredEngram:
-    """Return the live engram of that id in these spaces, or the only one whose id begins like this; or refuse."""
-    engram_id = canonical_id(engram_id) or engram_id
-    stored = view.find(spaces, engram_id)
-    if stored is None and len(engram_id) >= LEAST_ID_CHARS:
-        # decision 54: answers to agents show the beginning of an id
-        ids = view.ids_starting(spaces, engram_id, limit=MAX_LISTED_IDS)
-        if len(ids) > 1:
-            raise IdAmbiguous(field=field, limit=", ".join(ids), used=engram_id, hint="Write more of the `id`.")
-        stored = view.find(spaces, ids[0]) if ids else None
-    if stored is None:
-        raise EngramNotFound(field=field)
-    return stored
-
-
-def find_visible(
-    stores: Sequence[VisibleStore], engram_id: str, field: str = "id"
-) -> tuple[VisibleStore, StoredEngram]:
-    """Return an engram and the nearest of these stores that has it, by its id or the beginning of it; or refuse."""
-    whole_id = canonical_id(engram_id) or engram_id
-    for store in stores:
-        stored = store.reads.find(store.spaces, whole_id)
-        if stored is not None:
-            return store, stored
-    for store in stores:
-        with suppress(EngramNotFound):
-            return store, find_engram(store.reads, store.spaces, engram_id, field)
-    raise EngramNotFound(field=field)
-
-
 def forget(
     view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller
 ) -> tuple[list[EngramForgotten], ForgetAnswer]:
@@ -137,7 +103,8 @@ def forget(
             used=parent_of(view, caller),
             hint="The admin deletes it, or a tool that the admin added without a parent.",
         )
-    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
+    # Also one that was replaced or has expired: a question about the past would still find it.
+    stored = find_ever(view, (*spaces, UNTRUSTED_SPACE), engram_id)
     engram_id = stored.engram.id
     return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
 

@@ -52,8 +52,18 @@ class StoredEngram(msgspec.Struct, frozen=True, kw_only=True):
     more_keys: tuple[str, ...]
 
 
+class PastEngram(NamedTuple):
+    """An engram that is no longer live: it was replaced, or it has expired."""
+
+    stored: StoredEngram
+    superseded_us: int | None = None
+    """When it was replaced; None if it has expired without that."""
+    replaced_by: str | None = None
+    """Id of the engram that replaced it, or the pointer to a memory that did."""
+
+
 class EngramReads(Protocol):
-    """The engrams of a store at one point in time; expired ones are absent."""
+    """The engrams of a store at one point in time; expired and replaced ones are absent, unless a read names them."""
 
     # decision 2: the space is part of the index entry, so what a caller may not see is never read
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
@@ -78,6 +88,25 @@ class EngramReads(Protocol):
 
     def ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
         """Return the ids of live engrams in these spaces that begin like this, in order."""
+        ...
+
+    def find_past(self, spaces: Sequence[str], engram_id: str) -> PastEngram | None:
+        """Return the replaced or expired engram of that id from the first of these spaces that has it."""
+        ...
+
+    def replaced_ids_starting(self, spaces: Sequence[str], beginning: str, *, limit: int) -> Sequence[str]:
+        """Return the ids of replaced engrams in these spaces that begin like this, in order."""
+        ...
+
+    def replaced_with(self, newer_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the ids of the engrams that each of these replaced, whether or not the caller may see them."""
+        ...
+
+    def at(self, time_us: int) -> EngramReads:
+        """Return these reads as of an earlier time: the engrams that were live then, without forgotten ones.
+
+        Only `postings`, `newest`, `traits` and `engrams` are of that time.
+        """
         ...
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:

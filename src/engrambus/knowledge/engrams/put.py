@@ -5,7 +5,7 @@ Each rule takes a view of the store under the write lock and returns facts; noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -24,11 +24,18 @@ from engrambus.errors import (
 from engrambus.evidence.pointers import Evidence, Origin, Pointer, Repositories, name_repository
 from engrambus.knowledge.engrams.approvals import PromotionView, needs_approval, pending_notice, request_promotion
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
-from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut, EngramsUsed, PromotionRequested
+from engrambus.knowledge.engrams.facts import (
+    EngramConfirmed,
+    EngramPut,
+    EngramReplaced,
+    EngramsUsed,
+    PromotionRequested,
+)
 from engrambus.knowledge.engrams.keys import Keys, hash_keys
 from engrambus.knowledge.engrams.lifecycle import confirmation, gain, with_gain
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rates import check_rate
+from engrambus.knowledge.engrams.replacing import find_older, replace_older
 from engrambus.knowledge.engrams.rules import stamp
 from engrambus.knowledge.engrams.used import used_facts
 from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
@@ -52,7 +59,7 @@ MAX_COMPARED = 48
 MAX_NAMED = 8
 """Confirmed engrams that a notice names."""
 
-PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested | EngramsUsed
+PutFact: TypeAlias = EngramPut | EngramConfirmed | TurnCharged | PromotionRequested | EngramsUsed | EngramReplaced
 
 
 class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,9 +146,12 @@ def put_one(
 ) -> tuple[list[PutFact], Engram]:
     """Put one engram within the caller's rate and the tokens of its turn."""
     root = check_rate(view, caller, policy, limits, 1)
-    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
+    batch = PutBatch()
+    older = find_older(view, prepared.checked.replaces, caller, batch.replaced)
+    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source, batch=batch)
+    replaced = replace_older(view, older, engram, caller, limits)
     requests = _ask(view, prepared, engram, caller, limits, randomness)
-    more: list[PutFact] = [*requests, *used_facts(caller, "engram", engram.id, prepared.used)]
+    more: list[PutFact] = [*replaced, *requests, *used_facts(caller, "engram", engram.id, prepared.used)]
     if not isinstance(fact, EngramPut):
         _tell_confirmed(limits, [engram], "claim")
         return [*([fact] if fact is not None else []), *more], engram
@@ -167,12 +177,14 @@ def put_all(
     facts: list[PutFact] = []
     puts: list[tuple[EngramPut, int]] = []
     ids: list[str] = []
-    more: list[PromotionRequested | EngramsUsed] = []
+    more: list[PutFact] = []
     batch = PutBatch()
     confirmed: dict[int, Engram] = {}
     for position, item in enumerate(prepared):
         with prefix_field(f"{field}[{position}]", limits):
+            older = find_older(view, item.checked.replaces, caller, batch.replaced)
             fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
+            more += replace_older(view, older, engram, caller, limits)
             if engram.id not in ids:  # a repeated claim of the same commit is asked for once
                 more += _ask(view, item, engram, caller, limits, randomness)
             more += used_facts(caller, "engram", engram.id, item.used)
@@ -241,6 +253,8 @@ class PutBatch:
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
+        self.replaced: set[str] = set()
+        """Ids of the engrams that those of this commit replace."""
         self._twins: dict[tuple[str, str], list[Engram]] = {}
         self._merged: dict[str, tuple[Engram, tuple[str, ...]]] = {}
 
@@ -291,7 +305,7 @@ def put_or_confirm(
         repeated = batch.find_repeated(engram, twin)
         if repeated is not None:
             return None, batch.merge(repeated, engram, twin)
-        stored = _find_repeated(view, engram, twin, space_of(engram.scope, caller.run))
+        stored = _find_repeated(view, engram, twin, space_of(engram.scope, caller.run), batch.replaced)
         if stored is not None:
             confirmed = confirmation(view, stored, caller, engram)
             return confirmed, with_gain(stored.engram, confirmed)
@@ -400,10 +414,10 @@ def _check_digests_were_read(view: EngramView, checked: CheckedEngram, caller: C
             )
 
 
-def _find_repeated(view: EngramView, engram: Engram, twin: str, space: str) -> StoredEngram | None:
-    """Return the live engram of the same space whose claim `engram` repeats."""
+def _find_repeated(view: EngramView, engram: Engram, twin: str, space: str, replaced: Set[str]) -> StoredEngram | None:
+    """Return the live engram of the same space whose claim `engram` repeats; never one that this commit replaces."""
     # decision 13: only engrams with the same twin key are compared, so a crowded file costs no more than an empty one
     for candidate in view.engrams(view.twins(space, twin, limit=MAX_COMPARED)):
-        if is_repeat(engram, candidate):
+        if candidate.id not in replaced and is_repeat(engram, candidate):
             return view.find((space,), candidate.id)
     return None

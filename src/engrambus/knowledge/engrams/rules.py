@@ -66,7 +66,8 @@ def validate(draft: Mapping[str, Any], *, max_ttl_us: int, defaults: Defaults | 
     engram.setdefault("scope", defaults.scope)
     if "ttl" not in engram:
         engram["ttl"] = defaults.ttl if parse_duration(defaults.ttl) <= max_ttl_us else print_duration(max_ttl_us)
-    used = read_used(engram.pop("used", None))  # no field of the published schema
+    used = read_used(engram.pop("used", None))  # no fields of the published schema
+    replaces = _read_replaces(engram.pop("replaces", None))
     has_id = "id" in engram
     if not has_id:
         engram["id"] = _PLACEHOLDER_ID
@@ -74,7 +75,18 @@ def validate(draft: Mapping[str, Any], *, max_ttl_us: int, defaults: Defaults | 
     if not _is_valid(engram):
         raise first_refusal(validator(), engram)
     checked = _checked(engram, max_ttl_us, engram["id"] if has_id else None)
-    return msgspec.structs.replace(checked, used=used) if used else checked
+    return msgspec.structs.replace(checked, used=used, replaces=replaces) if used or replaces else checked
+
+
+def _read_replaces(value: Any) -> str | None:
+    """Return the id of the engram that is replaced, as it was sent."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise FieldType("`replaces` is not an engram's id.", field="replaces", limit="string")
+    if not 0 < len(value) <= MAX_ID_CHARS:
+        raise FieldValue("This is no engram's id.", field="replaces", limit=MAX_ID_CHARS, used=len(value))
+    return value
 
 
 def read_used(value: Any, field: str = "used") -> tuple[str, ...]:

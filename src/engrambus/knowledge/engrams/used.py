@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engrambus.errors import EngramBusError, UsedUnresolved, UsedUntrusted
 from engrambus.knowledge.engrams.facts import EngramsUsed
-from engrambus.knowledge.engrams.lifecycle import find_visible
+from engrambus.knowledge.engrams.finding import find_visible
 from engrambus.knowledge.engrams.ports import EngramUse, UseReads, VisibleStore
 from engrambus.knowledge.engrams.values import UserKind, has_evidence
 from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller, LimitChecks

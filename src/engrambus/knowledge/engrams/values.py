@@ -105,6 +105,8 @@ class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     """The id the author chose, if any."""
     used: tuple[str, ...] = ()
     """Ids of the engrams it is based on, as sent."""
+    replaces: str | None = None
+    """Id of the engram that it replaces, or the beginning of it, as sent."""
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):

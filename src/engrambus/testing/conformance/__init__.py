@@ -27,6 +27,7 @@ from engrambus.testing.conformance.passed_on_grants import PassedOnGrantConforma
 from engrambus.testing.conformance.puts import PutConformance
 from engrambus.testing.conformance.reads import ReadConformance
 from engrambus.testing.conformance.recall import RecallConformance
+from engrambus.testing.conformance.replacing import ReplacingConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
 from engrambus.testing.conformance.tokens import TokenConformance
@@ -54,6 +55,7 @@ __all__ = [
     "PutConformance",
     "ReadConformance",
     "RecallConformance",
+    "ReplacingConformance",
     "SecretConformance",
     "SessionConformance",
     "StoreConformance",
@@ -69,6 +71,7 @@ class StoreConformance(
     ReadConformance,
     RecallConformance,
     LifecycleConformance,
+    ReplacingConformance,
     ApprovalConformance,
     DuplicateConformance,
     MessageConformance,

@@ -66,7 +66,7 @@ class LifecycleConformance:
         assert client.query_claims() == ["Alpha stays"]
         assert client.query_claims("passes") == []
         assert client.counts()["engrams"] == 1
-        for operation in ("get_engram", "forget_engram", "promote_engram"):
+        for operation in ("get_engram", "show_engram", "promote_engram"):
             with expect_refusal("ENGRAM_NOT_FOUND"):
                 client.call(operation, id=engram.id)
 

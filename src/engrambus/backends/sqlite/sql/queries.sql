@@ -16,6 +16,9 @@ UPDATE runs SET ended = 1 WHERE run_id = ?;
 -- name: run
 SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE run_id = ?;
 
+-- name: first_run_at
+SELECT opened_at FROM runs ORDER BY number LIMIT 1;
+
 -- name: run_of_session
 SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session = ? ORDER BY number DESC LIMIT 1;
 
@@ -137,6 +140,54 @@ UPDATE engrams SET confidence = ?, more_keys = ?, body = ? WHERE ordinal = ?;
 -- name: delete_engram
 DELETE FROM engrams WHERE ordinal = ? RETURNING space, kind;
 
+-- name: keep_past
+INSERT INTO past SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys,
+    body, ?2, ?3
+FROM engrams WHERE ordinal = ?1;
+
+-- name: past_rows
+SELECT ordinal FROM past WHERE space = ? AND id = ?;
+
+-- name: past_body
+SELECT space, more_keys, body FROM past WHERE ordinal = ?;
+
+-- name: delete_past
+DELETE FROM past WHERE ordinal = ?;
+
+-- name: find_past
+SELECT ordinal, body, space, run, expires_at, more_keys, replaced_at, replaced_by FROM past
+WHERE space = ? AND id = ? ORDER BY ordinal DESC LIMIT 1;
+
+-- name: find_expired
+SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams
+WHERE space = ? AND id = ? AND expires_at <= ? ORDER BY ordinal DESC LIMIT 1;
+
+-- name: replaced_ids_starting
+SELECT DISTINCT id FROM past WHERE space = ? AND id >= ? AND id < ? AND replaced_by IS NOT NULL ORDER BY id LIMIT ?;
+
+-- name: replaced_with
+SELECT replaced_by, id FROM past WHERE replaced_by = ? ORDER BY id;
+
+-- name: last_ordinal_at
+SELECT ordinal FROM engrams WHERE created_at <= ? ORDER BY ordinal DESC LIMIT 1;
+
+-- name: last_past_ordinal_at
+SELECT ordinal FROM past WHERE created_at <= ? ORDER BY ordinal DESC LIMIT 1;
+
+-- name: was_live
+SELECT 1 FROM engrams WHERE ordinal = ?1 AND created_at <= ?2 AND expires_at > ?2
+UNION ALL
+SELECT 1 FROM past WHERE ordinal = ?1 AND created_at <= ?2 AND expires_at > ?2
+    AND (replaced_at IS NULL OR replaced_at > ?2);
+
+-- name: traits_ever
+SELECT ordinal, id, scope, created_at, confidence, names FROM engrams WHERE ordinal = ?1
+UNION ALL
+SELECT ordinal, id, scope, created_at, confidence, names FROM past WHERE ordinal = ?1;
+
+-- name: body_ever
+SELECT body FROM engrams WHERE ordinal = ?1 UNION ALL SELECT body FROM past WHERE ordinal = ?1;
+
 -- name: count_live
 INSERT INTO live (space, kind, engrams) VALUES (?, ?, ?)
 ON CONFLICT (space, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
@@ -256,7 +307,9 @@ UPDATE adoptions SET body = ? WHERE ordinal = ?;
 DELETE FROM adoptions WHERE ordinal = ?;
 
 -- name: adoptions
-SELECT a.id, a.body FROM adoptions a JOIN engrams USING (ordinal) WHERE a.id = ? AND expires_at > ?;
+SELECT a.id, a.body FROM adoptions a WHERE a.id = ?1 AND (
+    EXISTS (SELECT 1 FROM engrams e WHERE e.ordinal = a.ordinal AND expires_at > ?2)
+    OR EXISTS (SELECT 1 FROM past WHERE past.ordinal = a.ordinal AND replaced_by IS NOT NULL));
 
 -- name: pin
 INSERT OR IGNORE INTO pins (ordinal) VALUES (?);

@@ -81,6 +81,25 @@ CREATE INDEX engrams_id ON engrams (space, id);
 CREATE INDEX engrams_twin ON engrams (space, twin);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
+CREATE TABLE past (                 -- engrams that were replaced or have expired; only their id and questions about the past find them
+    ordinal    INTEGER PRIMARY KEY,
+    space      TEXT    NOT NULL,    -- the space it was in; it is posted under '~' and this
+    id         TEXT    NOT NULL,
+    run        TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    scope      TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    confidence REAL    NOT NULL,
+    names      TEXT    NOT NULL,
+    more_keys  TEXT    NOT NULL,
+    body       BLOB    NOT NULL,
+    replaced_at INTEGER,            -- NULL if it has expired without that
+    replaced_by TEXT                -- the engram that replaced it, or the pointer to a memory that did
+) STRICT;
+CREATE INDEX past_id ON past (space, id);
+CREATE INDEX past_replaced_by ON past (replaced_by) WHERE replaced_by IS NOT NULL;
+
 CREATE TABLE used_ids (             -- ids of all engrams ever put, those that have expired or were forgotten included
     id         TEXT    PRIMARY KEY
 ) STRICT, WITHOUT ROWID;

@@ -40,6 +40,7 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
             *untrusted(about),
+            *replaced(about),
             *evidence_words(engram, about),
             *([read_by(engram, about)] if about is not None else []),
             engram.id,
@@ -56,6 +57,13 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
 def untrusted(about: EngramAbout | None) -> list[str]:
     """Return what a line says of an engram that no person has confirmed."""
     return [f"untrusted, from {about.untrusted.origin}"] if about is not None and about.untrusted is not None else []
+
+
+def replaced(about: EngramAbout | None) -> list[str]:
+    """Return what a line says of an engram that a newer one has replaced."""
+    if about is None or about.superseded_at is None:
+        return []
+    return [f"replaced by {about.replaced_by}" if about.replaced_by is not None else "replaced"]
 
 
 def evidence_words(engram: Engram, about: EngramAbout | None) -> list[str]:
@@ -87,7 +95,7 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     """Show one engram, what it used and what used it."""
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
-    rows = _adoption_rows(shown, about)
+    rows = [*_replacing_rows(about), *_adoption_rows(shown, about)]
     if about is not None and about.evidence is not None and about.evidence.state not in (None, "unresolved"):
         rows += [("evidence", describe_state(about.evidence) or "unchanged")]
         rows += [("", way) for way in what_to_do(shown, about)]
@@ -103,6 +111,17 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
         uses = [f"{use.kind} {use.id} by {use.agent.rpartition('/')[2]}, {age(use.at, answer.as_of)}" for use in newest]
         rows += [("used by", use) for use in [*uses, *([f"{more} more"] if more else [])]]
     yield from engram(shown, rows)
+
+
+def _replacing_rows(about: EngramAbout | None) -> list[tuple[str, str]]:
+    """Return the rows about what an engram replaced, and what replaced it and when."""
+    if about is None:
+        return []
+    rows = [("replaces", engram_id) for engram_id in about.replaces]
+    if about.superseded_at is not None:
+        rows += [("valid from", about.valid_from or ""), ("replaced at", about.superseded_at)]
+        rows += [("replaced by", about.replaced_by or "an engram that you cannot see")]
+    return rows
 
 
 def _adoption_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, str]]:
@@ -167,7 +186,7 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
         marks = ["pinned"] if row.pinned else []
         uses = row.about.used_by.count if row.about.used_by is not None else 0
         marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
-        marks += [*untrusted(row.about), *evidence_words(engram, row.about)]
+        marks += [*untrusted(row.about), *replaced(row.about), *evidence_words(engram, row.about)]
         about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks, read_by(engram, row.about)]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
