@@ -1,16 +1,27 @@
-"""Pointed lines at a later commit: the same, moved, changed, or gone."""  # EB-27
+"""Pointed lines at a later commit: the same, moved, changed, or gone."""  # BX-01, EB-27
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import os
+import time
+from pathlib import Path
 
-from engrambus.core import digest
-from engrambus.evidence.pointers import STALE, EvidenceState, GitRepository, Pointer, Repositories, StalenessChecker
-from tests.projects import Repository, commit_files, make_repository
+import pytest
+
+from engrambus.evidence.pointers import (
+    STALE,
+    CompareTarget,
+    EvidenceState,
+    FileRanges,
+    GitRepository,
+    Pointer,
+    Repositories,
+    StalenessChecker,
+)
+from tests.projects import Repository, commit_files, git
 
 LINES = [f"line {number} of the parser\n" for number in range(1, 31)]
+OTHER = [f"another text, number {number}, for a file of its own\n" for number in range(1, 31)]
 
 
 @pytest.fixture
@@ -19,38 +30,160 @@ def checker(repository: Repository) -> StalenessChecker:
     return StalenessChecker(Repositories(GitRepository(repository.path)))
 
 
-def pointer(repository: Repository, path: str = "src/parser.py#L10-L12") -> Pointer:
+def pointer(repository: Repository, path: str = "src/parser.py#L10-L12", sha: str | None = None) -> Pointer:
     """Return a pointer at the first commit, by default to three lines of the parser."""
-    return Pointer(type="repo", ref=f"repo:{path}@{repository.sha}")
+    return Pointer(type="repo", ref=f"repo:{path}@{sha or repository.sha}")
+
+
+def describe(state: EvidenceState | None) -> str:
+    """Return a state in one line."""
+    if state is None:
+        return "none"
+    share = f" {state.share}" if state.share is not None else ""
+    return f"{state.state}{share}{f' {state.now}' if state.now else ''}"
 
 
 @pytest.mark.parametrize(
-    ("text", "staleness"),
+    ("text", "state"),
     [
         ("".join(LINES), "same"),
         ("".join(LINES) + "more\n", "same"),
-        ("# a new first line\n" + "".join(LINES), "moved"),
-        ("".join(LINES[9:12]), "moved"),
-        ("".join(LINES[9:12]).rstrip("\n"), "moved"),
-        ("".join(LINES).replace("line 11", "line eleven"), "changed"),
-        ("".join(LINES).replace("line 12 of the parser", "line 12 of the parser!"), "changed"),
-        ("".join(LINES).replace("line 10", "the line 10"), "changed"),
-        ("", "changed"),
+        ("# a new first line\n" + "".join(LINES), "moved src/parser.py:11-13"),
+        ("".join(LINES[9:12]), "moved src/parser.py:1-3"),
+        ("".join(LINES[9:12]).rstrip("\n"), "changed 0.667 src/parser.py:1-2"),
+        ("".join(LINES).replace("line 11", "line eleven"), "changed 0.667 src/parser.py:10-12"),
+        (
+            "".join(LINES).replace("line 12 of the parser", "line 12 of the parser!"),
+            "changed 0.667 src/parser.py:10-11",
+        ),
+        ("".join([*LINES[:11], "between\n", *LINES[11:]]), "changed 1.0 src/parser.py:10-13"),
+        ("".join([*LINES[:10], *OTHER, *LINES[10:]]), "changed 1.0 src/parser.py:41-42"),
+        ("".join([*LINES[:9], *LINES[12:]]), "gone"),
+        ("nothing\n", "gone"),
+        ("", "gone"),
         (None, "gone"),
     ],
 )
 def test_lines_are_compared_with_a_later_commit(
-    repository: Repository, checker: StalenessChecker, text: str | None, staleness: str
+    repository: Repository, checker: StalenessChecker, text: str | None, state: str
 ) -> None:
     head = commit_files(repository.path, {"src/parser.py": text, "src/other.py": "x\n"})
-    assert checker.check(pointer(repository), head) == EvidenceState(state=staleness)  # type: ignore[arg-type]
-    assert checker.check(pointer(repository), repository.sha) == EvidenceState(state="same")
+    assert describe(checker.check(pointer(repository), head)) == state
+    assert describe(checker.check(pointer(repository), repository.sha)) == "same"
 
 
-def test_a_pointer_to_a_file_is_the_same_or_changed(repository: Repository, checker: StalenessChecker) -> None:
-    head = commit_files(repository.path, {"docs/design.md": "# Design\n"})
-    assert checker.check(pointer(repository, "docs/design.md"), head) == EvidenceState(state="changed")
-    assert checker.check(pointer(repository, "src/parser.py"), head) == EvidenceState(state="same")
+def test_changed_and_gone_are_stale(repository: Repository, checker: StalenessChecker) -> None:
+    assert {"changed", "gone"} == STALE
+    head = commit_files(repository.path, {"src/parser.py": "x\n" + "".join(LINES[:10])})
+    refs = ("src/parser.py#L1-L10", "src/parser.py#L9-L12", "src/parser.py#L11-L12")
+    states = [checker.check(pointer(repository, ref), head) for ref in refs]
+    assert [state.is_stale for state in states if state is not None] == [False, True, True]
+
+
+def test_lines_follow_their_file_when_it_is_renamed_and_edited(
+    repository: Repository, checker: StalenessChecker
+) -> None:
+    git(repository.path, "mv", "src/parser.py", "src/reader.py")
+    head = commit_files(repository.path, {"src/reader.py": "# renamed\n" + "".join(LINES)})
+    assert describe(checker.check(pointer(repository), head)) == "moved src/reader.py:11-13"
+    later = commit_files(repository.path, {"src/reader.py": "".join([*LINES[:10], "new\n", *LINES[11:]])})
+    assert describe(checker.check(pointer(repository), later)) == "changed 0.667 src/reader.py:10-12"
+
+
+def test_lines_follow_to_another_file_in_the_same_commit(repository: Repository, checker: StalenessChecker) -> None:
+    files = {"src/parser.py": "".join([*LINES[:5], *LINES[20:]]), "src/part.py": "".join(["import x\n", *LINES[5:20]])}
+    head = commit_files(repository.path, files)
+    assert describe(checker.check(pointer(repository), head)) == "moved src/part.py:6-8"
+
+
+def test_an_equal_line_elsewhere_does_not_count(repository: Repository, checker: StalenessChecker) -> None:
+    commit_files(repository.path, {"src/parser.py": "".join([*LINES[:9], *LINES[12:]])})
+    head = commit_files(repository.path, {"src/copy.py": "".join(LINES)})
+    assert describe(checker.check(pointer(repository), head)) == "gone"
+
+
+def test_a_whole_file_is_the_same_only_if_nothing_was_added(repository: Repository, checker: StalenessChecker) -> None:
+    whole = pointer(repository, "src/parser.py")
+    assert describe(checker.check(whole, commit_files(repository.path, {"a": "x\n"}))) == "same"
+    added = commit_files(repository.path, {"src/parser.py": "".join([*LINES, "more\n"])})
+    assert describe(checker.check(whole, added)) == "changed 1.0 src/parser.py:1-30"
+    commit_files(repository.path, {"src/parser.py": "".join(LINES)})
+    git(repository.path, "mv", "src/parser.py", "src/reader.py")
+    assert describe(checker.check(whole, commit_files(repository.path, {}))) == "moved src/reader.py"
+    assert describe(checker.check(whole, commit_files(repository.path, {"src/reader.py": None}))) == "gone"
+
+
+def test_documents_and_their_sections_have_a_state(repository: Repository, checker: StalenessChecker) -> None:
+    git(repository.path, "tag", "v1")
+    text = (repository.path / "docs/design.md").read_text("utf-8")
+    head = commit_files(repository.path, {"docs/design.md": "New.\n\n" + text.replace("Small.", "Large.")})
+    states = {
+        ref: describe(checker.check(Pointer(type="artifact", ref=f"artifact:docs/design.md{ref}"), head))
+        for ref in (
+            f"#sec=Parser@{repository.sha}",
+            "#sec=Parser@v1",
+            f"#sec=Lexer@{repository.sha}",
+            f"@{repository.sha}",
+        )
+    }
+    assert states == {
+        f"#sec=Parser@{repository.sha}": "moved docs/design.md:7-9",
+        "#sec=Parser@v1": "moved docs/design.md:7-9",
+        f"#sec=Lexer@{repository.sha}": "changed 0.667 docs/design.md:11-12",
+        f"@{repository.sha}": "changed 0.909 docs/design.md:3-12",
+    }
+
+
+def test_commits_that_are_no_ancestors_are_compared_directly(repository: Repository, checker: StalenessChecker) -> None:
+    old = commit_files(repository.path, {"src/parser.py": "".join(["# first try\n", *LINES])})
+    git(repository.path, "mv", "src/parser.py", "src/reader.py")
+    (repository.path / "src/reader.py").write_text("".join(["# second\n", "# try\n", *LINES]), "utf-8")
+    git(repository.path, "commit", "-q", "-a", "--amend", "-m", "Amended")
+    head = git(repository.path, "rev-parse", "HEAD")
+    assert (
+        describe(checker.check(pointer(repository, "src/parser.py#L11-L13", old), head)) == "moved src/reader.py:12-14"
+    )
+    assert (
+        describe(checker.check(pointer(repository, "src/parser.py#L1-L3", old), head))
+        == "changed 0.667 src/reader.py:3-4"
+    )
+    # An older commit is no descendant either.
+    assert describe(checker.check(pointer(repository, "src/reader.py#L12-L14", head), repository.sha)) == (
+        "moved src/parser.py:10-12"
+    )
+
+
+def test_lines_are_followed_through_merges(repository: Repository, checker: StalenessChecker) -> None:
+    git(repository.path, "checkout", "-q", "-b", "side")
+    commit_files(repository.path, {"src/parser.py": "".join([*LINES[:20], "side\n", *LINES[21:]])})
+    git(repository.path, "checkout", "-q", "main")
+    commit_files(repository.path, {"src/parser.py": "".join(["# main\n", *LINES])})
+    git(repository.path, "merge", "-q", "-m", "Merge", "side")
+    head = git(repository.path, "rev-parse", "HEAD")
+    assert describe(checker.check(pointer(repository), head)) == "moved src/parser.py:11-13"
+    assert describe(checker.check(pointer(repository, "src/parser.py#L20-L22"), head)) == (
+        "changed 0.667 src/parser.py:21-23"
+    )
+
+
+def test_where_lines_are_now_is_given_by_file_and_ranges(repository: Repository, checker: StalenessChecker) -> None:
+    files = {"src/parser.py": "".join([*LINES[:10], *LINES[25:]]), "src/part.py": "".join(["x\n", *LINES[10:24]])}
+    head = commit_files(repository.path, files)
+    lines = checker.lines_now(pointer(repository, "src/parser.py#L9-L28"), CompareTarget(head))
+    assert lines is not None
+    assert lines.files == (
+        FileRanges(path="src/parser.py", ranges=((9, 13),)),
+        FileRanges(path="src/part.py", ranges=((2, 15),)),
+    )
+    assert describe(lines.state) == "changed 0.95 src/part.py:2-15"
+
+
+def test_lines_in_hidden_files_count_as_gone(repository: Repository, checker: StalenessChecker) -> None:
+    git(repository.path, "mv", "src/parser.py", "src/hidden.py")
+    target = CompareTarget(commit_files(repository.path, {}))
+    hidden = checker.check_many([pointer(repository)], target, timeout_s=60, sees=lambda path: path != "src/hidden.py")
+    seen = checker.check_many([pointer(repository)], target, timeout_s=60)
+    assert [describe(lines.state) for lines in (*hidden, *seen) if lines] == ["gone", "moved src/hidden.py:10-12"]
 
 
 @pytest.mark.parametrize(
@@ -58,31 +191,144 @@ def test_a_pointer_to_a_file_is_the_same_or_changed(repository: Repository, chec
     [
         "sam:note:anything@v1",
         "artifact:docs/design.md@v1",
-        "repo:elsewhere/x.py@0123456789012345678901234567890123456789",
+        "repo:elsewhere//x.py@0123456789012345678901234567890123456789",
+        "repo:src/parser.py@0123456789012345678901234567890123456789",
+        "repo:src/none.py@{sha}",
         "javascript:alert(1)",
         "",
     ],
 )
-def test_pointers_that_cannot_be_compared_have_no_staleness(
+def test_pointers_that_cannot_be_compared_have_no_state(
     repository: Repository, checker: StalenessChecker, ref: str
 ) -> None:
-    assert checker.check(Pointer(type="repo", ref=ref), repository.sha) is None
+    assert checker.check(Pointer(type="repo", ref=ref.format(sha=repository.sha)), repository.sha) is None
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """One repository that gets a commit with every example."""
-    return make_repository(tmp_path_factory.mktemp("staleness") / "repository")
+# --- continuing from an earlier target, and the cache ---
 
 
-@settings(max_examples=25, deadline=None)
-@given(cut=st.integers(0, 30), added=st.lists(st.sampled_from(["", "a", "line 10 of the parser"]), max_size=4))
-def test_evidence_is_stale_exactly_if_the_lines_are_nowhere_in_the_file(
-    shared: Repository, cut: int, added: list[str]
+def advance(repository: Repository) -> list[str]:
+    """Make a history of four more commits, and return its commits."""
+    heads = [commit_files(repository.path, {"src/parser.py": "".join(["# one\n", *LINES])})]
+    git(repository.path, "mv", "src/parser.py", "src/reader.py")
+    heads.append(commit_files(repository.path, {"src/other.py": "x\n"}))
+    heads.append(commit_files(repository.path, {"src/reader.py": "".join(["# one\n", *LINES[:10], *LINES[11:]])}))
+    heads.append(commit_files(repository.path, {"src/other.py": "y\n"}))
+    return heads
+
+
+STATES = [
+    "moved src/parser.py:11-13",
+    "moved src/reader.py:11-13",
+    "changed 0.667 src/reader.py:11-12",
+    "changed 0.667 src/reader.py:11-12",
+]
+
+
+def test_each_commit_continues_from_the_last_one(repository: Repository, tmp_path: Path) -> None:
+    heads = advance(repository)
+    for cache in (None, tmp_path / "alignments.db"):
+        checker = StalenessChecker(Repositories(GitRepository(repository.path)), cache)
+        assert [describe(checker.check(pointer(repository), head)) for head in heads] == STATES
+        checker.close()
+
+
+def test_another_process_continues_where_the_first_one_ended(repository: Repository, tmp_path: Path) -> None:
+    states = []
+    for head in advance(repository):
+        checker = StalenessChecker(Repositories(GitRepository(repository.path)), tmp_path / "alignments.db")
+        states.append(describe(checker.check(pointer(repository), head)))
+        checker.close()
+    assert states == STATES
+
+
+def test_a_merged_branch_from_before_the_last_target_is_followed_from_the_start(
+    repository: Repository, checker: StalenessChecker
 ) -> None:
-    assert {"changed", "gone"} == STALE
-    text = "".join([*LINES[cut:], *(line + "\n" for line in added)])
-    head = commit_files(shared.path, {"src/parser.py": text, "mark.txt": digest(text.encode()) + "\n"})
-    staleness = StalenessChecker(Repositories(GitRepository(shared.path))).check(pointer(shared), head)
-    assert staleness is not None
-    assert staleness.is_stale == ("".join(LINES[9:12]) not in text)
+    git(repository.path, "checkout", "-q", "-b", "side")
+    commit_files(repository.path, {"src/parser.py": "".join([*LINES[:10], "side\n", *LINES[11:]])})
+    git(repository.path, "checkout", "-q", "main")
+    main = commit_files(repository.path, {"src/parser.py": "".join(["# main\n", *LINES])})
+    assert describe(checker.check(pointer(repository), main)) == "moved src/parser.py:11-13"
+    git(repository.path, "merge", "-q", "-m", "Merge", "side")
+    merged = git(repository.path, "rev-parse", "HEAD")
+    assert describe(checker.check(pointer(repository), merged)) == "changed 0.667 src/parser.py:11-13"
+
+
+def test_a_branch_that_is_checked_out_later_is_compared_by_itself(
+    repository: Repository, checker: StalenessChecker
+) -> None:
+    main = commit_files(repository.path, {"src/parser.py": "".join(LINES[12:])})
+    git(repository.path, "checkout", "-q", "-b", "side", repository.sha)
+    side = commit_files(repository.path, {"src/parser.py": "".join(["# side\n", *LINES])})
+    states = [describe(checker.check(pointer(repository), commit)) for commit in (main, side, main)]
+    assert states == ["gone", "moved src/parser.py:11-13", "gone"]
+
+
+@pytest.mark.parametrize("damage", ["text", "empty", "layout", "rows", "folder"])
+def test_a_damaged_cache_changes_no_answer(repository: Repository, tmp_path: Path, damage: str) -> None:
+    import apsw
+
+    heads = advance(repository)
+    cache = tmp_path / "alignments.db"
+    checker = StalenessChecker(Repositories(GitRepository(repository.path)), cache)
+    assert describe(checker.check(pointer(repository), heads[0])) == STATES[0]
+    checker.close()
+    if damage == "text":
+        cache.write_bytes(b"no database, " * 1000)
+    elif damage == "empty":
+        cache.write_bytes(b"")
+    elif damage == "folder":
+        cache.unlink()
+        cache.mkdir()
+    else:
+        with apsw.Connection(str(cache)) as connection:
+            if damage == "layout":
+                connection.execute("PRAGMA user_version = 77")
+            else:
+                connection.execute("UPDATE alignment SET runs = CAST(replace(runs, '11', '19') AS BLOB)")
+    checker = StalenessChecker(Repositories(GitRepository(repository.path)), cache)
+    assert [describe(checker.check(pointer(repository), head)) for head in heads] == STATES
+    checker.close()
+
+
+def test_a_deleted_cache_is_made_again(repository: Repository, tmp_path: Path) -> None:
+    heads = advance(repository)
+    cache = tmp_path / "alignments.db"
+    for _ in range(2):
+        checker = StalenessChecker(Repositories(GitRepository(repository.path)), cache)
+        assert describe(checker.check(pointer(repository), heads[3])) == STATES[3]
+        checker.close()
+        assert cache.stat().st_size
+        cache.unlink()
+
+
+def test_an_answer_does_not_wait_for_git_beyond_its_time(repository: Repository, checker: StalenessChecker) -> None:
+    head = commit_files(repository.path, {"src/parser.py": "".join(["# new\n", *LINES])})
+    pointers = [pointer(repository), pointer(repository, "docs/design.md#L1-L2")]
+    answers = checker.check_many(pointers, CompareTarget(head), timeout_s=0)
+    # What needs no git is answered; the rest is worked out afterwards.
+    assert [describe(lines.state) if lines else None for lines in answers] == [None, "same"]
+    for _ in range(1000):
+        if (lines := checker.check_many(pointers, CompareTarget(head), timeout_s=0)[0]) is not None:
+            break
+        time.sleep(0.01)
+    assert lines is not None
+    assert describe(lines.state) == "moved src/parser.py:11-13"
+
+
+def test_nothing_is_left_in_the_temporary_folder(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / 'with : and " in its name'
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    checker = StalenessChecker(Repositories(GitRepository(repository.path)))
+    old = commit_files(repository.path, {"src/parser.py": "".join(["# old\n", *LINES])})
+    git(repository.path, "reset", "-q", "--hard", repository.sha)
+    assert describe(checker.check(pointer(repository, "src/parser.py#L2-L3", old), repository.sha)) == (
+        "moved src/parser.py:1-2"
+    )
+    assert len(os.listdir(scratch)) == 1
+    checker.close()
+    assert os.listdir(scratch) == []

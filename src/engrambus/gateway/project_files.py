@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,15 +15,17 @@ from engrambus.evidence.pointers import (
     Pointer,
     PointerCompleter,
     Repositories,
-    StalenessChecker,
     check_path,
     checked_out_commit,
-    parse_file_span,
+    find_registered,
+    find_worktree,
+    open_worktree,
+    worktree_head,
 )
 
 if TYPE_CHECKING:
     from engrambus.evidence.anchoring import Anchors
-    from engrambus.evidence.pointers import BranchChanges, BranchEvidence
+    from engrambus.evidence.pointers import BranchChanges, BranchEvidence, CompareTarget, LinesNow, StalenessChecker
     from engrambus.evidence.receipts import ReceiptFolder
     from engrambus.knowledge.memory import Stores
     from engrambus.space.catalog import Catalog, CatalogReader
@@ -33,6 +35,12 @@ OpenStores: TypeAlias = "Callable[[tuple[Path, ...] | None], AbstractContextMana
 
 ANCHORS = "anchors.db"
 """The index of the repositories' lines. It can be deleted at any time; git has all that is in it."""
+ALIGNMENTS = "alignments.db"
+"""Where git has found pointed lines at later commits. It can be deleted at any time."""
+STATES_S = 1.5
+"""Seconds in which the states of the pointers of one answer are worked out."""
+MAX_WAIT_S = 60.0
+"""Seconds for pointers whose state was asked for by itself."""
 
 
 class ProjectFiles:
@@ -60,11 +68,18 @@ class ProjectFiles:
         self._capabilities: CatalogReader | None = None
         self._anchors: Anchors | None = None
         self._lock = threading.Lock()
-        self._staleness = StalenessChecker(repositories)
+        self._checker: StalenessChecker | None = None
+        self._sees: Callable[[str], bool] | None = None
+        self._caller_head: str | None = None
+        self._caller_worktree: str | None = None
 
     def seen_by(self, sees: Callable[[str], bool]) -> ProjectFiles:
         """Return these files without the paths for which `sees` is false: no text is found in them."""
-        return _RoleFiles(self, sees)
+        return _CallFiles(self, sees, self._caller_head, self._caller_worktree)
+
+    def of_caller(self, head: str | None, worktree: str | None) -> ProjectFiles:
+        """Return these files for one call, from the commit and the worktree that its caller says it works in."""
+        return self if head is None and worktree is None else _CallFiles(self, self._sees, head, worktree)
 
     @property
     def anchors(self) -> Anchors:
@@ -99,25 +114,67 @@ class ProjectFiles:
         """Return the commit that is checked out."""
         return checked_out_commit(self.root) or self.expand("HEAD")
 
-    def staleness_of(self, pointers: Sequence[Pointer], against: str | None = None) -> list[EvidenceState | None]:
-        """Compare the lines of each pointer with the commit that is checked out, or with the commit `against`.
+    @property
+    def staleness(self) -> StalenessChecker:
+        """What compares pointed lines with later commits and files on disk; made on first use."""
+        with self._lock:
+            if self._checker is None:
+                from engrambus.evidence.pointers import StalenessChecker
 
-        The state is None where no comparison is possible.
+                self._checker = StalenessChecker(
+                    self.repositories, self._derived / ALIGNMENTS if self._derived else None
+                )
+            return self._checker
+
+    def staleness_of(self, pointers: Sequence[Pointer], against: str | None = None) -> list[EvidenceState | None]:
+        """Compare the lines of each pointer with the caller's files on disk, or with the revision `against`.
+
+        The state is None where no comparison is possible. An answer waits for it only for a short time, and without it
+        if that has passed; it is then ready for the next one.
         """
+        answers = self.lines_now(pointers, against, timeout_s=STATES_S if against is None else MAX_WAIT_S)
+        return [lines.state if lines is not None else None for lines in answers]
+
+    def lines_now(
+        self, pointers: Sequence[Pointer], against: str | None = None, *, timeout_s: float = MAX_WAIT_S
+    ) -> list[LinesNow | None]:
+        """Return where the lines of each pointer are in the caller's files on disk, or at the revision `against`."""
         if not pointers:
             return []
+        from engrambus.evidence.pointers import CompareTarget
+
         try:
-            head = against or self.head()
+            target = self._target() if against is None else CompareTarget(self.expand(against))
         except EngramBusError:
+            if against is not None:
+                raise
             return [None] * len(pointers)
-        return [self._staleness.check(pointer, head) for pointer in pointers]
+        # decision 84: lines that moved into a hidden file have left what the role sees
+        return self.staleness.check_many(pointers, target, timeout_s=timeout_s, sees=self._sees)
+
+    def _target(self) -> CompareTarget:
+        """Return what pointed lines are compared with: the caller's worktree, its commit, or the project's folder."""
+        from engrambus.evidence.pointers import CompareTarget
+
+        repository = self.repositories.select()
+        if self._caller_worktree is not None:
+            worktree = find_registered(repository.directory, self._caller_worktree)
+            head = worktree_head(worktree.top) if worktree is not None else None
+            if head is not None:
+                return CompareTarget(head, worktree)
+        if self._caller_head is not None:
+            with suppress(EngramBusError):  # a commit that was not pushed to this machine
+                repository.check_commit(self._caller_head)
+                return CompareTarget(self._caller_head)
+        top = find_worktree(self.root)
+        return CompareTarget(self.head(), open_worktree(repository.directory, top) if top is not None else None)
 
     def branch(self, base: str, head: str) -> tuple[BranchChanges, BranchEvidence]:
         """Return what the branch that ends in `head` changes since it left `base`, and how pointers compare with it."""
         from engrambus.evidence.pointers import BranchChanges, BranchEvidence
 
         changes = BranchChanges(self.repositories.select(), base, head)
-        return changes, BranchEvidence(changes, self._staleness)
+        return changes, BranchEvidence(changes, self.staleness)
 
     def snapshot(self, path: str | None = None) -> str:
         """Commit the files as they are on disk and return the commit; an untracked file is included if it is named."""
@@ -155,6 +212,8 @@ class ProjectFiles:
         """Close the index of lines and stop every running git."""
         if self._anchors is not None:
             self._anchors.close()
+        if self._checker is not None:
+            self._checker.close()
         self.repositories.close()
 
     def _has_file(self, path: str) -> bool:
@@ -164,29 +223,29 @@ class ProjectFiles:
             return False
 
 
-class _RoleFiles(ProjectFiles):
-    """The files of a project as a role with a rule of visibility sees them."""
+class _CallFiles(ProjectFiles):
+    """The files of a project for one call: as a role with a rule of visibility sees them, from a caller's worktree."""
 
-    def __init__(self, files: ProjectFiles, sees: Callable[[str], bool]) -> None:
+    def __init__(
+        self, files: ProjectFiles, sees: Callable[[str], bool] | None, head: str | None, worktree: str | None
+    ) -> None:
         # decision 50: everything is shared with the project's own files; only text is looked for in fewer of them
         self.__dict__.update(files.__dict__)
         self._files = files
         self._sees = sees
+        self._caller_head = head
+        self._caller_worktree = worktree
 
     @property
     def anchors(self) -> Anchors:
         """The finder of pasted text in visible files."""
-        return self._files.anchors.seen_by(self._sees)
+        anchors = self._files.anchors
+        return anchors.seen_by(self._sees) if self._sees is not None else anchors
 
-    def staleness_of(self, pointers: Sequence[Pointer], against: str | None = None) -> list[EvidenceState | None]:
-        """Compare the lines of each pointer; a hidden file is not named as the one that holds them now."""
-        return [
-            state
-            if state is None or state.now is None or self._sees(parse_file_span(state.now).path)
-            # decision 84: lines that moved into a hidden file have left what the role sees
-            else EvidenceState(state="gone")
-            for state in self._files.staleness_of(pointers, against)
-        ]
+    @property
+    def staleness(self) -> StalenessChecker:
+        """What compares pointed lines, shared by all calls."""
+        return self._files.staleness
 
     def catalog(self) -> Catalog:
         """Return the catalog of yools."""

@@ -46,15 +46,25 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.resolve import Content, Evidence, Origin, Resolver
     from engrambus.evidence.pointers.short_pointers import FileSpan, PointerCompleter, is_ref, parse_file_span
     from engrambus.evidence.pointers.short_refs import compact_ref, pointed_path
-    from engrambus.evidence.pointers.staleness import STALE, EvidenceState, Staleness, StalenessChecker
+    from engrambus.evidence.pointers.staleness import (
+        STALE,
+        CompareTarget,
+        EvidenceState,
+        FileRanges,
+        LinesNow,
+        Staleness,
+        StalenessChecker,
+    )
     from engrambus.evidence.pointers.state_words import describe_state
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
     from engrambus.evidence.pointers.worktrees import (
         checked_out_commit,
+        find_registered,
         find_worktree,
         git_identity,
         hooks_folder,
+        open_worktree,
         worktree_head,
     )
 
@@ -82,22 +92,26 @@ if not TYPE_CHECKING:
         "resolve": "Content Evidence Origin Resolver",
         "short_pointers": "FileSpan PointerCompleter is_ref parse_file_span",
         "short_refs": "compact_ref pointed_path",
-        "staleness": "STALE EvidenceState Staleness StalenessChecker",
+        "staleness": "STALE CompareTarget EvidenceState FileRanges LinesNow Staleness StalenessChecker",
         "state_words": "describe_state",
         "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
-        "worktrees": "checked_out_commit find_worktree git_identity hooks_folder worktree_head",
+        "worktrees": (
+            "checked_out_commit find_registered find_worktree git_identity hooks_folder open_worktree "
+            "worktree_head "
+        ),
     })
 
 __all__ = [
     "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver",
-    "BranchChanges", "BranchEvidence", "Content", "Coverage", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence",
-    "EvidenceState", "FileLines", "FileSpan", "GitRepository", "Origin", "PointedText", "Pointer", "PointerCompleter",
-    "ReadSpan", "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness",
-    "StalenessChecker", "TestAddress", "TestResolver", "Touch", "UrlAddress", "UrlResolver", "UrlSettings", "all_of",
-    "check_name", "check_path", "check_pointer", "checked_out_commit", "compact_ref", "cover", "cut_lines",
-    "cut_to_fit", "describe_state", "diff_paths", "editor_link", "find_repository", "find_worktree", "git_identity",
-    "github_compare_link", "github_link", "github_section_link", "hooks_folder", "is_ref", "line_changes",
-    "name_repository", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path",
-    "pointed_text", "print_address", "print_spans", "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "BranchChanges", "BranchEvidence", "CompareTarget", "Content", "Coverage", "DerefAnswer", "DiffAddress",
+    "DiffResolver", "Evidence", "EvidenceState", "FileLines", "FileRanges", "FileSpan", "GitRepository", "LinesNow",
+    "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories",
+    "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "Touch", "UrlAddress",
+    "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
+    "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state", "diff_paths", "editor_link", "find_registered",
+    "find_repository", "find_worktree", "git_identity", "github_compare_link", "github_link", "github_section_link",
+    "hooks_folder", "is_ref", "line_changes", "name_repository", "open_worktree", "parse_file_span",
+    "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans",
+    "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

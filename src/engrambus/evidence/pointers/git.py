@@ -7,6 +7,7 @@ at a path of a commit is proved to be there. Commits and trees are cached, so th
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -104,7 +105,7 @@ class GitRepository:
 
     def check_commit(self, revision: str) -> None:
         """Refuse a revision that is not a commit of this repository."""
-        self._tree_of(revision)
+        self.tree_of(revision)
 
     def head(self, worktree: Path | None = None) -> str:
         """Return the commit HEAD names, in the main worktree or in a linked one."""
@@ -283,6 +284,21 @@ class GitRepository:
             entries.append((about, [next(fields) for _ in range(2 if about[-1][0] in "RC" else 1)]))
         return entries
 
+    def query(self, *args: str, timeout_s: float, more_objects: Path | None = None) -> Completed | None:
+        """Run a git command that only reads; None if it does not end in time. It finds `more_objects`, too."""
+        self._check_own_objects()
+        environment = self._environment | {"GIT_GRAFT_FILE": os.devnull}
+        if more_objects is not None:
+            quoted = str(more_objects).replace("\\", r"\\").replace('"', r"\"")
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f'"{quoted}"'
+        started = time.monotonic()
+        try:
+            return run_git(args, environment, timeout_s)
+        except GitTrouble:
+            if time.monotonic() - started >= timeout_s:
+                return None
+            raise
+
     def close(self) -> None:
         """Stop the running git; a later read starts it again."""
         self._reader.close()
@@ -305,9 +321,9 @@ class GitRepository:
         if path.isascii():
             return path
         names = path.encode().split(b"/")
-        tree: str | None = self._tree_of(revision)
+        tree: str | None = self.tree_of(revision)
         for position, name in enumerate(names):
-            found = self._tree(tree).find(name) if tree is not None else None
+            found = self.tree(tree).find(name) if tree is not None else None
             if found is None:
                 break
             names[position], (mode, object_id) = found
@@ -321,7 +337,7 @@ class GitRepository:
     def _folder(self, revision: str, folders: Iterable[bytes]) -> str:
         """Return the tree of a folder, given by the names on the way to it."""
         # decision 9: each tree on the way is read by id and hashed again, so the path is proved, not taken from git
-        tree = self._tree_of(revision)
+        tree = self.tree_of(revision)
         for folder in folders:
             mode, object_id = self._entry(tree, folder, revision)
             if mode != _TREE:
@@ -339,7 +355,7 @@ class GitRepository:
         return object_id
 
     def _entry(self, tree: str, name: bytes, revision: str) -> tuple[bytes, str]:
-        found = self._tree(tree).find(name)
+        found = self.tree(tree).find(name)
         if found is None:
             raise FileNotFound(hint=f"Looked at commit {revision[:12]}.")
         mode, object_id = found[1]
@@ -352,7 +368,8 @@ class GitRepository:
         if mode == _MODULE:
             raise NotAFile("The path is a submodule.", hint="Point into the submodule's own repository instead.")
 
-    def _tree_of(self, revision: str) -> str:
+    def tree_of(self, revision: str) -> str:
+        """Return the tree of a commit."""
         tree = self._commits.get(revision)
         if tree is not None:
             return tree
@@ -374,7 +391,8 @@ class GitRepository:
         if (self.directory / "shallow").exists():
             raise RevisionNotFetched(hint="Fetch the rest of its history: git fetch --unshallow.")
 
-    def _tree(self, tree_id: str) -> Tree:
+    def tree(self, tree_id: str) -> Tree:
+        """Return the entries of a tree."""
         tree = self._trees.get(tree_id)
         if tree is None:
             tree = read_tree(self._object(tree_id, "tree", MAX_TREE_BYTES), len(tree_id) // 2)

@@ -32,6 +32,10 @@ class Tree:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def entries(self) -> dict[bytes, Entry]:
+        """Return a copy of the entries by name."""
+        return dict(self._entries)
+
     def find(self, name: bytes) -> tuple[bytes, Entry] | None:
         """Return the name as the tree spells it, and its entry; refuse a name that the tree has in two spellings."""
         spellings = self._spellings.get(name if name.isascii() else _composed(name), []) if self._spellings else []

@@ -141,21 +141,22 @@ def _unchanged_entries(git: _WorktreeGit, top: Path, directory: Path, copies: _C
     except FileNotFoundError:
         staged_ns = 0
     entries: dict[bytes, _Entry] = {}
-    for row in _index_rows(listing.stdout):
+    for row in index_rows(listing.stdout):
         path, entry = row["path"], _Entry(row["mode"].decode(), row["id"].decode())
         if row["tag"] == b"S" or entry.mode == _MODULE:  # not in a sparse checkout, or a submodule
             entries[path] = entry
             continue
-        status = _status(top, path)
+        status = file_status(top, path)
         if status is None or not _is_file(status) or path in copies.modes:
             continue
-        unchanged = row["stage"] == b"0" and _is_unchanged(row, status, staged_ns)
+        unchanged = row["stage"] == b"0" and is_unchanged(row, status, staged_ns)
         if unchanged or not copies.take(path, status, entry):
             entries[path] = entry
     return entries
 
 
-def _index_rows(listing: bytes) -> Iterator[re.Match[bytes]]:
+def index_rows(listing: bytes) -> Iterator[re.Match[bytes]]:
+    """Read what `ls-files -z -t --stage --debug` prints."""
     position = 0
     while position < len(listing):
         row = _index_row().match(listing, position)
@@ -165,7 +166,7 @@ def _index_rows(listing: bytes) -> Iterator[re.Match[bytes]]:
         position = row.end()
 
 
-def _status(top: Path, path: bytes) -> os.stat_result | None:
+def file_status(top: Path, path: bytes) -> os.stat_result | None:
     """Return the status of a path, or None if it is absent or reached through a symbolic link."""
     folder_path = os.fsencode(top)
     *folders, name = path.split(b"/")
@@ -183,7 +184,7 @@ def _is_file(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
-def _is_unchanged(row: re.Match[bytes], status: os.stat_result, staged_ns: int) -> bool:
+def is_unchanged(row: re.Match[bytes], status: os.stat_result, staged_ns: int) -> bool:
     """True if the index proves that the file is unchanged.
 
     A file written in the same instant as the index may have changed after it was staged, so it is not.
@@ -248,7 +249,7 @@ class _Copies:
         """Return a link's target as it is written; only an unchanged link may lead out of the worktree."""
         target = os.readlink(source)
         resolved = Path(os.fsdecode(os.path.realpath(os.path.join(os.path.dirname(source), target))))
-        unchanged = staged is not None and staged.mode == _LINK and _blob_id(target, len(staged.id)) == staged.id
+        unchanged = staged is not None and staged.mode == _LINK and hash_blob(target, len(staged.id)) == staged.id
         if not resolved.is_relative_to(self._top) and not unchanged:
             raise LinkRefused(f"'{os.fsdecode(path)}' is a link that leads out of the worktree.")
         return target
@@ -263,7 +264,7 @@ def _copy_untracked(copies: _Copies, top: Path, path: str, timeout_s: float) -> 
     check_path(path)
     if any(part.lower() == ".git" for part in path.split("/")):
         raise PointerPath("The .git folder is not part of the worktree.", field="path")
-    status = _status(top, path.encode())
+    status = file_status(top, path.encode())
     if status is None:
         raise FileNotFound("There is no such file in the worktree.", field="path")
     # The user's configuration may name files to ignore too, so here git runs with it.
@@ -278,7 +279,8 @@ def _copy_untracked(copies: _Copies, top: Path, path: str, timeout_s: float) -> 
         raise NotAFile("That is not a file that can be read.", field="path")
 
 
-def _blob_id(data: bytes, width: int) -> str:
+def hash_blob(data: bytes, width: int) -> str:
+    """Return the id of a blob, of as many digits as the ids of its repository have."""
     hashed = hashlib.new("sha256" if width == 64 else "sha1", b"blob %d\0" % len(data), usedforsecurity=False)
     hashed.update(data)
     return hashed.hexdigest()

@@ -1,18 +1,37 @@
-"""Staleness of evidence: pointed lines are the same at a later commit, moved, changed, or gone with their file."""
+"""State of evidence: whether pointed lines are still where they were, moved, changed in part, or are gone.
+
+decision 76: a line survives if git's own alignment, `git blame --reverse -M -C`, carries it to the target: a commit, or
+the files on disk on top of one. An equal line elsewhere is another line.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from engrambus.core import LruCache
-from engrambus.errors import EngramBusError, FileNotFound, NotAFile, SpanNotFound
-from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
-from engrambus.evidence.pointers.git import GitRepository
+from engrambus.core import LruCache, is_hex
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers.addresses import ArtifactAddress, Pointer, RepoAddress
+from engrambus.evidence.pointers.alignment_cache import AlignmentCache
+from engrambus.evidence.pointers.disk_files import DiskChanges, DiskFiles
 from engrambus.evidence.pointers.grammar import parse_ref
-from engrambus.evidence.pointers.repo import cut_lines
+from engrambus.evidence.pointers.line_alignment import (
+    UNBOUNDED,
+    Deadline,
+    FileAlignment,
+    LineAligner,
+    LineRun,
+    OutOfTime,
+    join_ranges,
+)
 from engrambus.evidence.pointers.repositories import Repositories
+from engrambus.evidence.pointers.scratch_objects import ScratchObjects
+from engrambus.evidence.pointers.worktrees import Worktree
 
 Staleness = Literal["same", "moved", "changed", "gone", "unresolved"]
 """How pointed lines compare with a later commit; `unresolved` where what a pointer names is not here."""
@@ -20,6 +39,11 @@ Staleness = Literal["same", "moved", "changed", "gone", "unresolved"]
 # decision 17: lines that only moved are not stale; a warning that is mostly wrong is not read
 STALE: frozenset[str] = frozenset({"changed", "gone"})
 """The values that mean the evidence no longer says what it said."""
+
+CHECK_S = 60.0
+"""Seconds in which one pointer must be compared where an answer is waited for."""
+CONTINUE_S = 120.0
+CACHE_SIZE = 16_384
 
 
 class EvidenceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,54 +61,278 @@ class EvidenceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.state in STALE
 
 
-CACHE_SIZE = 16_384
+class FileRanges(Struct, frozen=True, kw_only=True):
+    """Ranges of lines of one file."""
+
+    path: str
+    ranges: tuple[tuple[int, int], ...]
+    """First and last line of each, counted from 1, in order and without overlaps."""
+
+
+class LinesNow(Struct, frozen=True, kw_only=True):
+    """Where the lines of a pointer are at a target."""
+
+    state: EvidenceState
+    files: tuple[FileRanges, ...]
+    """The surviving lines; none if the evidence is gone. A whole file that has not changed is one range from 1."""
+
+
+class CompareTarget(NamedTuple):
+    """What pointed lines are compared with."""
+
+    commit: str
+    worktree: Worktree | None = None
+    """A worktree where the commit is checked out: the files there as they are on disk count, if it is given."""
+
+
+class _Span(NamedTuple):
+    """Lines of a file at a commit."""
+
+    commit: str
+    path: str
+    lines: tuple[int, int] | None
+    """None for the whole file."""
+
+
+_Alignments = dict[_Span, FileAlignment | None]
+Sees = Callable[[str], bool]
+"""True for the paths that a caller may see."""
 
 
 class StalenessChecker:
-    """Compares pointed lines with a commit. A result never changes, so it is cached by commit and pointer."""
+    """Compares the lines of pointers into the project's own repository with a commit or a worktree.
 
-    def __init__(self, repositories: Repositories) -> None:
+    Results are cached, in memory and in the file `cache`. Safe to share between threads.
+    """
+
+    def __init__(self, repositories: Repositories, cache: Path | None = None) -> None:
         self._repositories = repositories
-        self._results: LruCache[tuple[str, str], EvidenceState] = LruCache(CACHE_SIZE)
+        self._cache = AlignmentCache(cache)
+        self._scratch = ScratchObjects()
+        self._spans: LruCache[str, _Span] = LruCache(CACHE_SIZE)
+        self._disks: LruCache[Worktree, DiskFiles] = LruCache(16)
+        self._aligner: LineAligner | None = None
+        self._waiting: dict[tuple[_Span, str], None] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
-    def check(self, pointer: Pointer, head: str) -> EvidenceState | None:
-        """Compare the lines of a pointer with the commit `head` of the project's own repository.
+    def check(self, pointer: Pointer, commit: str, *, timeout_s: float = CHECK_S) -> EvidenceState | None:
+        """Compare the lines of a pointer with a commit.
 
-        Return None where no comparison is possible: another repository, a document by tag, anything but a file.
+        Return None where no comparison is possible: another repository, anything but a file or a document of it, or git
+        cannot say.
         """
-        result = self._results.get((head, pointer.ref))
-        if result is None:
+        lines = self.lines_now(pointer, CompareTarget(commit), timeout_s=timeout_s)
+        return lines.state if lines is not None else None
+
+    def lines_now(self, pointer: Pointer, target: CompareTarget, *, timeout_s: float = CHECK_S) -> LinesNow | None:
+        """Return where the lines of a pointer are at a target; None where no comparison is possible."""
+        return self.check_many([pointer], target, timeout_s=timeout_s)[0]
+
+    def check_many(
+        self, pointers: Sequence[Pointer], target: CompareTarget, *, timeout_s: float, sees: Sees | None = None
+    ) -> list[LinesNow | None]:
+        """Compare the lines of several pointers with one target, all within `timeout_s`.
+
+        What git could not say by then is None, and is worked out afterwards. Lines in files for which `sees` is false
+        count as gone.
+        """
+        deadline = Deadline(timeout_s)
+        spans = [self._span(pointer) for pointer in pointers]
+        alignments = self._align(dict.fromkeys(span for span in spans if span is not None), target.commit, deadline)
+        changes = None
+        if target.worktree is not None:
+            try:
+                changes = self._disk_changes(alignments, target.commit, target.worktree, deadline)
+            except (OutOfTime, EngramBusError, OSError):
+                return [None] * len(pointers)
+        if changes is not None:
+            alignments = self._continue_on_disk(alignments, target.commit, changes, deadline)
+        places = {
+            span: _lines_now(span, alignment, sees, self._is_copy(span, alignment, target.commit, changes))
+            for span, alignment in alignments.items()
+            if alignment is not None
+        }
+        return [places.get(span) if span is not None else None for span in spans]
+
+    def close(self) -> None:
+        """Close the cache and delete what was made for git."""
+        self._cache.close()
+        self._scratch.close()
+
+    def _span(self, pointer: Pointer) -> _Span | None:
+        """Return the lines that a pointer names; None if they are of no file of the project's own repository."""
+        span = self._spans.get(pointer.ref)
+        if span is None:
             try:
                 address = parse_ref(pointer.ref)
-                if not isinstance(address, RepoAddress) or not self._repositories.is_own(address.repository):
+                if not isinstance(address, RepoAddress | ArtifactAddress):
                     return None
-                result = EvidenceState(state=_compare(self._repositories.select(), address, head))
+                if not self._repositories.is_own(address.repository):
+                    return None
+                span = self._locate(address)
             except EngramBusError:  # unreadable evidence is not called stale
                 return None
-            self._results.put((head, pointer.ref), result)
-        return result
+            if isinstance(address, RepoAddress) or is_hex(address.version, 40, 64):  # a tag can be moved
+                self._spans.put(pointer.ref, span)
+        return span
+
+    def _locate(self, address: RepoAddress | ArtifactAddress) -> _Span:
+        if isinstance(address, ArtifactAddress):
+            from engrambus.evidence.pointers.documents import ArtifactResolver
+
+            source = ArtifactResolver(self._repositories).resolve(address).source
+            if source is None:
+                raise ValueError("a document has a source")
+            address = source
+        repository = self._repositories.select()
+        path = repository.spelling(address.revision, address.path)
+        repository.blob_id(address.revision, path)  # refuses a path that leads nowhere
+        return _Span(address.revision, path, address.lines)
+
+    def _align(self, spans: Iterable[_Span], commit: str, deadline: Deadline) -> _Alignments:
+        try:
+            aligner = self._lines()
+            files = dict.fromkeys((span.commit, span.path) for span in spans)
+            # Files that differ come first: of the others it is most likely that nothing has happened to them.
+            order = sorted(spans, key=lambda span: aligner.is_equal(span.commit, span.path, commit))
+            with suppress(OutOfTime):
+                aligner.find_untouched(files, commit, deadline)
+        except (EngramBusError, OSError):
+            return {}
+        return {span: self._align_span(span, commit, deadline) for span in order}
+
+    def _align_span(self, span: _Span, commit: str, deadline: Deadline) -> FileAlignment | None:
+        aligner = self._lines()
+        try:
+            return aligner.align(span.commit, span.path, commit, deadline)
+        except OutOfTime:
+            self._continue_later(span, commit)
+            return FileAlignment.identity(span.path) if aligner.is_equal(span.commit, span.path, commit) else None
+        except (EngramBusError, OSError):  # damaged or missing objects, no folder for temporary files
+            return None
+
+    def _disk_changes(
+        self, alignments: _Alignments, head: str, worktree: Worktree, deadline: Deadline
+    ) -> DiskChanges | None:
+        """Return what differs on disk, if any of the files does that hold surviving lines."""
+        paths = {path for alignment in alignments.values() if alignment for path in alignment.paths()}
+        disk = self._disks.get(worktree)
+        if disk is None:
+            disk = DiskFiles(self._repositories.select(), worktree, self._scratch)
+            self._disks.put(worktree, disk)
+        return disk.changes(head, paths, deadline)
+
+    def _continue_on_disk(
+        self, alignments: _Alignments, head: str, changes: DiskChanges, deadline: Deadline
+    ) -> _Alignments:
+        continued: _Alignments = {}
+        for span, alignment in alignments.items():
+            try:
+                later = {
+                    path: self._lines().align_child(path, alignment.ranges(path), head, changes.commit, deadline)
+                    for path in (alignment.paths() if alignment is not None else ())
+                    if alignment is not None and path in changes.blobs
+                }
+                continued[span] = alignment.then(later) if alignment is not None else None
+            except (OutOfTime, EngramBusError, OSError):
+                continued[span] = None
+        return continued
+
+    def _is_copy(self, span: _Span, alignment: FileAlignment, commit: str, changes: DiskChanges | None) -> bool:
+        """True if the whole file that a pointer names is at the target, with nothing added to it."""
+        paths = alignment.paths()
+        if span.lines is not None or len(paths) != 1:
+            return False
+        try:
+            repository = self._repositories.select()
+            on_disk = changes is not None and paths[0] in changes.blobs
+            blob = changes.blobs[paths[0]] if changes is not None and on_disk else repository.blob_id(commit, paths[0])
+            return blob == repository.blob_id(span.commit, span.path)
+        except EngramBusError:
+            return False
+
+    def _lines(self) -> LineAligner:
+        if self._aligner is None:
+            self._aligner = LineAligner(self._repositories.select(), self._cache, self._scratch)
+        return self._aligner
+
+    def _continue_later(self, span: _Span, commit: str) -> None:
+        """Let a thread work out what an answer did not wait for; it ends when nothing is left."""
+        with self._lock:
+            self._waiting[span, commit] = None
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="evidence-state", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                span, commit = next(iter(self._waiting))
+            try:
+                self._lines().align(span.commit, span.path, commit, Deadline(CONTINUE_S))
+            except (OutOfTime, EngramBusError, OSError):
+                pass
+            finally:
+                with self._lock:
+                    self._waiting.pop((span, commit), None)
 
 
-def _compare(repository: GitRepository, address: RepoAddress, head: str) -> Staleness:
-    old_blob = repository.blob_id(address.revision, address.path)
+def _lines_now(span: _Span, alignment: FileAlignment, sees: Sees | None, is_copy: bool) -> LinesNow:
+    """Return where lines are, and their state; `is_copy` if they are a file that is at the target as it was."""
+    first, last = span.lines or (1, UNBOUNDED if alignment.line_count is None else alignment.line_count)
+    runs = [run for run in alignment.cut(first, last) if sees is None or sees(run.path)]
+    files = tuple(
+        FileRanges(path=path, ranges=tuple(join_ranges((run.start, run.start + run.length - 1) for run in group)))
+        for path, group in _by_path(runs).items()
+    )
+    return LinesNow(state=_state(span, runs, last + 1 - first, is_copy), files=files)
+
+
+def _by_path(runs: Iterable[LineRun]) -> dict[str, list[LineRun]]:
+    groups: dict[str, list[LineRun]] = {}
+    for run in runs:
+        groups.setdefault(run.path, []).append(run)
+    return groups
+
+
+def _state(span: _Span, runs: Sequence[LineRun], pointed: int, is_copy: bool) -> EvidenceState:
+    survive = sum(run.length for run in runs)
+    if survive == 0:
+        return EvidenceState(state="gone")
+    # A file as a whole is the same only if nothing was added to it either.
+    if survive < pointed or len(runs) > 1 or (span.lines is None and not is_copy):
+        return EvidenceState(state="changed", share=_share(survive, pointed), now=_print_now(runs, pointed))
+    if (runs[0].path, runs[0].start) == (span.path, runs[0].first):
+        return EvidenceState(state="same")
+    return EvidenceState(state="moved", now=runs[0].path if is_copy else _print_now(runs, pointed))
+
+
+def _share(survive: int, pointed: int) -> float:
+    """Return a share with three digits, which is neither 0 nor 1 if it is not exactly."""
+    share = round(survive / pointed, 3)
+    return share if survive == pointed else min(max(share, 0.001), 0.999)
+
+
+def _print_now(runs: Sequence[LineRun], pointed: int) -> str | None:
+    """Return the lines around most of the surviving ones, as `path:12-14`.
+
+    Lines between them belong to it if they are not more than the pointed ones: they are what has changed.
+    """
+    path, group = max(_by_path(runs).items(), key=lambda item: sum(run.length for run in item[1]))
+    clusters: list[tuple[int, int, int]] = []  # first line, last line, surviving lines
+    for first, last in join_ranges((run.start, run.start + run.length - 1) for run in group):
+        count = last + 1 - first
+        if clusters and first - clusters[-1][1] - 1 <= pointed:
+            clusters[-1] = (clusters[-1][0], last, clusters[-1][2] + count)
+        else:
+            clusters.append((first, last, count))
+    first, last, _ = max(clusters, key=lambda cluster: (cluster[2], -cluster[0]))
     try:
-        new_blob = repository.blob_id(head, address.path)
-    except (FileNotFound, NotAFile):
-        return "gone"
-    if old_blob == new_blob:
-        return "same"
-    if address.lines is None:
-        return "changed"
-    lines = _with_newline(cut_lines(repository.blob(old_blob), *address.lines))
-    text = _with_newline(repository.blob(new_blob))
-    if b"\n" + lines not in b"\n" + text:
-        return "changed"
-    try:
-        return "same" if cut_lines(text, *address.lines) == lines else "moved"
-    except SpanNotFound:
-        return "moved"
-
-
-def _with_newline(text: bytes) -> bytes:
-    """Return the text with its last line ended, so that it cannot match the beginning of a longer line."""
-    return text if text.endswith(b"\n") else text + b"\n"
+        path.encode()
+    except UnicodeEncodeError:  # its name is not UTF-8, and no pointer could lead to it
+        return None
+    return f"{path}:{first}" if first == last else f"{path}:{first}-{last}"

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from engrambus.core import is_hex
 
 TIMEOUT_S = 10.0
+
+
+class Worktree(NamedTuple):
+    """A checkout of a repository."""
+
+    top: Path
+    directory: Path
+    """Its own git directory, with its HEAD and its index."""
 
 
 def find_worktree(folder: Path) -> Path | None:
@@ -42,6 +51,44 @@ def worktree_head(worktree: Path) -> str | None:
         done = run_git(("-C", str(worktree), "rev-parse", "--verify", "--quiet", "HEAD"), git_environment(), TIMEOUT_S)
         commit = done.stdout.decode(errors="replace").strip()
     return commit if is_hex(commit, 40, 64) else None
+
+
+def open_worktree(common: Path, top: Path) -> Worktree | None:
+    """Return the worktree in a folder; None if it is none of the repository with this common directory."""
+    try:
+        git_file = top / ".git"
+        directory = git_file
+        if git_file.is_file():
+            directory = top / git_file.read_text("utf-8").strip().removeprefix("gitdir: ")
+        directory = Path(os.path.realpath(directory))
+        shared = directory
+        if (directory / "commondir").is_file():
+            shared = Path(os.path.realpath(directory / (directory / "commondir").read_text("utf-8").strip()))
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+    return Worktree(top, directory) if shared == common else None
+
+
+def find_registered(common: Path, name: str) -> Worktree | None:
+    """Return the worktree of a repository in the folder of this name, as a caller has sent it.
+
+    The name is only compared with those that the repository has on record, so that no other folder is looked at.
+    """
+    if common.name == ".git" and name == str(common.parent):
+        return open_worktree(common, common.parent)
+    try:
+        records = sorted(entry.path for entry in os.scandir(common / "worktrees"))
+    except OSError:
+        return None
+    for record in records:
+        try:
+            git_file = Path(os.path.normpath(os.path.join(record, Path(record, "gitdir").read_text("utf-8").strip())))
+        except (OSError, UnicodeDecodeError):
+            continue
+        if git_file.name == ".git" and str(git_file.parent) == name:
+            worktree = open_worktree(common, git_file.parent)
+            return worktree if worktree is not None and str(worktree.directory) == os.path.realpath(record) else None
+    return None
 
 
 def _read_branch(common: Path, ref: str) -> str:
