@@ -84,8 +84,10 @@ def test_a_long_contribution_is_stored_in_full_and_its_claim_is_shortened(team: 
 
 def test_a_contribution_without_pointers_becomes_no_engram(team: Team) -> None:
     sent = team.contribute("Tuesdays are calm.")
-    team.client.call("accept_contribution", team.lead, id=sent.contribution_id)
-    assert team.client.query_claims("tuesdays calm") == []
+    accepted = team.client.call("accept_contribution", team.lead, id=sent.contribution_id)
+    (memory,) = team.client.query("tuesdays calm").engrams  # BX-12
+    assert memory.id == f"sam:{accepted.memory_id}"
+    assert team.client.call("feed").rows == []
 
 
 def test_a_request_repeated_with_its_idempotency_key_changes_nothing(team: Team) -> None:

@@ -22,6 +22,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramReplaced,
+    EngramsListed,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
@@ -67,6 +68,7 @@ EngramChange = (
     | EngramPinned
     | EngramUnpinned
     | EngramsUsed
+    | EngramsListed
     | PromotionRequested
     | PromotionAnswered
 )

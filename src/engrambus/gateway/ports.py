@@ -16,7 +16,7 @@ import msgspec
 from engrambus.gateway.tallies import TallyReads
 from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
-from engrambus.knowledge.engrams import EngramReads, PromotionReads, UseReads
+from engrambus.knowledge.engrams import EngramReads, ListingReads, PromotionReads, UseReads
 from engrambus.knowledge.gate import GateReads
 from engrambus.knowledge.messages import MessageReads
 from engrambus.policy import IdentityReads, TokenReads, TurnReads
@@ -70,6 +70,7 @@ class View(
     PromotionReads,
     UseReads,
     GateReads,
+    ListingReads,
     TallyReads,
     Protocol,
 ):

@@ -5,25 +5,19 @@ decision 50: the rule is applied here, around everything an operation reads, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from engrambus.knowledge.engrams import VisibleStore
-from engrambus.policy import Caller, untrusted_spaces, visible_spaces
+from engrambus.knowledge.engrams import MAX_POINTERS, VisibleStore, fill, is_memory, memory_name
+from engrambus.policy import Caller, memory_spaces, untrusted_spaces, visible_spaces
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import View
     from engrambus.knowledge.cortex import Episode
-    from engrambus.knowledge.engrams import EngramReads, PastEngram, RoleFilter, StoredEngram
+    from engrambus.knowledge.engrams import Engram, EngramReads, PastEngram, RoleFilter, StoredEngram
     from engrambus.knowledge.messages import SentPack
-
-T = TypeVar("T")
-
-MAX_SEARCHED = 10_000
-"""Rows that one read looks at to find as many visible ones as it was asked for."""
-
 
 MAX_SEARCHED_IDS = 100
 """Ids that begin alike and are looked at."""
@@ -43,17 +37,17 @@ class RoleView:
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         """Return the visible ones of `EngramReads.postings`."""
         read = self.unrestricted.postings
-        return _fill(limit, lambda size: read(spaces, key, kind=kind, limit=size), self._visible)
+        return fill(limit, lambda size: read(spaces, key, kind=kind, limit=size), self._visible)
 
     def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
         """Return the visible ones of `EngramReads.newest`."""
         read = self.unrestricted.newest
-        return _fill(limit, lambda size: read(spaces, kind=kind, limit=size, older_than=older_than), self._visible)
+        return fill(limit, lambda size: read(spaces, kind=kind, limit=size, older_than=older_than), self._visible)
 
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         """Return the visible ones of `EngramReads.twins`: what is hidden is not confirmed by repeating it."""
         read = self.unrestricted.twins
-        return _fill(limit, lambda size: read(space, twin, limit=size), self._visible)
+        return fill(limit, lambda size: read(space, twin, limit=size), self._visible)
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
         """Return the visible ones of `EngramReads.pinned`."""
@@ -63,7 +57,7 @@ class RoleView:
         """Return the engram if it is visible."""
         for space in spaces:
             stored = self.unrestricted.find((space,), engram_id)
-            if stored is not None and self._filter.sees(stored.engram):
+            if stored is not None and self._sees(stored.engram):
                 return stored
         return None
 
@@ -97,19 +91,17 @@ class RoleView:
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
         """Return the visible ones of `CortexReads.pins`."""
-        return _fill(limit, lambda size: self.unrestricted.pins(limit=size), self._visible_episodes)
+        return fill(limit, lambda size: self.unrestricted.pins(limit=size), self._visible_episodes)
 
     def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Return the visible ones of `CortexReads.important`."""
         read = self.unrestricted.important
-        return _fill(
-            limit, lambda size: read(min_importance, categories=categories, limit=size), self._visible_episodes
-        )
+        return fill(limit, lambda size: read(min_importance, categories=categories, limit=size), self._visible_episodes)
 
     def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Return the visible ones of `CortexReads.recent`."""
         read = self.unrestricted.recent
-        return _fill(limit, lambda size: read(since_us, categories=categories, limit=size), self._visible_episodes)
+        return fill(limit, lambda size: read(since_us, categories=categories, limit=size), self._visible_episodes)
 
     def pointer_packs(self, run_id: str, *, limit: int) -> list[SentPack]:
         """Return the packs of `MessageReads.pointer_packs` with their visible pointers."""
@@ -122,22 +114,25 @@ class RoleView:
     def _visible(self, ordinals: Sequence[int]) -> list[int]:
         unknown = [ordinal for ordinal in ordinals if ordinal not in self._seen]
         for ordinal, engram in zip(unknown, self.unrestricted.engrams(unknown), strict=True):
-            self._seen[ordinal] = self._filter.sees(engram)
+            self._seen[ordinal] = self._sees(engram)
         return [ordinal for ordinal in ordinals if self._seen[ordinal]]
 
+    def _sees(self, engram: Engram) -> bool:
+        if not self._filter.sees(engram):
+            return False
+        # decision 81: a memory in the form of an engram shows its first pointers, and is hidden by any of them
+        if is_memory(engram.id) and len(engram.pointers) == MAX_POINTERS:
+            episode = self.unrestricted.episode(*memory_name(engram.id))
+            return episode is None or self._filter.sees_pointers(episode.pointers)
+        return True
+
+    def _sees_episode(self, episode: Episode) -> bool:
+        from engrambus.knowledge.cortex import memory_engram  # only for roles with a rule
+
+        return self._filter.sees_pointers(episode.pointers) and self._filter.sees(memory_engram(episode))
+
     def _visible_episodes(self, episodes: Sequence[Episode]) -> list[Episode]:
-        return [episode for episode in episodes if self._filter.sees_pointers(episode.pointers)]
-
-
-def _fill(limit: int, read: Callable[[int], Sequence[T]], keep: Callable[[Sequence[T]], list[T]]) -> list[T]:
-    """Read more rows until enough of them are visible, or there are no more."""
-    size = limit
-    while True:
-        rows = read(size)
-        visible = keep(rows)
-        if len(visible) >= limit or len(rows) < size or size >= MAX_SEARCHED:
-            return visible[:limit]
-        size = min(size * 4, MAX_SEARCHED)
+        return [episode for episode in episodes if self._sees_episode(episode)]
 
 
 def restrict_view(view: View, role_filter: RoleFilter | None) -> View:
@@ -156,7 +151,7 @@ def visible_store(view: View, spaces: Sequence[str], *, is_untrusted: bool = Fal
 
 
 def project_stores(view: View, caller: Caller, scope: str | None = None) -> list[VisibleStore]:
-    """Return what a caller may read of the project: its own spaces, then that of untrusted knowledge."""
-    spaces, untrusted = visible_spaces(caller, scope), untrusted_spaces(scope)
+    """Return what a caller may read of the project: its own spaces and the memories, then untrusted knowledge."""
+    spaces, untrusted = (*visible_spaces(caller, scope), *memory_spaces(scope)), untrusted_spaces(scope)
     own = [visible_store(view, spaces)] if spaces else []
     return [*own, *([visible_store(view, untrusted, is_untrusted=True)] if untrusted else [])]

@@ -19,7 +19,9 @@ from engrambus.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,
     Adoption,
+    AuthorRoles,
     Engram,
+    EngramFilter,
     EngramReads,
     Kind,
     Reader,
@@ -27,18 +29,35 @@ from engrambus.knowledge.engrams import (
     current_first,
     find_shown,
     find_visible,
+    list_once,
+    listed_up_to,
+    mark_listed,
     normalise_key,
     query_keys,
     rank,
     read_by,
 )
+from engrambus.operations.engram_filters import (
+    AgentField,
+    MemoryAbout,
+    PathField,
+    RoleField,
+    SinceField,
+    UntilField,
+    filter_stores,
+    memories_about,
+    requested_filter,
+)
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
 from engrambus.operations.evidence_about import EvidenceAbout, engram_states, evidence_about, stale_engrams
 from engrambus.operations.replacing_about import past_about, past_stores, read_past_time, replaced_about
-from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Role, Scope
+from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope
 
 MAX_QUERY_CHARS = 2000
 MAX_CURSOR_DIGITS = 18
+MAX_CURSOR_CHARS = 2 * MAX_CURSOR_DIGITS + 1
+MAX_SHOWN_ID_CHARS = 120
+"""Length of an id that may be asked for; the longest is the pointer to a memory."""
 DEFAULT_ROWS = 50
 MAX_ROWS = 200
 MAX_SEARCHED = 10_000
@@ -47,17 +66,30 @@ READ_SIZE = 200
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question to the team's knowledge; without words or keys, the newest engrams."""
+    """A question to the team's knowledge; without words or keys, what is newest."""
 
     q: Annotated[str, Meta(max_length=MAX_QUERY_CHARS, description="Words to search for")] = ""
     keys: Annotated[list[str], Meta(max_length=32, description="An exact key, as `engrambus show` lists them")] = []
     k: Annotated[int, Meta(ge=1, le=MAX_K, description="Maximum number of results")] = DEFAULT_K
     scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
     kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
+    others: Annotated[bool, Meta(description="Only what others learned, not you")] = False
+    since_last: Annotated[
+        bool, Meta(description="Only what you were not shown yet; without words or filters, it counts as shown then")
+    ] = False
+    agent: AgentField = None
+    role: RoleField = None
+    path: PathField = None
+    since: SinceField = None
+    until: UntilField = None
     max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
     cursor: (
         Annotated[
-            str, Meta(max_length=20, description="Continue where the previous answer ended; only without search words")
+            str,
+            Meta(
+                max_length=MAX_CURSOR_CHARS,
+                description="Continue where the previous answer ended; only without search words",
+            ),
         ]
         | None
     ) = None
@@ -72,6 +104,8 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     read_by: list[Reader]
     """Agents that have read the evidence, its author first; empty if it was not read."""
     evidence: EvidenceAbout | None = None
+    memory: MemoryAbout | None = None
+    """The memory that it is, or that says the same; none if the team does not remember it."""
     used: list[str] = []
     """Ids of the engrams it is based on."""
     used_by: UsesAbout | None = None
@@ -113,36 +147,72 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("q",),
         option_names={"q": "WORDS"},
     ),
-    tool=Tool(hidden=("as_of", "cursor", "keys", "max_tokens", "scope")),
+    tool=Tool(
+        hidden=(
+            *("agent", "as_of", "cursor", "keys", "max_tokens"),
+            *("path", "role", "scope", "since", "since_last", "until"),
+        )
+    ),
     span="search_memory",
 )
 def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
-    """Find engrams by words, or list the newest.
+    """Find engrams and memories by words, or list the newest.
 
-    An engram is a short claim with pointers to its evidence.
+    An engram is a short claim with pointers to its evidence; a memory is what was kept with `memory keep` or accepted.
     """
     keys = _requested_keys(request)
     past_us = read_past_time(context, request.as_of)
     with context.visible_stores(request.scope) as present:
-        stores = past_stores(present, past_us)
-        if keys or request.keys or request.q.strip():
-            if not keys:
-                context.limits.applied(_nothing_searched(request))
-            if request.cursor is not None:
-                raise FieldValue(
-                    "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
-                )
-            if past_us is None:
-                found = _found(context, request, stores, keys)
-            else:  # what is stale now was not stale then
-                found = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
-            return _query_answer(context, request, present, found, [], past_us)
-        # decision 10: without words only the nearest store is listed; there is no order across stores
-        if not stores:
-            return _query_answer(context, request, present, [], [], past_us)
-        reads, spaces = _listed(stores)
-        ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
-        return _query_answer(context, request, present, reads.engrams(ordinals[: request.k]), ordinals, past_us)
+        wanted = requested_filter(context, request, others=request.others)
+        position = 0
+        if request.since_last:
+            # Positions are counted in the project's own store.
+            present = [store for store in present if store.reads is context.view]
+            position = listed_up_to(context.view, context.caller)
+        if not (keys or request.keys or request.q.strip()):
+            return _list_newest(context, request, present, wanted, position, past_us)
+        if not keys:
+            context.limits.applied(_nothing_searched(request))
+        if request.cursor is not None:
+            raise FieldValue(
+                "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
+            )
+        stores = filter_stores(context, past_stores(present, past_us), wanted, newer_than=position)
+        if past_us is None:
+            found = _found(context, request, stores, keys)
+        else:  # what is stale now was not stale then
+            found = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
+        return _query_answer(context, request, present, found, [], past_us)
+
+
+def _list_newest(
+    context: Context,
+    request: QueryEngrams,
+    present: Sequence[VisibleStore],
+    wanted: EngramFilter,
+    position: int,
+    past_us: int | None,
+) -> QueryAnswer:
+    """Return a page of the newest engrams and memories; with `since_last`, record that all were shown."""
+    older_than, first_newest = _read_cursors(request)
+    # decision 10: without words only the nearest store is listed; there is no order across stores
+    if not present:
+        return _query_answer(context, request, present, [], [], past_us)
+    reads, spaces = _listed(past_stores(present, past_us))
+    # decision 81: what comes in while pages are read is not shown by them, and stays new
+    newest = next(iter(reads.newest(spaces, kind=None, limit=1, older_than=None)), 0)
+    newest = newest if first_newest is None else min(newest, first_newest)
+    (listed,) = filter_stores(context, [VisibleStore(reads, spaces)], wanted, newer_than=position)
+    rows = list_once(listed, request.kind).reads
+    ordinals = rows.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=older_than)
+    engrams = rows.engrams(ordinals[: request.k])
+    answer = _query_answer(
+        context, request, present, engrams, ordinals, past_us, newest if request.since_last else None
+    )
+    narrowed = request.kind or request.scope or past_us or wanted != EngramFilter(not_by=wanted.not_by)
+    if request.since_last and answer.engrams and answer.cursor is None and not narrowed:
+        context.commit(lambda view: (mark_listed(view, context.caller, newest), None), type(None), in_run=False)
+    return answer
 
 
 def _found(
@@ -168,8 +238,12 @@ def _query_answer(
     engrams: list[Engram],
     ordinals: Sequence[int],
     past_us: int | None,
+    newest: int | None = None,
 ) -> QueryAnswer:
-    """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows."""
+    """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows.
+
+    The cursor holds `newest`, if it is given: where the position of the caller will be after the last page.
+    """
     shown_engrams = [_without_keys(engram) for engram in engrams]
     about = about_engrams(context, stores, shown_engrams, of_past=past_us is not None)
 
@@ -181,7 +255,7 @@ def _query_answer(
             as_of=print_time(past_us if past_us is not None else context.as_of),
             about={engram.id: about[engram.id] for engram in shown_engrams[:count]},
             truncated=truncated,
-            cursor=str(ordinals[count - 1]) if ordinals and has_more and count else None,
+            cursor=_print_cursor(ordinals[count - 1], newest) if ordinals and has_more and count else None,
         )
 
     count, max_tokens = len(shown_engrams), request.max_tokens
@@ -210,6 +284,7 @@ def about_engrams(
     states = engram_states(context, engrams)
     adoptions = context.view.adoptions([engram.id for engram in engrams])
     replaced = replaced_about(stores, engrams)
+    memories = memories_about(context, engrams)
     about = {}
     for engram in engrams:
         adoption = adoptions.get(engram.id)
@@ -217,6 +292,7 @@ def about_engrams(
         about[engram.id] = EngramAbout(
             read_by=readers[engram.id],
             evidence=evidence_about(context, engram, states[engram.id]),
+            memory=memories.get(engram.id),
             used=used_about(context, stores, engram.id),
             used_by=uses_about(context, stores, engram.id, shown=shown_uses),
             untrusted=adoption if is_untrusted else None,
@@ -244,6 +320,19 @@ def _nothing_searched(request: QueryEngrams) -> NothingSearched:
 def _without_keys(engram: Engram) -> Engram:
     # decision 6: a reader does not need the keys, and they would cost it as many tokens as the rest
     return msgspec.structs.replace(engram, hash_keys=())
+
+
+def _print_cursor(ordinal: int, newest: int | None = None) -> str:
+    """Return the cursor of the page after an ordinal."""
+    return str(ordinal) if newest is None else f"{ordinal}.{newest}"
+
+
+def _read_cursors(request: QueryEngrams) -> tuple[int | None, int | None]:
+    """Return the ordinal that the last page ended with, and with `since_last` the newest when the first was read."""
+    if request.cursor is None or not request.since_last:
+        return read_cursor(request.cursor), None
+    ordinal, _, newest = request.cursor.partition(".")
+    return read_cursor(ordinal), read_cursor(newest)
 
 
 def read_cursor(cursor: str | None) -> int | None:
@@ -279,7 +368,7 @@ def query_by_embedding(context: Context, request: QueryByEmbedding) -> QueryAnsw
 
 
 class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=36, description="The engram's id")]
+    id: Annotated[str, Meta(max_length=MAX_SHOWN_ID_CHARS, description="The engram's id, or the pointer to a memory")]
 
 
 @operation(
@@ -336,10 +425,11 @@ class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters of the feed."""
 
     q: Annotated[str, Meta(max_length=200, description="Only engrams that contain all of these words")] = ""
-    role: Annotated[Role | None, Meta(description="Only by agents of this role")] = None
-    agent: (
-        Annotated[str, Meta(max_length=96, description="Only by this agent, of any run or by its full name")] | None
-    ) = None
+    role: RoleField = None
+    agent: AgentField = None
+    path: PathField = None
+    since: SinceField = None
+    until: UntilField = None
     scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
     kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
     stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
@@ -392,7 +482,7 @@ class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     """List engrams by time, with their author and whether their evidence has changed."""
-    roles = _Roles(context)
+    roles = AuthorRoles(context.view)
     as_of = print_time(context.as_of)
     with context.visible_stores(request.scope) as stores:
         if request.id is not None:
@@ -404,10 +494,10 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
         reads, spaces = _listed(stores)
-        if request.untrusted:
-            spaces = tuple(space for space in spaces if space == UNTRUSTED_SPACE)
+        wanted = (UNTRUSTED_SPACE,) if request.untrusted else tuple(set(spaces) - {MEMORY_SPACE})
+        spaces = tuple(space for space in spaces if space in wanted)
         pinned_ordinals = frozenset(reads.pinned(spaces))
-        matches = _feed_filter(request, roles)
+        matches = _feed_filter(context, request, roles)
         # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
         rows: list[FeedRow] = []
         searched, last = 0, read_cursor(request.cursor)
@@ -422,22 +512,6 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     return FeedAnswer(rows=rows, as_of=as_of, searched=searched)
 
 
-class _Roles:
-    """The roles of authors, each looked up once per request."""
-
-    def __init__(self, context: Context) -> None:
-        self._view = context.view
-        self._by_author: dict[str, str | None] = {}
-
-    def of(self, author: str) -> str | None:
-        """Return the role of an agent by its full name."""
-        if author not in self._by_author:
-            run, _, name = author.rpartition("/")
-            agent = self._view.agent(run, name)
-            self._by_author[author] = ADMIN if name == ADMIN else agent.role if agent else None
-        return self._by_author[author]
-
-
 def _newest_first(
     reads: EngramReads, spaces: Sequence[str], kind: str | None, older_than: int | None
 ) -> Iterator[tuple[int, Engram]]:
@@ -449,18 +523,16 @@ def _newest_first(
         older_than = ordinals[-1]
 
 
-def _feed_filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:
+def _feed_filter(context: Context, request: ReadFeed, roles: AuthorRoles) -> Callable[[Engram], bool]:
     words = request.q.casefold().split()
+    passes = requested_filter(context, request).matcher(roles)
 
     def matches(engram: Engram) -> bool:
-        author = engram.provenance.created_by
-        if request.role is not None and roles.of(author) != request.role:
-            return False
-        name = author.rpartition("/")[2]
-        if request.agent is not None and request.agent not in (name, author):
+        if not passes(engram):
             return False
         if not words:
             return True
+        name = engram.provenance.created_by.rpartition("/")[2]
         text = " ".join((engram.claim, name, *engram.tags, *(pointer.ref for pointer in engram.pointers))).casefold()
         return all(word in text for word in words)
 
@@ -471,7 +543,7 @@ def _feed_row(
     context: Context,
     stores: Sequence[VisibleStore],
     engram: Engram,
-    roles: _Roles,
+    roles: AuthorRoles,
     *,
     pinned: bool,
     of_past: bool = False,

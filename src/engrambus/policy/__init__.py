@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
+        MEMORY_SPACE,
         OUTBOX,
         PROJECT_SPACE,
         SHARED_SCOPES,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         Scope,
         check_may_promote,
         check_may_write,
+        memory_spaces,
         narrower_scope,
         shared_scopes,
         space_of,
@@ -149,8 +151,9 @@ if not TYPE_CHECKING:
         ),
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
-            "OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote check_may_write "
-            "narrower_scope shared_scopes space_of untrusted_spaces visible_spaces wider_space "
+            "MEMORY_SPACE OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote "
+            "check_may_write memory_spaces narrower_scope shared_scopes space_of untrusted_spaces visible_spaces "
+            "wider_space "
         ),
         "token_rules": (
             "TokenReads check_alive check_token claims_of first_token issue_token revoke_all_tokens revoke_token "
@@ -165,22 +168,22 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "NONCE_CHARS",
-    "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account",
-    "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied", "Caller", "Challenge",
-    "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole",
-    "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied", "Project",
-    "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims",
-    "TokenIssued", "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged", "TurnClosed",
-    "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "after_put",
-    "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends", "check_folders",
-    "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
+    "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "MEMORY_SPACE",
+    "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE",
+    "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied", "Caller",
+    "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget",
+    "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied",
+    "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope",
+    "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged",
+    "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw",
+    "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends",
+    "check_folders", "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
     "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run", "end_turn",
     "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
     "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_role", "issue_token",
-    "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "narrower_scope", "open_run", "parent_of",
-    "payers_of", "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent", "revoke_all_tokens",
-    "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
-    "token_of_known_agent", "turn_of", "untrusted_spaces", "visible_spaces", "visible_tokens", "wider_space",
-    "with_article",
+    "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "memory_spaces", "narrower_scope",
+    "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent",
+    "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of",
+    "spans_of", "split_token", "token_of_known_agent", "turn_of", "untrusted_spaces", "visible_spaces",
+    "visible_tokens", "wider_space", "with_article",
 ]

@@ -2,7 +2,8 @@
 
 A *space* is the part of the index that one read covers: `p` for the project, `r7` for the project's seventh run.
 Engrams of the scopes org and global are kept in the project's *outbox*, which no query reads, until they are delivered
-to the shared stores. Knowledge from elsewhere has a space of its own until a person confirms it: queries read it and
+to the shared stores. What the team remembers has a space that every agent of the project reads, so that one query finds
+engrams and memories. Knowledge from elsewhere has a space of its own until a person confirms it: queries read it and
 mark what they find there, and nothing else reads it.
 """
 
@@ -21,6 +22,8 @@ PROJECT_SPACE = "p"
 OUTBOX = "o"
 UNTRUSTED_SPACE = "u"
 """Engrams of the scope project that were adopted from elsewhere and that no person has confirmed (decision 68)."""
+MEMORY_SPACE = "m"
+"""The team's memories as a query shows them (decision 81). Nothing else reads it: memories have rules of their own."""
 SHARED_SCOPES = ("org", "global")
 
 
@@ -41,6 +44,11 @@ def visible_spaces(caller: Caller, scope: str | None = None) -> tuple[str, ...]:
     if scope is not None:
         return (spaces[scope],) if scope in spaces else ()
     return tuple(spaces.values())
+
+
+def memory_spaces(scope: str | None = None) -> tuple[str, ...]:
+    """Return the spaces of memories that every caller may read; with `scope`, only that scope's."""
+    return (MEMORY_SPACE,) if scope in (None, "project") else ()
 
 
 def untrusted_spaces(scope: str | None = None) -> tuple[str, ...]:

@@ -22,7 +22,13 @@ from engrambus.core import SECOND_US, parse_time, print_time
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import MAX_OUTCOMES, Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
-from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
+from engrambus.knowledge.cortex import (
+    ContributionMoved,
+    ContributionSubmitted,
+    EpisodeKept,
+    earlier_id,
+    memory_put,
+)
 from engrambus.knowledge.engrams import (
     EVERYTHING,
     Adoption,
@@ -37,6 +43,7 @@ from engrambus.knowledge.engrams import (
     EngramReads,
     EngramReceived,
     EngramReplaced,
+    EngramsListed,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
@@ -51,6 +58,7 @@ from engrambus.knowledge.engrams import (
     UserKind,
     as_promoted,
     kind_key,
+    listing_reader,
     pointer_names,
     posted_keys,
     twin_key,
@@ -74,6 +82,7 @@ from engrambus.knowledge.messages import (
 from engrambus.policy import (
     ADMIN,
     DEFAULT_POLICY,
+    MEMORY_SPACE,
     OUTBOX,
     PROJECT_SPACE,
     UNTRUSTED_SPACE,
@@ -137,6 +146,7 @@ class KnowledgeState:
         self.pins: dict[int, None] = {}
         self.adoptions: dict[int, Adoption] = {}
         self.uses: dict[tuple[str, str, str], EngramUse] = {}
+        self.listed: dict[tuple[str, str], int] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.reads: dict[str, dict[RecordedRead, None]] = {}
         self.mail: list[tuple[str, str, Mail]] = []
@@ -231,6 +241,8 @@ class KnowledgeState:
                 self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
                 self.cortex.apply(fact, at_us)
+                if isinstance(fact, EpisodeKept):
+                    self._post_memory(fact, at_us)
             case TurnCharged():
                 self.turns[fact.run, fact.agent] = after_charge(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case TurnClosed():
@@ -325,6 +337,8 @@ class KnowledgeState:
                 for engram_id in fact.engrams:  # a repeat of the same decision adds nothing
                     use = EngramUse(fact.kind, fact.item, fact.run, fact.agent, at_us)
                     self.uses.setdefault((fact.kind, fact.item, engram_id), use)
+            case EngramsListed():
+                self.listed[listing_reader(fact.run, fact.agent)] = fact.position
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramAdopted():
@@ -400,6 +414,15 @@ class KnowledgeState:
         keys = posted_keys(fact.engram, fact.more_keys)
         self._insert(stored, frozenset(keys))
         self.used_ids.add(fact.engram.id)
+
+    def _post_memory(self, fact: EpisodeKept, at_us: int) -> None:
+        """Make the last version of a memory found in place of the one before (decision 81)."""
+        earlier = earlier_id(fact.episode)
+        ordinal = self.ids.get((MEMORY_SPACE, earlier)) if earlier is not None else None
+        if ordinal is not None and self.stored[ordinal].expires_at > at_us:
+            del self.ids[MEMORY_SPACE, self.stored[ordinal].engram.id]
+            self.past[ordinal] = PastEngram(self.stored.pop(ordinal), at_us, fact.episode.ref)
+        self._put(memory_put(fact), MEMORY_SPACE)
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal = self.ids[fact.space, fact.id]
@@ -610,6 +633,9 @@ class MemoryView(MemoryCortex):
     def used_in(self, kind: UserKind, item: str) -> tuple[str, ...]:
         return tuple(used for user_kind, user, used in self._state.uses if (user_kind, user) == (kind, item))
 
+    def listed_position(self, run_id: str, agent: str) -> int:
+        return self._state.listed.get((run_id, agent), 0)
+
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         return sorted(row for row in self._state.puts.get(root, {}).values() if row.last_us > since_us)
 
@@ -787,7 +813,7 @@ class MemoryView(MemoryCortex):
     def counts(self) -> Counts:
         kinds: dict[str, int] = {}
         for stored in self._state.stored.values():
-            if stored.expires_at > self._as_of:
+            if stored.expires_at > self._as_of and stored.space != MEMORY_SPACE:
                 kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
         return Counts(
             commits=self._commits,

@@ -43,6 +43,7 @@ COMPARED = {
     "replaced_at, replaced_by FROM past UNION ALL SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, "
     "confidence, names, more_keys, body, NULL, NULL FROM engrams WHERE expires_at <= :at ORDER BY ordinal",
     "used_ids": "SELECT id FROM used_ids ORDER BY id",
+    "listed": "SELECT * FROM listed ORDER BY run, agent",
     "puts": "SELECT * FROM puts ORDER BY root, second, author",
     "mail": "SELECT * FROM mail ORDER BY position",
     "mail_handed_over": "SELECT * FROM mail_handed_over ORDER BY run, agent",

@@ -25,7 +25,7 @@ from engrambus.core import SECOND_US, canonical, parse_time, print_time
 from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
-from engrambus.knowledge import engrams  # as a module: the code that makes keys loads with the first engram
+from engrambus.knowledge import cortex, engrams  # as modules: the code that makes keys loads with the first engram
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from engrambus.knowledge.engrams import (
@@ -39,6 +39,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramReplaced,
+    EngramsListed,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
@@ -56,6 +57,7 @@ from engrambus.knowledge.messages import (
     inbox_of,
 )
 from engrambus.policy import (
+    MEMORY_SPACE,
     OUTBOX,
     PROJECT_SPACE,
     UNTRUSTED_SPACE,
@@ -87,8 +89,8 @@ from engrambus.policy import (
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 
-LAYOUT = 31
-"""Version of `sql/schema.sql`; an index of another version is rebuilt."""
+LAYOUT = 32
+"""Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
 NEWEST_FIRST = 1 << 40
@@ -196,6 +198,8 @@ class KnowledgeProjection:
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
                 apply_cortex(self.connection, self._sql, fact, at_us)
+                if isinstance(fact, EpisodeKept):
+                    self._post_memory(fact, at_us)
             case TurnCharged():
                 self._set_turn(fact.run, fact.agent, after_charge(self._turn(fact.run, fact.agent), fact, at_us))
             case TurnClosed():
@@ -268,6 +272,8 @@ class KnowledgeProjection:
             case EngramsUsed():
                 for engram_id in fact.engrams:
                     self._execute("insert_use", engram_id, fact.kind, fact.item, fact.run, fact.agent, at_us)
+            case EngramsListed():
+                self._execute("set_listed", *engrams.listing_reader(fact.run, fact.agent), fact.position)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
@@ -353,6 +359,15 @@ class KnowledgeProjection:
         )
         self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
         self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
+
+    def _post_memory(self, fact: EpisodeKept, at_us: int) -> None:
+        """Make the last version of a memory found in place of the one before (decision 81)."""
+        earlier = cortex.earlier_id(fact.episode)
+        if earlier is not None:
+            row: Any = self.connection.execute(self._sql["find_engram"], (MEMORY_SPACE, earlier, at_us)).fetchone()
+            if row is not None:
+                self._end(row[0], at_us, fact.episode.ref)
+        self._put(cortex.memory_put(fact), MEMORY_SPACE)
 
     def _count_put(self, fact: EngramPut, at_us: int) -> None:
         """Gather a put for the author's rate and turn."""

@@ -58,6 +58,7 @@ from engrambus.knowledge.messages import (
 from engrambus.policy import (
     ADMIN,
     DEFAULT_POLICY,
+    MEMORY_SPACE,
     Agent,
     AgentsBelow,
     AppliedPolicy,
@@ -287,6 +288,10 @@ class SqliteView(SqliteCortex):
         rows: Any = self._connection.execute(self._sql["used_in"], (kind, item))
         return tuple(engram_id for (engram_id,) in rows)
 
+    def listed_position(self, run_id: str, agent: str) -> int:
+        row = self._row("listed_position", run_id, agent)
+        return row[0] if row else 0
+
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         rows: Any = self._connection.execute(self._sql["recent_puts"], (root, since_us // SECOND_US, since_us))
         return [RecentPuts(*row) for row in rows]
@@ -444,7 +449,7 @@ class SqliteView(SqliteCortex):
         return self._live_by_kind(spaces)
 
     def _live_by_kind(self, spaces: Sequence[str] | None) -> dict[str, int]:
-        """Return the counts in `live`, less the expired engrams that are not swept out yet."""
+        """Return the counts in `live`, less the expired engrams that are not swept out yet; None: all but memories."""
         kinds: dict[str, int] = {}
         expired: list[Any] = []
         if spaces is None:
@@ -456,7 +461,7 @@ class SqliteView(SqliteCortex):
             expired = self._connection.execute(self._sql["expired_counts"], (self._as_of,)).fetchall()
         for sign, counts in ((1, rows), (-1, expired)):
             for space, kind, count in counts:
-                if spaces is None or space in spaces:
+                if space in spaces if spaces is not None else space != MEMORY_SPACE:
                     kinds[kind] = kinds.get(kind, 0) + sign * count
         return {kind: count for kind, count in kinds.items() if count}
 

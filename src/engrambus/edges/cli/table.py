@@ -73,7 +73,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "query": Entry(
         "knowledge",
-        "Find engrams by words, or list the newest.",
+        "Find engrams and memories by words, or list the newest.",
         "engrambus query refund approval --kind risk",
         "query_engrams",
         "less.query_engrams",

@@ -97,9 +97,11 @@ def engram_line(engram: Engram, about: EngramAbout) -> str:
     words = describe_state(evidence)
     state = f" {words}" if words else ""
     absent = evidence.unresolved if evidence is not None and evidence.state != "unresolved" else []
-    marked = (short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in engram.pointers)
-    places = " ".join(marked)
-    return f"{mark}{kind}{_line(engram.claim)} [{places}{state}, {_readers(engram, about)}] {short_id(engram.id)}"
+    shown = [pointer for pointer in engram.pointers if pointer.ref != engram.id]  # a memory's id is its own pointer
+    places = " ".join(short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in shown)
+    memory = "" if about.memory is None else "pinned memory" if about.memory.pinned else "memory"
+    notes = ", ".join(filter(None, (places + state, _readers(engram, about) if places else "", memory)))
+    return f"{mark}{kind}{_line(engram.claim)} [{notes}] {short_id(engram.id)}"
 
 
 def _readers(engram: Engram, about: EngramAbout) -> str:

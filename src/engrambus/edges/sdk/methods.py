@@ -343,11 +343,18 @@ class Methods(ABC):
         k: int = 12,
         scope: Literal["run", "project", "org", "global"] | None = None,
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        others: bool = False,
+        since_last: bool = False,
+        agent: str | None = None,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         max_tokens: int | None = None,
         cursor: str | None = None,
         as_of: str | None = None,
     ) -> QueryAnswer:
-        """Find engrams by words, or list the newest.
+        """Find engrams and memories by words, or list the newest.
 
         Args:
             q: Words to search for
@@ -355,11 +362,18 @@ class Methods(ABC):
             k: Maximum number of results
             scope: Only engrams of this scope
             kind: Only engrams of this kind
+            others: Only what others learned, not you
+            since_last: Only what you were not shown yet; without words or filters, it counts as shown then
+            agent: Only by this agent, of any run or by its full name
+            role: Only by agents of this role
+            path: Only what points at this file, into this folder or at what this pattern matches
+            since: Only from this time on: 2026-01-31T12:00:00Z, or PT2H ago
+            until: Only before this time, written like --since
             max_tokens: Maximum size of the answer, in tokens
             cursor: Continue where the previous answer ended; only without search words
             as_of: Ask the past: a date, a time, or P7D for 7 days ago
         """
-        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor, "as_of": as_of}))
+        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "others": others, "since_last": since_last, "agent": agent, "role": role, "path": path, "since": since, "until": until, "max_tokens": max_tokens, "cursor": cursor, "as_of": as_of}))
 
     def get_engram(
         self,
@@ -368,7 +382,7 @@ class Methods(ABC):
         """Return one engram in full, as the published schema has it.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
         """
         return cast("Engram", self._do("get_engram", {"id": id}))
 
@@ -379,7 +393,7 @@ class Methods(ABC):
         """Show one engram in full, with what it used and what used it.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
         """
         return cast("ShownEngram", self._do("show_engram", {"id": id}))
 
@@ -389,6 +403,9 @@ class Methods(ABC):
         *,
         role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
         agent: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         scope: Literal["run", "project", "org", "global"] | None = None,
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
         stale: bool = False,
@@ -403,6 +420,9 @@ class Methods(ABC):
             q: Only engrams that contain all of these words
             role: Only by agents of this role
             agent: Only by this agent, of any run or by its full name
+            path: Only what points at this file, into this folder or at what this pattern matches
+            since: Only from this time on: 2026-01-31T12:00:00Z, or PT2H ago
+            until: Only before this time, written like --since
             scope: Only engrams of this scope
             kind: Only engrams of this kind
             stale: Only engrams whose evidence has changed since
@@ -411,7 +431,7 @@ class Methods(ABC):
             k: Maximum number of results
             cursor: Continue where the previous answer ended
         """
-        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "id": id, "k": k, "cursor": cursor}))
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "path": path, "since": since, "until": until, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "id": id, "k": k, "cursor": cursor}))
 
     def put_engram(
         self,
@@ -522,7 +542,7 @@ class Methods(ABC):
         """Remove an engram, so that no query and no brief shows it again.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ForgetAnswer", self._do("forget_engram", {"id": id}, idempotency_key))
@@ -536,7 +556,7 @@ class Methods(ABC):
         """Confirm that an engram is still true; its lifetime starts again.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id}, idempotency_key))
@@ -566,7 +586,7 @@ class Methods(ABC):
         """Show an engram first in every brief, until it is unpinned.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PinAnswer", self._do("pin_engram", {"id": id}, idempotency_key))
@@ -580,7 +600,7 @@ class Methods(ABC):
         """Stop showing an engram first in every brief.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))

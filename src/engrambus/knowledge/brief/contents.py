@@ -19,8 +19,8 @@ from engrambus.core import print_time
 from engrambus.evidence.pointers import EvidenceState, Staleness, compact_ref, describe_state, pointed_path
 from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection
 from engrambus.knowledge.brief.values import BriefReads
-from engrambus.knowledge.cortex import CortexReads, Episode
-from engrambus.knowledge.engrams import Engram, EngramReads, FindStale, has_evidence
+from engrambus.knowledge.cortex import CortexReads, Episode, memory_engram
+from engrambus.knowledge.engrams import Engram, EngramReads, FindStale, engram_of_memory, has_evidence, is_memory
 from engrambus.knowledge.messages import MessageReads, SentPack
 from engrambus.policy import ROLE_PREFIX, Caller, IdentityReads, parent_of, visible_spaces
 from engrambus.policy.grants import GrantReads
@@ -30,6 +30,8 @@ PER_KIND = 40
 """Newest engrams of each kind that are read; if there are more, the brief says so without their number."""
 MAX_PINS = 200
 """Pinned engrams, and pinned memories, that are read."""
+MIN_IMPORTANCE = 0.5
+"""Importance from which on an unpinned memory may stand in a brief: the default of `memory keep`."""
 MAX_PATHS = 8
 """Files that an agent used last, and as many that it was sent or granted last, whose engrams come first."""
 MAX_PACKS = 20
@@ -149,7 +151,7 @@ def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -
     # A memory that was contributed with pointers is an engram, too.
     eligible = [
         engram
-        for engram in engrams
+        for engram in [*engrams, *_important_memories(view, reader.role)]
         if has_evidence(engram) and engram.id not in known_ids and engram.claim not in known_claims
     ]
     stale = find_stale([*pinned, *eligible])
@@ -161,6 +163,14 @@ def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -
         pinned_ids=frozenset(known_ids),
         stale_count=len(eligible) - len(current),
     )
+
+
+def _important_memories(view: ContentsView, role: str) -> list[Engram]:
+    """Return unpinned memories that matter to a role, without those that are engrams, too."""
+    # decision 81: what was kept on purpose stands among the engrams of its kind, unless it was kept as unimportant
+    memories = map(memory_engram, view.important(MIN_IMPORTANCE, categories=frozenset(), limit=PER_KIND))
+    kinds = kinds_of(role)
+    return [memory for memory in memories if memory.kind in kinds and engram_of_memory(view, memory) is None]
 
 
 def add_engrams_about(
@@ -265,7 +275,7 @@ def _engram_item(engram: Engram, mark: str = "", state: Staleness | None = None)
         text=f"[{label}] {shorten(engram.claim)} ({compact_ref(ref)}{extra}{words})",
         label=label,
         ref=ref,
-        id=engram.id,
+        id="" if is_memory(engram.id) else engram.id,
         author=engram.provenance.created_by,
         created_at=engram.provenance.created_at,
         is_pinned=bool(mark),

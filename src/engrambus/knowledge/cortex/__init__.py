@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         check_foreign_memory,
     )
     from engrambus.knowledge.cortex.episodes import EpisodeDraft, SamResolver, episode_at, keep, no_episode, pin
+    from engrambus.knowledge.cortex.memory_engrams import earlier_id, memory_engram, memory_put
     from engrambus.knowledge.cortex.ports import CortexReads
     from engrambus.knowledge.cortex.review import (
         AcceptanceTerms,
@@ -76,6 +77,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "adoption": "AdoptableMemory ForeignMemory adopt_memories check_foreign_memory",
         "episodes": "EpisodeDraft SamResolver episode_at keep no_episode pin",
+        "memory_engrams": "earlier_id memory_engram memory_put",
         "ports": "CortexReads",
         "review": (
             "AcceptanceTerms accept engram_draft evidence_pointers find_contribution reject visible_contributions "
@@ -106,7 +108,8 @@ __all__ = [
     "ContributionSubmitted", "CortexReads", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
     "ForeignMemory", "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken",
     "Status", "accept", "adopt_memories", "apply_move", "check_draft", "check_foreign_memory", "check_kind",
-    "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "engram_draft", "episode_at",
-    "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "no_episode", "pin",
-    "redact_draft", "reject", "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",
+    "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "earlier_id", "engram_draft",
+    "episode_at", "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "memory_engram",
+    "memory_put", "no_episode", "pin", "redact_draft", "reject", "snapshot_bytes", "submit", "visible_contributions",
+    "visible_part", "withdraw",
 ]

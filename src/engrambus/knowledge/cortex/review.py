@@ -11,6 +11,7 @@ from engrambus.core import Randomness, print_time
 from engrambus.errors import ContributionDecided, ContributionNotFound, NotYourDescendant, RoleForbidden
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.cortex.episodes import expiry, free_slug, kept_fact
+from engrambus.knowledge.cortex.memory_engrams import shorten_to_claim
 from engrambus.knowledge.cortex.ports import CortexView
 from engrambus.knowledge.cortex.text_rules import slug_of
 from engrambus.knowledge.cortex.values import (
@@ -24,12 +25,9 @@ from engrambus.knowledge.cortex.values import (
     apply_move,
 )
 from engrambus.knowledge.engrams import (
-    MAX_CLAIM_CHARS,
-    MAX_CLAIM_SENTENCES,
     EngramsUsed,
     PreparedEngram,
     check_own_words,
-    count_sentences,
     put_or_confirm,
     used_facts,
 )
@@ -159,7 +157,7 @@ def evidence_pointers(contribution: Contribution) -> tuple[Pointer, ...]:
 def engram_draft(contribution: Contribution, pointers: tuple[Pointer, ...]) -> dict[str, Any]:
     """Return the engram that tells the team about an accepted contribution, to be validated like any other."""
     return {
-        "claim": _shorten_to_claim(contribution.content),
+        "claim": shorten_to_claim(contribution.content),
         "kind": "fact",
         "pointers": [{"type": pointer.type, "ref": pointer.ref} for pointer in pointers],
         "confidence": contribution.confidence,
@@ -224,14 +222,3 @@ def _moved(
         reason=reason,
         memory_id=memory_id,
     )
-
-
-def _shorten_to_claim(content: str) -> str:
-    """Return the content, or as many of its first words as a claim may have."""
-    claim, *words = content.split()
-    for word in words:
-        longer = f"{claim} {word}"
-        if len(longer) > MAX_CLAIM_CHARS or count_sentences(longer) > MAX_CLAIM_SENTENCES:
-            return f"{claim[: MAX_CLAIM_CHARS - 2]} …"
-        claim = longer
-    return claim[:MAX_CLAIM_CHARS]

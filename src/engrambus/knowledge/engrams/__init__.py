@@ -32,11 +32,23 @@ if TYPE_CHECKING:
         EngramPut,
         EngramReceived,
         EngramReplaced,
+        EngramsListed,
         EngramsUsed,
         EngramTrusted,
         EngramUnpinned,
         PromotionAnswered,
         PromotionRequested,
+    )
+    from engrambus.knowledge.engrams.filters import (
+        AuthorRoles,
+        EngramFilter,
+        filter_store,
+        list_once,
+        listed_up_to,
+        listing_reader,
+        mark_listed,
+        own_name,
+        read_moment,
     )
     from engrambus.knowledge.engrams.finding import find_engram, find_shown, find_visible
     from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
@@ -54,17 +66,20 @@ if TYPE_CHECKING:
         set_pinned,
         with_gain,
     )
+    from engrambus.knowledge.engrams.memories import engram_of_memory, memory_of_engram
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
         EngramReads,
         EngramUse,
         EngramView,
+        ListingReads,
         PastEngram,
         RecentPuts,
         StoredEngram,
         Traits,
         UseReads,
         VisibleStore,
+        fill,
         kind_key,
     )
     from engrambus.knowledge.engrams.put import (
@@ -89,6 +104,7 @@ if TYPE_CHECKING:
         KINDS,
         MAX_CLAIM_CHARS,
         MAX_CLAIM_SENTENCES,
+        MAX_POINTERS,
         MAX_USED,
         Adoption,
         CheckedEngram,
@@ -99,7 +115,9 @@ if TYPE_CHECKING:
         UserKind,
         has_evidence,
         is_contradiction,
+        is_memory,
         less_export,
+        memory_name,
     )
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -115,8 +133,12 @@ if not TYPE_CHECKING:
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramAdopted EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
-            "EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsUsed PromotionAnswered "
-            "PromotionRequested "
+            "EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsListed EngramsUsed "
+            "PromotionAnswered PromotionRequested "
+        ),
+        "filters": (
+            "AuthorRoles EngramFilter filter_store list_once listed_up_to listing_reader mark_listed own_name "
+            "read_moment "
         ),
         "finding": "find_engram find_shown find_visible",
         "keys": "hash_keys name_keys normalise_key query_keys",
@@ -124,9 +146,10 @@ if not TYPE_CHECKING:
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm forget mark_delivered promote receive "
             "resolve_again set_pinned with_gain "
         ),
+        "memories": "engram_of_memory memory_of_engram",
         "ports": (
-            "EVERYTHING EngramReads EngramUse EngramView PastEngram RecentPuts StoredEngram Traits UseReads "
-            "VisibleStore kind_key "
+            "EVERYTHING EngramReads EngramUse EngramView ListingReads PastEngram RecentPuts StoredEngram Traits "
+            "UseReads VisibleStore fill kind_key "
         ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
@@ -137,25 +160,28 @@ if not TYPE_CHECKING:
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_USED Adoption CheckedEngram "
-            "Engram Kind Provenance Source UserKind has_evidence is_contradiction less_export "
+            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_USED Adoption "
+            "CheckedEngram Engram Kind Provenance Source UserKind has_evidence is_contradiction is_memory "
+            "less_export memory_name "
         ),
     })
 
 __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
-    "MAX_K", "MAX_USED", "Adoption", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramConfirmed",
-    "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
-    "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsUsed",
-    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "PastEngram", "PinAnswer", "PreparedAdoption",
-    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
-    "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads",
-    "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "check_foreign",
-    "check_own_words", "confirm", "count_negations", "count_sentences", "current_first", "describe_readers",
-    "find_engram", "find_shown", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
-    "id_from_elsewhere", "is_contradiction", "is_same_statement", "kind_key", "less_export", "mark_delivered",
-    "name_keys", "normalise_key", "numbers", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
-    "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_used", "receive", "resolve_again",
-    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate",
-    "visible_uses", "with_gain",
+    "MAX_K", "MAX_POINTERS", "MAX_USED", "Adoption", "AuthorRoles", "CheckedEngram", "ConfirmAnswer", "Engram",
+    "EngramAdopted", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned",
+    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned",
+    "EngramUse", "EngramView", "EngramsListed", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind",
+    "ListingReads", "PastEngram", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered",
+    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts",
+    "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore",
+    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm",
+    "count_negations", "count_sentences", "current_first", "describe_readers", "engram_of_memory", "fill",
+    "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
+    "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export", "list_once",
+    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys",
+    "normalise_key", "numbers", "own_name", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
+    "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "receive",
+    "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts",
+    "validate", "visible_uses", "with_gain",
 ]

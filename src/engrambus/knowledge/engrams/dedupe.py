@@ -17,7 +17,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, is_memory
 from engrambus.knowledge.engrams.words import stem
 
 # fmt: off
@@ -63,7 +63,9 @@ def twin_key(engram: Engram) -> str:
 
     Few engrams about a file share it, so a store finds the candidates without reading all engrams about that file.
     """
-    return _twin_key(engram.kind, engram.claim, tuple(pointer.ref for pointer in engram.pointers))
+    # decision 81: an accepted contribution becomes a memory and an engram that is a fact about the same evidence
+    kind = "fact" if is_memory(engram.id) else engram.kind
+    return _twin_key(kind, engram.claim, tuple(_refs(engram)))
 
 
 @lru_cache(maxsize=1024)  # computed when a put is decided, and again when its fact is applied to the index
@@ -107,10 +109,14 @@ def count_negations(text: str) -> int:
     return sum(word in _NEGATIONS for word in _plain(text))
 
 
+def _refs(engram: Engram) -> list[str]:
+    """Return the refs of an engram's evidence; a memory's own pointer is none."""
+    return [pointer.ref for pointer in engram.pointers if pointer.ref != engram.id]
+
+
 def _is_same_place(engram: Engram, earlier: Engram) -> bool:
     """True if each pointer of one engram overlaps one of the other, and the other way round."""
-    places = [_place(pointer.ref) for pointer in engram.pointers]
-    others = [_place(pointer.ref) for pointer in earlier.pointers]
+    places, others = [_place(ref) for ref in _refs(engram)], [_place(ref) for ref in _refs(earlier)]
     return all(any(_overlap(place, other) for other in others) for place in places) and all(
         any(_overlap(place, other) for place in places) for other in others
     )

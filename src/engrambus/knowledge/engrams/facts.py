@@ -154,6 +154,15 @@ class EngramsUsed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.used",
     """Ids of the engrams it used, in its author's order."""
 
 
+class EngramsListed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.listed", tag_field="fact"):
+    """A query with `since_last` has shown an agent everything up to a position."""
+
+    run: str
+    agent: str
+    position: int
+    """How many engrams and versions of memories the project had stored: each put, adoption and version counts one."""
+
+
 class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned", tag_field="fact"):
     """An engram was pinned: it comes first in its section of every brief."""
 

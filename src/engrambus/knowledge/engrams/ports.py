@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +12,10 @@ from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
 """The key every engram is posted under: the newest engrams are found through the index like all others."""
+MAX_SEARCHED = 10_000
+"""Rows that a filtered read looks at to find as many as it was asked for."""
+
+T = TypeVar("T")
 
 
 def kind_key(kind: str) -> str:
@@ -169,6 +173,17 @@ class UseReads(Protocol):
         ...
 
 
+class ListingReads(Protocol):
+    """What agents were shown by queries with `since_last`."""
+
+    def listed_position(self, run_id: str, agent: str) -> int:
+        """Return the position up to which an agent was shown everything; 0 if it has not asked yet.
+
+        The run of the admin, who is one person in all runs, is empty.
+        """
+        ...
+
+
 class EngramView(EngramReads, IdentityReads, TurnReads, Protocol):
     """The reads of a store that the rules of putting and changing engrams need."""
 
@@ -187,3 +202,14 @@ class VisibleStore(NamedTuple):
     """The same reads with the rows that a role rule hides, if there is one: weights are counted over all of them."""
     is_untrusted: bool = False
     """True if these spaces hold knowledge from elsewhere that no person here has confirmed."""
+
+
+def fill(limit: int, read: Callable[[int], Sequence[T]], keep: Callable[[Sequence[T]], list[T]]) -> list[T]:
+    """Read more rows until enough of them are kept, or there are no more."""
+    size = limit
+    while True:
+        rows = read(size)
+        kept = keep(rows)
+        if len(kept) >= limit or len(rows) < size or size >= MAX_SEARCHED:
+            return kept[:limit]
+        size = min(size * 4, MAX_SEARCHED)

@@ -10,12 +10,13 @@ question names, and last by id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.keys import name_keys
+from engrambus.knowledge.engrams.memories import engram_of_memory
 from engrambus.knowledge.engrams.ports import EVERYTHING, Traits, VisibleStore, kind_key
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, is_memory
 
 # decision 8: a window bounds the cost of a query whatever the size of the store, and integer ranks give the same answer
 # on every machine
@@ -26,6 +27,9 @@ DEFAULT_K = 12
 MAX_K = 100
 
 T = TypeVar("T")
+
+_Order: TypeAlias = tuple[int, bool, int, int, float, int, str]
+"""What candidates are sorted by; its last part is the id."""
 
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
 
@@ -38,13 +42,39 @@ class RankedEngram(NamedTuple):
 
 
 def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
-    """Return the k engrams that answer these keys best, best first, over every visible store."""
-    return [found.engram for found in rank(stores, keys, k=k, kind=kind)]
+    """Return the k engrams and memories that answer these keys best, best first, over every visible store."""
+    return [ranked.engram for ranked in rank(stores, keys, k=k, kind=kind)]
 
 
 def rank(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[RankedEngram]:
-    """Return the k engrams that answer these keys best, best first, with whether each is untrusted."""
-    ranks: dict[int, int] = {}  # by ordinal × number of stores + index of the store: one integer names an engram
+    """Return the k engrams and memories that answer these keys best, best first, with whether each is untrusted."""
+    ranks = _ranks(stores, keys, kind)
+    untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
+    limit = k
+    while True:
+        ordered = _ordered(stores, ranks, frozenset(keys), limit)
+        distinct = _shown_once(stores, ordered, kind)
+        if len(distinct) >= k or len(ordered) == len(ranks):
+            break
+        limit *= 2  # a memory and its engram were among the best, and count as one
+    best = with_own_share(distinct, k, lambda entry: entry.store in untrusted) if untrusted else distinct[:k]
+    return [
+        RankedEngram(stores[entry.store].reads.engrams((entry.ordinal,))[0], entry.store in untrusted) for entry in best
+    ]
+
+
+class _Entry(NamedTuple):
+    """A candidate; sorting puts the best first."""
+
+    order: _Order
+    store: int
+    """Index of its store."""
+    ordinal: int
+
+
+def _ranks(stores: Sequence[VisibleStore], keys: Sequence[str], kind: str | None) -> dict[int, int]:
+    """Return the rank of every candidate: by ordinal × number of stores + index of the store, one integer."""
+    ranks: dict[int, int] = {}
     store_count = len(stores)
     missing: set[str] = set()
     for key in sorted(keys, key=_phrase_length):  # words first, because a missing word rules out its phrases
@@ -60,31 +90,41 @@ def rank(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: s
             for ordinal in ordinals:
                 name = ordinal * store_count + store_index
                 ranks[name] = ranks.get(name, 0) + key_weight
-    if not ranks:
-        return []
-    key_set = frozenset(keys)
+    return ranks
+
+
+def _ordered(stores: Sequence[VisibleStore], ranks: dict[int, int], keys: frozenset[str], wanted: int) -> list[_Entry]:
+    """Return the candidates that could be among the best `wanted`, and among as many untrusted ones, in order."""
+    store_count = len(stores)
     untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
     contenders = [
-        *_contenders({name: rank for name, rank in ranks.items() if name % store_count not in untrusted}, k),
-        *_contenders({name: rank for name, rank in ranks.items() if name % store_count in untrusted}, k),
+        *_contenders({name: rank for name, rank in ranks.items() if name % store_count not in untrusted}, wanted),
+        *_contenders({name: rank for name, rank in ranks.items() if name % store_count in untrusted}, wanted),
     ]
-    ordered = [
-        (
-            _order(ranks[traits.ordinal * store_count + store_index], store.is_untrusted, traits, key_set),
+    return sorted(
+        _Entry(
+            _order(ranks[traits.ordinal * store_count + store_index], store.is_untrusted, traits, keys),
             store_index,
             traits.ordinal,
         )
         for store_index, store in enumerate(stores)
         for traits in store.reads.traits([n // store_count for n in contenders if n % store_count == store_index])
-    ]
-    ordered.sort()
-    best = ordered[:k]
-    if untrusted:
-        best = with_own_share(ordered, k, lambda entry: entry[1] in untrusted)
-    return [
-        RankedEngram(stores[store_index].reads.engrams((ordinal,))[0], store_index in untrusted)
-        for _, store_index, ordinal in best
-    ]
+    )
+
+
+def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
+    """Return the candidates with a memory replaced by its engram, if it has one of this kind, and each only once."""
+    # decision 81: whichever of the two was found, the engram stands for both, at the better place
+    found: dict[tuple[int, int], _Entry] = {}
+    for entry in ordered:
+        ordinal = entry.ordinal
+        if is_memory(entry.order[-1]):
+            reads = stores[entry.store].reads
+            engram = engram_of_memory(reads, reads.engrams((ordinal,))[0])
+            if engram is not None and (kind is None or reads.engrams((engram,))[0].kind == kind):
+                ordinal = engram
+        found.setdefault((entry.store, ordinal), entry._replace(ordinal=ordinal))
+    return list(found.values())
 
 
 def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], bool]) -> list[T]:
@@ -149,9 +189,7 @@ def _contenders(ranks: dict[int, int], k: int) -> list[int]:
     return [name for name, rank in ranks.items() if rank >= lowest]
 
 
-def _order(
-    rank: int, is_untrusted: bool, traits: Traits, keys: frozenset[str]
-) -> tuple[int, bool, int, int, float, int, str]:
+def _order(rank: int, is_untrusted: bool, traits: Traits, keys: frozenset[str]) -> _Order:
     named_files = sum(name in keys for name in traits.names.split())
     return (
         -rank,

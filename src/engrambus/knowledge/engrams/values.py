@@ -17,6 +17,7 @@ UserKind = Literal["engram", "message", "broadcast", "contribution", "review"]
 KINDS: tuple[str, ...] = get_args(Kind)
 MAX_CLAIM_CHARS = 500
 MAX_CLAIM_SENTENCES = 3
+MAX_POINTERS = 12
 MAX_USED = 12
 """Engrams that one author may name as used: as many as a message may put."""
 
@@ -143,6 +144,17 @@ FOUND_DEFAULTS: dict[str, Defaults] = {
 
 An index is searched again with the next question, so what it gave is soon worth nothing; a memory was kept on purpose.
 """
+
+
+def is_memory(engram_id: str) -> bool:
+    """True if what is shown as an engram is a memory: its id is the pointer to it."""
+    return engram_id.startswith("sam:")
+
+
+def memory_name(memory_id: str) -> tuple[str, str]:
+    """Return the kind and the slug in the id of a memory."""
+    kind, _, slug = memory_id.removeprefix("sam:").rpartition("@")[0].partition(":")
+    return kind, slug
 
 
 def has_evidence(engram: Engram) -> bool:

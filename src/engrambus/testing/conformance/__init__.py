@@ -23,6 +23,7 @@ from engrambus.testing.conformance.lifecycle import LifecycleConformance
 from engrambus.testing.conformance.mail import MailConformance
 from engrambus.testing.conformance.messages import MessageConformance
 from engrambus.testing.conformance.names import NameConformance
+from engrambus.testing.conformance.one_memory import OneMemoryConformance
 from engrambus.testing.conformance.passed_on_grants import PassedOnGrantConformance
 from engrambus.testing.conformance.puts import PutConformance
 from engrambus.testing.conformance.reads import ReadConformance
@@ -51,6 +52,7 @@ __all__ = [
     "MailConformance",
     "MessageConformance",
     "NameConformance",
+    "OneMemoryConformance",
     "PassedOnGrantConformance",
     "PutConformance",
     "ReadConformance",
@@ -79,6 +81,7 @@ class StoreConformance(
     GateConformance,
     GrantConformance,
     DenialConformance,
+    OneMemoryConformance,
     PassedOnGrantConformance,
     SessionConformance,
     TurnConformance,

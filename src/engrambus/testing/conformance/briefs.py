@@ -102,7 +102,7 @@ class BriefConformance:
                 "[constraint] Budgets are enforced by the gateway (sam:note:anything@v1)",
             ]
         client.call("pin_episode", id="decision:cents", unpin=True)
-        assert not any("cents" in line for line in client.call("brief").lines)
+        assert not any("pinned memory" in line for line in client.call("brief").lines)
 
     def test_what_does_not_fit_is_counted_by_kind(self, harness: Harness) -> None:  # EB-17
         client = GatewayClient(harness)

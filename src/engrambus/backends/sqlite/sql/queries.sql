@@ -385,6 +385,13 @@ SELECT count(*), max(position) FROM mail WHERE run = ? AND recipient = ? AND pos
 -- name: count_mail_of_people
 SELECT count(*), max(position) FROM mail WHERE recipient = 'admin' AND position > ? AND kind <> 'answer';
 
+-- name: set_listed
+INSERT INTO listed (run, agent, position) VALUES (?, ?, ?)
+ON CONFLICT (run, agent) DO UPDATE SET position = excluded.position;
+
+-- name: listed_position
+SELECT position FROM listed WHERE run = ? AND agent = ?;
+
 -- name: hand_over_mail
 INSERT INTO mail_handed_over (run, agent, position) VALUES (?, ?, ?)
 ON CONFLICT (run, agent) DO UPDATE SET position = max(position, excluded.position);

@@ -62,7 +62,7 @@ CREATE TABLE policies (             -- the last one applied is in force
 
 CREATE TABLE engrams (
     ordinal    INTEGER PRIMARY KEY,
-    space      TEXT    NOT NULL,    -- who may see it: 'p' the project, 'r' and a run's number that run, 'o' waits for delivery to a shared store, 'u' untrusted
+    space      TEXT    NOT NULL,    -- who may see it: 'p' the project, 'r' and a run's number that run, 'o' waits for delivery to a shared store, 'm' memories, 'u' untrusted
     id         TEXT    NOT NULL,
     run        TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
@@ -157,6 +157,13 @@ CREATE TABLE uses (                 -- engrams that others named as used; the id
     UNIQUE (kind, item, engram)
 ) STRICT;
 CREATE INDEX uses_engram ON uses (engram, position);
+
+CREATE TABLE listed (               -- position up to which each agent was shown everything by `query --since-last`
+    run        TEXT    NOT NULL,    -- empty for a person, who has one position for all runs
+    agent      TEXT    NOT NULL,
+    position   INTEGER NOT NULL,
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE puts (                 -- engrams put in each of the last seconds, for the rate limit
     root       TEXT    NOT NULL,    -- the author's topmost ancestor

@@ -33,16 +33,18 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + claim[0]
         for line in claim[1:]:
             yield " " * KIND_COLUMN + line
-        extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        evidence = [pointer for pointer in engram.pointers if pointer.ref != engram.id]  # a memory's id is its pointer
+        extra = f" +{len(evidence) - 1}" if len(evidence) > 1 else ""
         about = answer.about.get(engram.id)
         parts = [
-            short_ref(engram.pointers[0]) + extra,
+            *([short_ref(evidence[0]) + extra] if evidence else []),
             _author(engram),
             age(engram.provenance.created_at, answer.as_of),
             *untrusted(about),
             *replaced(about),
             *evidence_words(engram, about),
-            *([read_by(engram, about)] if about is not None else []),
+            *([read_by(engram, about)] if about is not None and evidence else []),
+            *_memory(about),
             engram.id,
         ]
         yield " " * KIND_COLUMN + dim("  ".join(map(safe, parts)))
@@ -64,6 +66,13 @@ def replaced(about: EngramAbout | None) -> list[str]:
     if about is None or about.superseded_at is None:
         return []
     return [f"replaced by {about.replaced_by}" if about.replaced_by is not None else "replaced"]
+
+
+def _memory(about: EngramAbout | None) -> list[str]:
+    """Return what a line says of an engram that the team remembers."""
+    if about is None or about.memory is None:
+        return []
+    return ["pinned memory" if about.memory.pinned else "memory"]
 
 
 def evidence_words(engram: Engram, about: EngramAbout | None) -> list[str]:
