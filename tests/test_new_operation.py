@@ -68,7 +68,7 @@ def _run(tree: Path, *arguments: str | Path) -> str:
 
 def test_the_command_line_offers_it(copy: Path) -> None:
     command = "from engrambus.edges.cli import main; main()"
-    assert "\n  greet       Greet an agent.\n" in _run(copy, "-c", command, "--help")
+    assert "\n  greet        Greet an agent.\n" in _run(copy, "-c", command, "--help")
     assert "Example:  engrambus greet ada" in _run(copy, "-c", command, "greet", "--help")
     _run(copy, "-c", command, "init")
     assert _run(copy, "-c", command, "greet", "ada") == "Hello, ada.\n"

@@ -80,6 +80,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
 │   │   └── PatternValue          PATTERN_VALUE
@@ -162,6 +163,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── TokenNotFound             TOKEN_NOT_FOUND
 │   ├── GrantNotFound             GRANT_NOT_FOUND
 │   ├── RequestNotFound           REQUEST_NOT_FOUND
+│   ├── ReservationNotFound       RESERVATION_NOT_FOUND
 │   ├── MailNotFound              MAIL_NOT_FOUND
 │   ├── ProjectNotFound           PROJECT_NOT_FOUND
 │   ├── RepositoryNotFound        REPOSITORY_NOT_FOUND
@@ -188,6 +190,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── TooManyCalls             429  TOO_MANY_CALLS
 ├── TooManySessions          429  TOO_MANY_SESSIONS
 ├── TooManyAgents            429  TOO_MANY_AGENTS
+├── TooManyReservations      429  TOO_MANY_RESERVATIONS
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
@@ -198,6 +201,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
+│   ├── PathReserved              PATH_RESERVED
 │   ├── IdTaken                   ID_TAKEN
 │   ├── AlreadyReplaced           ALREADY_REPLACED
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
@@ -681,6 +685,10 @@ class ReceiptForeign(TupleRefusal):
     """The receipt belongs to another tuple."""
 
 
+class ReservationPath(Refusal):
+    """A path that is to be reserved is not one inside the repository."""
+
+
 class PatternRefusal(Refusal):
     """The pattern cannot be matched."""
 
@@ -1063,6 +1071,10 @@ class MailNotFound(NotFound):
     """There is no such mail in your inbox."""
 
 
+class ReservationNotFound(NotFound):
+    """There is no such reservation that you may release."""
+
+
 class ProjectNotFound(NotFound):
     """There is no Engram Bus project here."""
 
@@ -1182,6 +1194,13 @@ class TooManyAgents(EngramBusError):
     is_denial = True
 
 
+class TooManyReservations(EngramBusError):
+    """Too much is reserved."""
+
+    status = 429
+    is_denial = True
+
+
 class Notice(EngramBusError):
     """The call succeeded, but not quite as it was asked for."""
 
@@ -1225,6 +1244,33 @@ class Conflict(EngramBusError):
 
 class AgentExists(Conflict):
     """An agent of that name is already in this run."""
+
+
+class PathReserved(Conflict):
+    """Another agent, or a person, has reserved this path."""
+
+    is_denial = True
+    members = (*Conflict.members, "path", "holder", "reason", "expires_at", "reservation")
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        path: str | None = None,
+        holder: str | None = None,
+        reason: str | None = None,
+        expires_at: str | None = None,
+        reservation: str | None = None,
+        **members: Any,
+    ) -> None:
+        super().__init__(detail, **members)
+        self.path = path
+        self.holder = holder
+        """Name of the agent that reserved it; `admin` is a person."""
+        self.reason = reason
+        self.expires_at = expires_at
+        self.reservation = reservation
+        """Id of the reservation."""
 
 
 class IdTaken(Conflict):

@@ -51,6 +51,7 @@ from engrambus.policy import (
     TurnClosed,
 )
 from engrambus.policy.grants.facts import BlockDebited, BlockRevoked, GrantIssued
+from engrambus.policy.reservations import ReservationChanged, ReservationMade, ReservationReleased
 
 PROJECT = "01K0000000000000000000000P"
 RUN = "01K0000000000000000000000A"
@@ -193,6 +194,26 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         RUN,
     ),
     (BlockRevoked(block_id="b1", run=RUN, by=BY), "less.grant.revoke", {"block": "b1"}, RUN),
+    (
+        ReservationMade(
+            reservation_id=ID, run=RUN, agent="ada", paths=("a", "b"), reason="private words", expires_us=9, by=BY
+        ),
+        "less.reservation.make",
+        {"reservation": ID, "holder": "ada", "paths": 2, "expires_us": 9},
+        EVERYONE,
+    ),
+    (
+        ReservationChanged(reservation_id=ID, run=RUN, paths=("a",), reason="private words", expires_us=9, by=BY),
+        "less.reservation.change",
+        {"reservation": ID, "paths": 1, "expires_us": 9},
+        EVERYONE,
+    ),
+    (
+        ReservationReleased(reservation_id=ID, run=RUN, agent="bob", by=BY, cause="process_ended"),
+        "less.reservation.release",
+        {"reservation": ID, "holder": "bob", "cause": "process_ended"},
+        EVERYONE,
+    ),
     (
         {
             "fact": "message.accepted",

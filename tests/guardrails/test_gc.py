@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from engrambus import Bus, Pointer
 from engrambus.app import open_worker_dependencies
 from engrambus.core import SECOND_US, SystemClock, digest, print_time
+from engrambus.core.process_names import process_name
 from engrambus.errors import BodyNotFound, DiskPressure
 from engrambus.evidence.receipts import DAY_US, EMPTY_DIGEST, Artifact, PurgePlanner, Receipt, new_receipt
 from engrambus.gateway import LOCAL_ADMIN, Gateway
@@ -233,7 +233,7 @@ def test_above_the_size_limit_and_below_the_floor_the_oldest_are_deleted(harness
 def leave_remains(harness: WorkerHarness) -> int:
     """Create what killed workers leave: a step's folder and partial bodies; return its size in bytes."""
     catalog = harness.deps.root / ".catalog"
-    folder = catalog / "scratch" / f"{socket.gethostname()}@999999999.1@x"
+    folder = catalog / "scratch" / f"{process_name().partition('/')[0]}@999999999.1@x"
     (folder / "tmp").mkdir(parents=True)
     (folder / "tmp/written").write_bytes(b"x" * 3_000_000)
     (catalog / "cas/ab").mkdir(parents=True, exist_ok=True)

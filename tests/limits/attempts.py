@@ -110,4 +110,11 @@ ATTEMPTS: dict[LimitName, Attempt] = {
     ),
     "team_tokens": Attempt({"deref": {**READS, "team_turns": 1}}, read(), "DEREF_DENIED", before=(read("mia"),) * 8),
     "promotion_floor": Attempt({}, put("The parser may be slow.", confidence=0.1), "SCOPE_LOWERED", is_refused=False),
+    "reservations": Attempt(
+        {"limits": {"reservations": "enforce"}},  # by default it warns
+        Step("mia", "check_reservations", {"paths": ["src/parser.py"]}),
+        "PATH_RESERVED",
+        before=(Step("paul", "reserve", {"paths": ["src/*.py"]}),),
+        interfaces=("HTTP", "CLI", "SDK"),
+    ),
 }

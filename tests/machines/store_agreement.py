@@ -24,6 +24,7 @@ WORDS = ("alpha", "beta", "gamma", "delta", "retryPolicy", "config.yaml", "servi
 OWN_IDS = tuple(f"01KDVP9R0000000000000000{number:02}" for number in range(4))
 TTLS = ("PT1S", "PT10S", "PT1M", "P1D", "P30D")
 REPO_REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30), repo_ref("src/b.py", 12, 17))
+PATHS = ("src/a.py", "src/**", "src/*.py", "docs", "**/a.py", "**", "../x")
 TURNS = (-3600, -1, 0, 1, 9, 10, 59, 3600, 86_400)
 
 claims = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -296,6 +297,29 @@ class StoreAgreement(RuleBasedStateMachine):
         scopes = ("run", "project", *SHARED_SCOPES)[:reach]
         floors = {scope: floor for scope in scopes if scope != "run"}
         self.both("apply_policy", policy={"promotion_floor": floors, "max_ttl": ttl, "scopes": scopes})
+
+    @rule(
+        caller=people,
+        paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=3),
+        expires_in=st.sampled_from((None, "PT9S", "PT1M", "PT9H")),
+        process=st.sampled_from((None, None, "another-host/1.1")),
+    )
+    def reserve(self, caller: Credential, **terms: Any) -> None:
+        """Reserve paths, free or not, and check them."""
+        self.both("reserve", caller, **terms)
+        self.both("check_reservations", caller, paths=terms["paths"])
+
+    @rule(caller=people, paths=st.lists(st.sampled_from(PATHS), max_size=2), everyone=st.booleans())
+    def release(self, caller: Credential, paths: list[str], everyone: bool) -> None:
+        """Release some paths or all."""
+        self.both("release_reservations", caller, paths=paths, all=everyone)
+        self.both("list_reservations", caller)
+
+    @rule(by=people, name=st.sampled_from(("ada", "bob")))
+    def remove_agent(self, by: Credential, name: str) -> None:
+        """Remove an agent with its descendants; what they have reserved is free then."""
+        self.both("remove_agent", by, name=name)
+        self.both("list_reservations")
 
     @rule(caller=people)
     def look_around(self, caller: Credential) -> None:

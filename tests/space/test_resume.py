@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from engrambus.app import open_project
 from engrambus.core import SECOND_US, SystemClock, print_time
+from engrambus.core.process_names import process_name
 from engrambus.settings import Settings
 from engrambus.space.tuples import TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool
@@ -19,7 +19,7 @@ from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
 from tests.space.worker_harness import open_worker_harness, step, wait_until
 
-DEAD_WORKER = f"{socket.gethostname()}/{2**22 + 1}.1"
+DEAD_WORKER = f"{process_name().partition('/')[0]}/{2**22 + 1}.1"
 """Name of a worker whose process id does not exist."""
 
 

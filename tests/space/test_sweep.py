@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from engrambus.core import SystemClock
+from engrambus.core.process_names import process_name
 from engrambus.errors import DiskPressure, EngramBusError
 from engrambus.policy.guardrails import Retention
 from engrambus.space.tuples import Claim, Price
-from engrambus.space.work import GarbageCollector, worker_name
+from engrambus.space.work import GarbageCollector
 from engrambus.space.work.step_folder import EXECUTION_FILE, Execution, StepFolder, sweep
 from tests.space.worker_harness import WorkerHarness, step
 
@@ -36,7 +37,7 @@ def _leave(harness: WorkerHarness, claim: Claim, text: str = LINES, step: int = 
     """Create the folder of a step as a killed worker leaves it."""
     folder = StepFolder(_scratch(harness), Execution(id=claim.id, fence=claim.fence, step=step))
     folder.cost.write_text(text)
-    host = worker_name().rpartition("/")[0]
+    host = process_name().rpartition("/")[0]
     return folder.path.rename(_scratch(harness) / f"{host}@{os.getpid()}.1@{folder.path.name[-8:]}")
 
 

@@ -19,10 +19,11 @@ import pytest
 
 from engrambus.backends.sqlite.work import WORK_JOURNAL
 from engrambus.core import SECOND_US, print_time
+from engrambus.core.process_names import is_dead, process_name
 from engrambus.errors import DiskPressure
 from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, receipt_id
 from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
-from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, is_dead, tuple_run, worker, worker_name
+from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, tuple_run, worker
 from engrambus.space.work.single_flight import StepLock
 from engrambus.testing.work import PERSON, RUN
 from tests.space.worker_harness import (
@@ -669,7 +670,7 @@ def test_an_active_tuple_computes_itself_even_if_others_wait_in_its_lane(harness
     assert not set(stolen) & set(ids)
     for tuple_id in ids:
         executed, last = harness.receipts(tuple_id)
-        assert (executed.exit, last.exit, last.worker) == (0, 0, worker_name())
+        assert (executed.exit, last.exit, last.worker) == (0, 0, process_name())
 
 
 def test_an_active_tuple_that_was_put_before_runs_once(harness: WorkerHarness) -> None:  # YT-05
@@ -689,8 +690,8 @@ def test_a_tuple_without_steps_is_done_immediately(harness: WorkerHarness) -> No
 
 
 def test_a_dead_worker_is_recognised(harness: WorkerHarness) -> None:
-    assert not is_dead(worker_name())
-    host = worker_name().rpartition("/")[0]
+    assert not is_dead(process_name())
+    host = process_name().rpartition("/")[0]
     assert is_dead(f"{host}/{os.getpid()}.1")
     assert not is_dead("another-host/1.1")
 

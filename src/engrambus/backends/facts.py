@@ -50,6 +50,7 @@ from engrambus.policy import (
     TurnClosed,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
+from engrambus.policy.reservations import ReservationChanged, ReservationMade, ReservationReleased
 
 if TYPE_CHECKING:
     from engrambus.space.tuples import Fact as WorkFact
@@ -73,6 +74,7 @@ EngramChange = (
     | PromotionAnswered
 )
 IdentityChange = RunOpened | RunClosed | AgentAdded | AgentDismissed | TokenIssued | TokenWithdrawn | PolicyApplied
+ReservationChange = ReservationMade | ReservationChanged | ReservationReleased
 GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
 
 Fact = (
@@ -80,6 +82,7 @@ Fact = (
     | EngramPut
     | EngramChange
     | GrantChange
+    | ReservationChange
     | DerefProved
     | CallDenied
     | ContentDrawn

@@ -85,7 +85,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     part_of: str | None = None
     """The name of that tool; None for the operation that the tool is named after, whose action is the default."""
     about: str | None = None
-    """What a tool of several operations is for."""
+    """What the tool is for, where the summary of its only or first operation does not say it in few words."""
 
 
 class Resource(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from engrambus.knowledge.gate import GateReads
 from engrambus.knowledge.messages import MessageReads
 from engrambus.policy import IdentityReads, TokenReads, TurnReads
 from engrambus.policy.grants import GrantReads
+from engrambus.policy.reservations import ReservationReads
 
 if TYPE_CHECKING:
     from engrambus.core.journal import Line
@@ -63,6 +64,7 @@ class View(
     TokenReads,
     TurnReads,
     GrantReads,
+    ReservationReads,
     EngramReads,
     MessageReads,
     CortexReads,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -33,6 +33,9 @@ from engrambus.knowledge.brief import (
 from engrambus.knowledge.messages import read_payers
 from engrambus.operations.evidence_about import stale_engrams
 from engrambus.policy import ADMIN, Caller, Role, find_agent, with_article
+
+if TYPE_CHECKING:
+    from engrambus.policy.reservations import SeenReservation
 
 MAX_VERSIONS = 50
 
@@ -94,6 +97,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             restrict=partial(_restrict, context),
             since=request.since,
             seen=seen,
+            reserved=_reserved(context, view, reader),
         )
         return facts, _answer(reading, reader.role, request.max_tokens)
 
@@ -220,6 +224,17 @@ def _reader(context: Context, view: View, role: str | None, for_agent: str | Non
     if caller.role != ADMIN and role in (None, caller.role):
         return caller
     return msgspec.structs.replace(caller, name="", role=role or caller.role)
+
+
+def _reserved(context: Context, view: View, reader: Caller) -> list[SeenReservation]:
+    """Return the reservations of others that both the reader's role and the caller's may see."""
+    if not view.reservations():
+        return []
+    from engrambus.operations.reservations import live_reservations
+    from engrambus.policy.reservations import foreign_reservations, visible_reservations
+
+    rules = [context.policy.visible_to(role) for role in (reader.role, context.caller.role)]
+    return visible_reservations(foreign_reservations(view, reader, live_reservations(view)), rules)
 
 
 def _restrict(context: Context, view: View, role: str) -> View:

@@ -45,7 +45,7 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rank=62,
         arguments=("name",),
     ),
-    tool=Tool(needs_yools=True),
+    tool=Tool(about="Show what a yool does and needs.", needs_yools=True),
 )
 def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """Show what a yool does, who may run it, and its limits.

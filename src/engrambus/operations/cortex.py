@@ -200,7 +200,7 @@ class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         override="team:inherit",
         option_names={"for_agent": "--for"},
     ),
-    tool=Tool(hidden=("for_agent", "max_items", "scope")),
+    tool=Tool(about="Get the team's memory: pinned, important, recent.", hidden=("for_agent", "max_items", "scope")),
     agent_fields=("for_agent",),
 )
 def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:

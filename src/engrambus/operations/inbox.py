@@ -101,7 +101,7 @@ class InboxAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ),
     tool=Tool(
         action="list",
-        about="Read and answer your mail.",
+        about="Read and answer your mail; reserve paths you edit.",
         hidden=("cursor", "k", "max_tokens", "unseen", "short", "recent", "newest_first"),
         defaults={"unseen": True, "short": True, "recent": 5, "max_tokens": 400},
     ),

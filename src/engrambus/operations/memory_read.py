@@ -35,7 +35,10 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
         override="knowledge:memory_read",
     ),
     tool=Tool(
-        hidden=("dropped", "now_utc", "scoring", "trust_filter"), explained=("budget",), defaults={"dropped": "counts"}
+        about="Search JSONL memory files.",
+        hidden=("dropped", "now_utc", "scoring", "trust_filter"),
+        explained=("budget",),
+        defaults={"dropped": "counts"},
     ),
     is_hashed=True,
 )

@@ -47,7 +47,7 @@ class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rank=50,
         arguments=("id",),
     ),
-    tool=Tool(hidden=("intoto",), needs_yools=True),
+    tool=Tool(about="Show the record of an executed step.", hidden=("intoto",), needs_yools=True),
     resource=Resource("engrambus://receipt/{id}", "What one execution did", "application/json", ttl_ms=3_600_000),
     is_hashed=True,
 )

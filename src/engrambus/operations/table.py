@@ -28,6 +28,7 @@ OPERATIONS = Operations(__package__, {
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
     "promotions": "list_promotions approve_promotion decline_promotion",
     "receipts": "receipt_get receipt_verify record_tests",
+    "reservations": "reserve list_reservations release_reservations check_reservations",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",
     "runs": "open_run end_run list_runs add_agent add_lead remove_agent list_agents",
     "stats": "stats",

@@ -24,6 +24,7 @@ LimitName = Literal[
     "run_tokens",
     "team_tokens",
     "promotion_floor",
+    "reservations",
 ]
 
 LIMITS: dict[LimitName, tuple[str, str]] = {
@@ -46,6 +47,7 @@ LIMITS: dict[LimitName, tuple[str, str]] = {
     "run_tokens": ("deref.run_turns", "tokens that one agent dereferences in a run, as turns' worth"),
     "team_tokens": ("deref.team_turns", "tokens that all agents of a run dereference, as turns' worth"),
     "promotion_floor": ("promotion_floor", "confidence that an engram needs to be seen beyond its run"),
+    "reservations": ("reservations.max_duration", "edits of files that another agent has reserved"),
 }
 """Limit → the policy key that sets its amount, and what it counts."""
 
@@ -54,16 +56,20 @@ NOT_FOR_PEOPLE: frozenset[LimitName] = frozenset(
 )
 """Limits that do not apply to the admin: a person has no turn and no rate. Code and message size apply to everybody."""
 
+DEFAULT_MODES: dict[LimitName, LimitMode] = {"reservations": "warn"}
+"""Modes of limits that are not enforced unless the policy says so."""
+
 LimitModes: TypeAlias = Mapping[str, LimitMode | Mapping[str, LimitMode]]
 """Limit → its mode for every role, or for each role that is named."""
 
 
 def limit_mode(modes: LimitModes, limit: LimitName, role: str) -> LimitMode:
-    """Return how a limit applies to a role; `enforce` unless the policy says otherwise."""
+    """Return how a limit applies to a role; its default unless the policy says otherwise."""
     if role == "admin" and limit in NOT_FOR_PEOPLE:
         return "off"
-    mode = modes.get(limit, "enforce")
-    return mode if isinstance(mode, str) else mode.get(role, "enforce")
+    default = DEFAULT_MODES.get(limit, "enforce")
+    mode = modes.get(limit, default)
+    return mode if isinstance(mode, str) else mode.get(role, default)
 
 
 class LimitChecks:

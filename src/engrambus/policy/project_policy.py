@@ -45,6 +45,17 @@ class CortexPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = "P1D"
 
 
+class ReservationPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ceilings of reservations."""
+
+    default_duration: Annotated[str, Meta(description="How long a reservation lasts if nothing else is asked for")] = (
+        "PT30M"
+    )
+    max_duration: Annotated[str, Meta(description="How long a reservation may last; it can be renewed")] = "PT8H"
+    max_per_agent: Annotated[int, Meta(description="Reservations that one agent may hold at once")] = 20
+    max_paths: Annotated[int, Meta(description="Paths and patterns of one reservation")] = 20
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The permissions and limits of a project."""
 
@@ -85,6 +96,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )
     deref: DerefBudget = DerefBudget()
     cortex: CortexPolicy = CortexPolicy()
+    reservations: ReservationPolicy = ReservationPolicy()
     secrets: SecretRules = DEFAULT_RULES
     memory_folders: Annotated[
         tuple[str, ...],
@@ -97,7 +109,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = {}
     limits: Annotated[
         dict[str, LimitMode | dict[str, LimitMode]],
-        Meta(description="Limit → enforce, warn or off, for every role or by role; enforce if it is not listed"),
+        Meta(
+            description="Limit → enforce, warn or off, for all roles or by role; enforce by default, reservations warn"
+        ),
     ] = {}
 
     def checks(self, role: str) -> LimitChecks:
@@ -187,6 +201,8 @@ def read_policy(value: Any) -> Policy:
         ("max_token_ttl", policy.max_token_ttl),
         ("max_grant_ttl", policy.max_grant_ttl),
         ("cortex.dedupe_window", policy.cortex.dedupe_window),
+        ("reservations.default_duration", policy.reservations.default_duration),
+        ("reservations.max_duration", policy.reservations.max_duration),
     ):
         try:
             parse_duration(duration, field)
@@ -234,6 +250,9 @@ def _check_amounts(policy: Policy) -> None:
             raise PolicyInvalid(f"{name} must be at least 1.", field=name, limit=1)
     if policy.put_tokens_per_turn < 0:
         raise PolicyInvalid("A budget cannot be negative.", field="put_tokens_per_turn", limit=0)
+    for field in ("max_per_agent", "max_paths"):
+        if getattr(policy.reservations, field) < 0:
+            raise PolicyInvalid("A ceiling cannot be negative.", field=f"reservations.{field}", limit=0)
     for name in ("deref", "inline"):
         budget = getattr(policy, name)
         for field in budget.__struct_fields__:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -13,6 +13,7 @@ from engrambus.backends.facts import (
     EngramChange,
     Fact,
     GrantChange,
+    ReservationChange,
     mail_of,
     rate_keys,
     used_paths_of,
@@ -118,6 +119,14 @@ from engrambus.policy import (
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, BlockSpending, GrantIssued, StoredRequest
+from engrambus.policy.reservations import (
+    Reservation,
+    ReservationChanged,
+    ReservationMade,
+    ReservationReleased,
+    as_changed,
+    as_made,
+)
 
 
 class KnowledgeState:
@@ -156,6 +165,7 @@ class KnowledgeState:
         self.grants: dict[str, GrantIssued] = {}
         self.spent: dict[str, BlockSpending] = {}
         self.revoked: set[str] = set()
+        self.reservations: dict[str, Reservation] = {}
         self.rejections: dict[tuple[str, str, str], dict[str, OpenRejection]] = {}
         self.budgets: dict[tuple[str, str], ChildBudgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
@@ -203,6 +213,7 @@ class KnowledgeState:
                 )
             case RunClosed():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
+                self._end_reservations(lambda lease: lease.run == fact.run)
             case AgentAdded():
                 root = self.agent_roots.get((fact.run, fact.parent), fact.parent) if fact.parent else fact.name
                 self.agent_roots[fact.run, fact.name] = root
@@ -219,6 +230,7 @@ class KnowledgeState:
             case AgentDismissed():
                 agent_key = (fact.run, fact.name)
                 self.agents[agent_key] = msgspec.structs.replace(self.agents[agent_key], removed=True)
+                self._end_reservations(lambda lease: (lease.run, lease.agent) == agent_key)
             case TokenIssued():
                 self._issue_token(fact, at_us)
             case TokenWithdrawn():
@@ -233,6 +245,8 @@ class KnowledgeState:
                 self._change_engram(fact, at_us)
             case _ if isinstance(fact, GrantChange):
                 self._change_grant(fact)
+            case _ if isinstance(fact, ReservationChange):
+                self._change_reservation(fact, at_us)
             case DerefProved():
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at_us)
                 for span in spans_of(fact):
@@ -359,6 +373,20 @@ class KnowledgeState:
                 self.pins.pop(self.ids[fact.space, fact.id], None)
             case EngramDelivered():
                 self._drop(self.ids[OUTBOX, fact.id])
+
+    def _change_reservation(self, fact: ReservationChange, at_us: int) -> None:
+        match fact:
+            case ReservationMade():
+                self._end_reservations(lambda lease: lease.expires_us <= at_us)
+                self.reservations[fact.reservation_id] = as_made(fact)
+            case ReservationChanged():
+                lease = self.reservations[fact.reservation_id]
+                self.reservations[fact.reservation_id] = as_changed(lease, fact)
+            case ReservationReleased():
+                self.reservations.pop(fact.reservation_id, None)
+
+    def _end_reservations(self, has_ended: Callable[[Reservation], bool]) -> None:
+        self.reservations = {lease_id: lease for lease_id, lease in self.reservations.items() if not has_ended(lease)}
 
     def _change_grant(self, fact: GrantChange) -> None:
         match fact:
@@ -696,6 +724,9 @@ class MemoryView(MemoryCortex):
     def request(self, run_id: str | None, request_id: str) -> StoredRequest | None:
         request = self._state.requests.get(request_id)
         return request if request is not None and run_id in (None, request.request.run) else None
+
+    def reservations(self) -> list[Reservation]:
+        return [lease for lease in self._state.reservations.values() if lease.expires_us > self.as_of]
 
     def open_requests(self, run_id: str | None) -> list[StoredRequest]:
         requests = self._state.requests.values()

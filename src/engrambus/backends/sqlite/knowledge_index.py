@@ -50,6 +50,7 @@ COMPARED = {
     "packs": "SELECT * FROM packs ORDER BY position",
     "requests": "SELECT * FROM requests ORDER BY request_id",
     "grants": "SELECT * FROM grants ORDER BY grant_id",
+    "reservations": "SELECT * FROM reservations ORDER BY reservation_id",
     "blocks": "SELECT * FROM blocks ORDER BY block_id",
     "given_budgets": "SELECT * FROM given_budgets ORDER BY run, agent",
     "rejections": "SELECT * FROM rejections ORDER BY run, agent, kind, rejection",

@@ -14,6 +14,7 @@ from engrambus.backends.facts import (
     Fact,
     GrantChange,
     IdentityChange,
+    ReservationChange,
     mail_of,
     rate_keys,
     used_paths_of,
@@ -88,8 +89,16 @@ from engrambus.policy import (
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
+from engrambus.policy.reservations import (
+    Reservation,
+    ReservationChanged,
+    ReservationMade,
+    ReservationReleased,
+    as_changed,
+    as_made,
+)
 
-LAYOUT = 32
+LAYOUT = 33
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -102,6 +111,7 @@ PAST = "~"
 _encode = msgspec.json.Encoder().encode
 decode_engram = msgspec.json.Decoder(Engram).decode
 decode_adoption = msgspec.json.Decoder(engrams.Adoption).decode
+decode_reservation = msgspec.json.Decoder(Reservation).decode
 
 
 class KnowledgeIndexState(msgspec.Struct, kw_only=True):
@@ -172,10 +182,12 @@ class KnowledgeProjection:
                 self._execute("insert_run", self.state.runs, fact.run, fact.goal, at_us, fact.session)
             case RunClosed():
                 self._execute("end_run", fact.run)
+                self._execute("end_reservations_of_run", fact.run)
             case AgentAdded():
                 self._add_agent(fact, at_us)
             case AgentDismissed():
                 self._execute("remove_agent", fact.run, fact.name)
+                self._execute("end_reservations_of", fact.run, fact.name)
             case TokenIssued():
                 self._execute("drop_expired_tokens", fact.run, fact.agent, at_us)
                 names = (fact.token_id, fact.run, fact.agent, fact.by)
@@ -189,6 +201,8 @@ class KnowledgeProjection:
                 self._change_engram(fact, at_us)
             case _ if isinstance(fact, GrantChange):
                 self._change_grant(fact)
+            case _ if isinstance(fact, ReservationChange):
+                self._change_reservation(fact, at_us)
             case DerefProved():
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at_us))
                 for span in spans_of(fact):
@@ -278,6 +292,19 @@ class KnowledgeProjection:
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
                 self._drop(self._row_of(OUTBOX, fact.id)[0])
+
+    def _change_reservation(self, fact: ReservationChange, at_us: int) -> None:
+        match fact:
+            case ReservationMade():
+                self._execute("drop_expired_reservations", at_us)
+                names = (fact.reservation_id, fact.run, fact.agent)
+                self._execute("insert_reservation", *names, fact.expires_us, _encode(as_made(fact)))
+            case ReservationChanged():
+                row: Any = self.connection.execute(self._sql["reservation"], (fact.reservation_id,)).fetchone()
+                changed = as_changed(decode_reservation(row[0]), fact)
+                self._execute("change_reservation", fact.expires_us, _encode(changed), fact.reservation_id)
+            case ReservationReleased():
+                self._execute("release_reservation", fact.reservation_id)
 
     def _change_grant(self, fact: GrantChange) -> None:
         match fact:

@@ -19,6 +19,7 @@ from engrambus.backends.sqlite.projection import (
     agent_from_row,
     decode_adoption,
     decode_engram,
+    decode_reservation,
     run_from_row,
     turn_from_row,
 )
@@ -71,6 +72,7 @@ from engrambus.policy import (
     read_policy,
 )
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
+from engrambus.policy.reservations import Reservation
 
 _NO_LIMIT = 1 << 62
 _decode_pack = msgspec.json.Decoder(PointerPack).decode
@@ -348,6 +350,10 @@ class SqliteView(SqliteCortex):
     def _blocks(self, block_ids: Sequence[str]) -> list[tuple[str, Any]]:
         rows = ((block_id, self._row("block", block_id)) for block_id in block_ids)
         return [(block_id, row) for block_id, row in rows if row]
+
+    def reservations(self) -> list[Reservation]:
+        rows: Any = self._connection.execute(self._sql["reservations"], (self._as_of,))
+        return [decode_reservation(lease) for (lease,) in rows]
 
     def request(self, run_id: str | None, request_id: str) -> StoredRequest | None:
         return _if_row(_request_from_row, self._row("request", request_id, run_id, run_id))

@@ -57,6 +57,7 @@ def parameters(operation: Operation[Any, Any], override: Override = _PLAIN) -> l
             name,
             *override.argument_help.get(name, (names.get(name), texts[name])),
             required=fields[name].required and not override.optional_arguments,
+            many=get_origin(_without_annotations(hints[name])) is list,
         )
         for name in by_position
     ]

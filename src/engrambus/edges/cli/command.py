@@ -76,7 +76,7 @@ def local_command(
 
 
 class Argument(click.Argument):
-    """A text given by position; one that may be left out is all the words there are."""
+    """A text given by position; one that may be left out is all the words there are, and `many` is a list of them."""
 
     def __init__(
         self,
@@ -85,16 +85,19 @@ class Argument(click.Argument):
         help: str,
         *,
         required: bool,
+        many: bool = False,
         type: click.ParamType[Any] | None = None,
     ) -> None:
-        shown = metavar or name.upper()
+        shown = (metavar or name.upper()) + "..." * many
+        joined = not required and not many
         # An optional text takes all remaining words, so that `engrambus query refund approval` needs no quotes.
         super().__init__(
             [name],
             type=type,
-            nargs=1 if required else -1,
+            nargs=-1 if many or joined else 1,
+            required=required,
             metavar=shown if required else f"[{shown}]",
-            callback=None if required else lambda ctx, argument, words: " ".join(words) or None,
+            callback=(lambda ctx, argument, words: " ".join(words) or None) if joined else None,
         )
         self.help_text = help
 

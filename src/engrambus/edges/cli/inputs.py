@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from engrambus.errors import BadText, BodyTooLarge, EngramBusError, InputNotAFile, PointerPath
+from engrambus.errors import BadText, BodyTooLarge, EngramBusError, InputNotAFile, PointerPath, ReservationPath
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import FileSpan, GitRepository, PointerCompleter
@@ -107,6 +107,15 @@ def place_from_top(text: str, folder: Path, top: Path, field: str) -> str:
         return text
     span = parse_file_span(text)
     return path_from_top(span, folder, top, field).path + text[len(span.path) :]
+
+
+def pattern_from_top(text: str, folder: Path, top: Path, field: str) -> str:
+    """Return a path or a pattern given from a folder from the top of the checkout."""
+    # Not resolved: a pattern names files that need not exist.
+    full = os.path.normpath(os.path.join(folder, text))
+    if Path(full) != top and not Path(full).is_relative_to(top):
+        raise ReservationPath(f"'{text}' is outside the repository at {top}.", field=field)
+    return os.path.relpath(full, top)
 
 
 def linked_head(top: Path) -> str | None:

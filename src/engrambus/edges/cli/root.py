@@ -36,6 +36,7 @@ GROUPS = {
     "agent": "Add agents to the run, remove them, give them tokens, and see what they may still read.",
     "promotion": "Decide which engrams other projects see: requests of agents that wait for an admin.",
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
+    "reservation": "List, check and release what agents have reserved: files that others keep out of.",
     "memory": "Search memory files, and record what the team should remember.",
     "review": "Accept or reject what agents contribute to the team's memory.",
     "session": "List the browsers that are signed in to the page, and sign them out.",

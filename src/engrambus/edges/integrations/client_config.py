@@ -27,6 +27,8 @@ HOOK_TIMEOUT_SECONDS = 5
 _EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreToolUse", "PostToolUse")
 _MATCHERS = {"PreToolUse": (SPAWN_TOOL, OUR_TOOLS), "PostToolUse": (CHILD_TOOLS,)}
 """Events of every tool; without a matcher each tool call would start a process of ours."""
+_CLAUDE_EVENTS = (*_EVENTS, "SessionEnd")
+"""Events of Claude Code: Codex does not report the end of a session."""
 SESSION_TURNS = ("--session-turns", "4")
 """Where no hook tells agents apart, those of a session share the lead of its server: it has four turns' worth."""
 _GEMINI_FORMER_EVENTS = ("BeforeAgent", "AfterAgent")
@@ -97,7 +99,7 @@ def _claude(base: Path, user: bool, command: list[str], hook: str, settings: Set
     return ClientSetup(
         (
             ClientFile(servers, "json", (_server("mcpServers", command, "mcp", type="stdio"),)),
-            ClientFile(base / ".claude" / "settings.json", "json", _hooks(hook)),
+            ClientFile(base / ".claude" / "settings.json", "json", _hooks(hook, _CLAUDE_EVENTS)),
         ),
         base / ".claude" / "skills" / "less",
     )
@@ -158,18 +160,18 @@ def _server(servers: str, command: list[str], *arguments: str, **members: str) -
     return ConfigEntry((servers, SERVER), {**members, "command": command[0], "args": [*command[1:], *arguments]})
 
 
-def _hooks(command: str) -> tuple[ConfigEntry, ...]:
+def _hooks(command: str, events: Sequence[str] = _EVENTS) -> tuple[ConfigEntry, ...]:
     return tuple(
         ConfigEntry(("hooks", event), group, is_item=True)
-        for event, groups in hook_groups(command).items()
+        for event, groups in hook_groups(command, events).items()
         for group in groups
     )
 
 
-def hook_groups(command: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the hook entries of each event, as Claude Code and Codex write them."""
+def hook_groups(command: str, events: Sequence[str] = _CLAUDE_EVENTS) -> dict[str, list[dict[str, Any]]]:
+    """Return the hook entries of each event, as Claude Code and Codex write them; by default for Claude Code."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for event in _EVENTS:
+    for event in events:
         seconds = SUBAGENT_STOP_TIMEOUT_SECONDS if event == "SubagentStop" else HOOK_TIMEOUT_SECONDS
         group: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
         matchers = [{"matcher": matcher} for matcher in _MATCHERS[event]] if event in _MATCHERS else [{}]

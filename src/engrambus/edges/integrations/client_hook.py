@@ -84,8 +84,8 @@ def _raise_time_limit(number: int, frame: object) -> None:
 
 def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> dict[str, Any]:
     """Return the client's answer. Never raises: failures are reported on stderr."""
-    if event.kind in ("prompt", "stop", "child_returned") and not event.sets_caller:
-        return {}  # the turns of the server's own lead end by themselves
+    if event.kind in ("prompt", "stop", "child_returned", "session_end") and not event.sets_caller:
+        return {}  # the turns and reservations of the server's own lead end by themselves
     try:
         with closing(_open_transport(event.folder or current_folder, settings)) as transport:
             return _ANSWERS[event.kind](_Session(event, transport, settings), event)
@@ -226,9 +226,9 @@ def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
 
 def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
     name = session.add_child()
+    child = session.bus.speak_as(name)
     try:
         # The client hands the parent all of the text, so all of it counts and nothing announces it again.
-        child = session.bus.speak_as(name)
         taken = child.take_answer(event.text[:MAX_ANSWER_CHARS], handed_over=True, sent_back=event.is_retry)
     except EngramBusError as refusal:
         if not _is_fixable(refusal):
@@ -237,8 +237,16 @@ def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
         if not event.is_retry:
             return {"decision": "block", "reason": _block_reason(refusal)}
         _close_turn(session, name, "subagent_stop")
+        child.release_reservations(all=True)
         return {}
+    child.release_reservations(all=True)
     return {"systemMessage": _stored_code(name, taken.pointers)} if taken.pointers else {}
+
+
+def _on_session_end(session: _Session, event: HookEvent) -> dict[str, Any]:
+    # decision 79: what the session's agents have reserved ends with it; if this is not reached, with their process
+    session.lead_bus.release_reservations(all=True)
+    return {}
 
 
 def _stored_code(name: str, pointers: list[str]) -> str:
@@ -307,6 +315,7 @@ def _name(problem: BaseException) -> str:
 
 _ANSWERS = {
     "session_start": _on_session_start,
+    "session_end": _on_session_end,
     "prompt": _on_prompt,
     "stop": _on_stop,
     "subagent_start": _on_subagent_start,

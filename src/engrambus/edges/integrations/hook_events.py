@@ -11,10 +11,13 @@ import msgspec
 from engrambus.edges.integrations.client_ids import agent_key, session_key
 from engrambus.errors import BadJson, EngramBusError, FieldType, FieldValue
 
-EventKind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn", "child_returned"]
+EventKind = Literal[
+    "session_start", "session_end", "prompt", "stop", "subagent_start", "subagent_stop", "spawn", "child_returned"
+]
 
 _KINDS: dict[str, EventKind] = {
     "SessionStart": "session_start",  # Claude Code, Codex, Gemini
+    "SessionEnd": "session_end",  # Claude Code
     "UserPromptSubmit": "prompt",
     "Stop": "stop",
     "SubagentStart": "subagent_start",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from engrambus.operations.inbox import InboxAnswer, MailRow
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer
+    from engrambus.operations.reservations import ReleaseAnswer, ReservationRow
     from engrambus.operations.tuples import DispatchAnswer, TupleStatus
 
 SHORT_ID_CHARS = 13
@@ -225,6 +226,14 @@ def _verdict(answer: ValidateAnswer) -> Iterable[str]:
         yield problem_text(problem)
 
 
+def _reservation(answer: ReservationRow) -> Iterable[str]:
+    yield f"{', '.join(answer.paths)} reserved until {answer.expires_at[:16]}Z: {short_id(answer.reservation_id)}"
+
+
+def _released(answer: ReleaseAnswer) -> Iterable[str]:
+    yield "released: " + (", ".join(path for row in answer.released for path in row.paths) or "nothing was reserved")
+
+
 def _artifact(answer: ArtifactAnswer) -> Iterable[str]:
     yield f"{answer.pointer} stored, {answer.tokens} tokens"
 
@@ -316,7 +325,9 @@ _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
     "read_mail": _mail,
+    "release_reservations": _released,
     "request_deref": _request,
+    "reserve": _reservation,
     "send_message": _message,
     "store_artifact": _artifact,
     "tuple_dispatch": _dispatch,

@@ -34,6 +34,7 @@ from mcp.types import (
 from engrambus.edges.mcp.agent_calls import AgentCalls, LeadTerms
 from engrambus.edges.mcp.calls import CallTarget, ToolCalls
 from engrambus.edges.mcp.marked_calls import MarkedCalls
+from engrambus.edges.mcp.process_reservations import ProcessReservations
 from engrambus.edges.mcp.tools import listed_tools, resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
@@ -181,10 +182,14 @@ def serve_stdio(
     opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
     agent = credential.speak_as or (lead if credential.token is None else None)
 
+    reserved: list[ProcessReservations] = []
+
     def act_as_caller(target: CallTarget) -> CallTarget:
         unmarked = target if agent is None else AgentCalls(target, opener, agent)
         # An agent that was named may speak for its descendants only; every other process serves all client sessions.
-        return MarkedCalls(unmarked, unmarked) if credential.speak_as else MarkedCalls(target, unmarked, opener)
+        marked = MarkedCalls(unmarked, unmarked) if credential.speak_as else MarkedCalls(target, unmarked, opener)
+        reserved.append(ProcessReservations(marked, target, opener))
+        return reserved[-1]
 
     def credential_now(context: RequestContext) -> Credential:
         return opener if worktree is None else msgspec.structs.replace(opener, head=worktree_head(worktree))
@@ -194,6 +199,9 @@ def serve_stdio(
             anyio.run(_serve, make_server(open_target, act_as_caller, credential_now))
     except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the client has gone
+    finally:
+        for reservations in reserved:
+            reservations.release_all()
 
 
 async def _serve(server: Server[Any]) -> None:

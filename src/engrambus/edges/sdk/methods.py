@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
+    from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.stats import StatsAnswer
@@ -812,7 +813,7 @@ class Methods(ABC):
         Args:
             query: What to search for
             store_paths: The JSONL files to read
-            budget: How much may be selected: max_excerpt_tokens at least
+            budget: What may be selected: max_excerpt_tokens at least
             scoring: How records are scored
             trust_filter: Which records are left out
             now_utc: The time that ages are measured from
@@ -1024,6 +1025,65 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("TestReportAnswer", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
+
+    def reserve(
+        self,
+        paths: list[str] | tuple[str, ...],
+        *,
+        reason: str = "",
+        expires_in: str | None = None,
+        process: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ReservationRow:
+        """Reserve files, folders or patterns that you are going to edit, so that others keep out of them.
+
+        Args:
+            paths: Files, folders or patterns: src/billing/**
+            reason: Your work on them, in a few words
+            expires_in: How long, as an ISO 8601 duration; PT30M by default, the policy sets the ceiling
+            process: The process you work in, as <host>/<pid>.<start time>; the reservation ends with it
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ReservationRow", self._do("reserve", {"paths": paths, "reason": reason, "expires_in": expires_in, "process": process}, idempotency_key))
+
+    def list_reservations(
+        self,
+        *,
+        foreign: bool = False,
+    ) -> ReservationsAnswer:
+        """List what agents and people have reserved, in all runs of the project.
+
+        Args:
+            foreign: Only those that concern you: of agents you do not work for
+        """
+        return cast("ReservationsAnswer", self._do("list_reservations", {"foreign": foreign}))
+
+    def release_reservations(
+        self,
+        paths: list[str] | tuple[str, ...] = (),
+        *,
+        all: bool = False,
+        idempotency_key: str | None = None,
+    ) -> ReleaseAnswer:
+        """Release reservations before they expire: by id, by path, or all of yours.
+
+        Args:
+            paths: Ids of reservations, or paths of them; all of yours by default
+            all: Also what your descendants hold; for a person, what everyone holds
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ReleaseAnswer", self._do("release_reservations", {"paths": paths, "all": all}, idempotency_key))
+
+    def check_reservations(
+        self,
+        paths: list[str] | tuple[str, ...],
+    ) -> CheckAnswer:
+        """Check whether others have reserved paths that you are going to edit.
+
+        Args:
+            paths: Files, folders or patterns: src/billing/**
+        """
+        return cast("CheckAnswer", self._do("check_reservations", {"paths": paths}))
 
     def list_contributions(
         self,

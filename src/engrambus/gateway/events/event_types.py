@@ -93,6 +93,21 @@ FACT_EVENTS: dict[str, FactMapping] = {
         type="less.grant.spend", data={"grant": "grant_id", "block": "block_id", "tokens": "tokens"}
     ),
     "grant.revoked": FactMapping(type="less.grant.revoke", data={"block": "block_id"}),
+    "reservation.made": FactMapping(
+        type="less.reservation.make",
+        data={"reservation": "reservation_id", "holder": "agent", "paths": "paths", "expires_us": "expires_at"},
+        audience="project",
+    ),
+    "reservation.changed": FactMapping(
+        type="less.reservation.change",
+        data={"reservation": "reservation_id", "paths": "paths", "expires_us": "expires_at"},
+        audience="project",
+    ),
+    "reservation.released": FactMapping(
+        type="less.reservation.release",
+        data={"reservation": "reservation_id", "holder": "agent", "cause": "cause"},
+        audience="project",
+    ),
     "message.accepted": FactMapping(
         type="less.message.accept",
         data={
@@ -289,7 +304,7 @@ _ENGRAM_FACTS = frozenset(
         "promotion.requested",
     }
 )
-"""Facts that name an engram by its id alone."""
+"""Facts that name an engram by its id alone. They, and those about reservations, are shown to no role with a rule."""
 
 
 def _subject(fact: Mapping[str, Any]) -> EventSubject | None:
@@ -299,7 +314,7 @@ def _subject(fact: Mapping[str, Any]) -> EventSubject | None:
             return EventSubject(kind=kind, scope=scope, refs=_refs(_value_at(fact, "engram.pointers")))
         case "sam.kept":
             return EventSubject(refs=_refs(_value_at(fact, "episode.pointers")), is_engram=False)
-        case name if name in _ENGRAM_FACTS:
+        case name if name in _ENGRAM_FACTS or str(name).startswith("reservation."):
             return EventSubject()
     return None
 

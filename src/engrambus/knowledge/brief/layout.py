@@ -117,7 +117,7 @@ class BriefText(msgspec.Struct, frozen=True, kw_only=True):
     closing: tuple[str, ...] = ()
     """Lines about the reader: what it was sent, what waits, what is left of its turn."""
     grants: BriefSection = BriefSection(items=(), weight=1)
-    """Grants that the reader can use, the last lines."""
+    """What others have reserved and grants that the reader can use, the last lines."""
 
     @property
     def min_lines(self) -> int:

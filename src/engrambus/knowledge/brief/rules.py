@@ -23,16 +23,18 @@ from engrambus.knowledge.brief.contents import (
     shorten,
     used_paths,
 )
-from engrambus.knowledge.brief.layout import BriefItem, BriefSection, BriefText, is_remainder
+from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection, BriefText, is_remainder
 from engrambus.knowledge.brief.values import Brief, BriefMade, BriefReads
 from engrambus.knowledge.engrams import FindStale
 from engrambus.knowledge.messages import inbox_of
 from engrambus.policy import ROLES, Account, Caller, Payers
 from engrambus.policy.grants import balance_of, handle_of, journalled_grant
+from engrambus.policy.reservations import SeenReservation, describe, overlaps
 
 GRANTS_WEIGHT = 2
 RECENT_VERSIONS = 8
 """The last versions among which the present lines are looked for."""
+RESERVATION = "reservation"
 NOTHING_KNOWN = "Nothing is known yet. Put what you find, with a pointer to it."
 _HAVE_CHILDREN = frozenset({"architect", "director", "manager"})
 
@@ -79,6 +81,7 @@ def read_brief(
     find_stale: FindStale,
     since: int | None = None,
     seen: BriefView | None = None,
+    reserved: Sequence[SeenReservation] = (),
 ) -> tuple[list[BriefMade], BriefReading]:
     """Return a brief as of now; a new version is recorded if its lines changed.
 
@@ -86,6 +89,7 @@ def read_brief(
     The reader's budgets and grants follow either way; they are not part of a version, because they change with every
     read. `view` shows what the reader's role sees; `seen` what the caller sees of that, if its own role has a rule
     (decision 50): it is shown no line beyond that. Engrams that `find_stale` returns are left out (decision 84).
+    `reserved` are the reservations of others that it may see.
     """
     run_id, role = reader.run.run_id, reader.role
     composed = compose_brief(view, reader, restrict, find_stale)
@@ -110,7 +114,10 @@ def read_brief(
             *_mail_lines(view, reader),
             *map(_budget_line, payers.accounts[:1] if payers is not None else ()),
         ),
-        grants=BriefSection(items=_grant_items(view, reader), weight=GRANTS_WEIGHT),
+        grants=BriefSection(
+            items=[*_reserved_items(view, reader, reserved), *_grant_items(view, reader)][:MAX_LINES],
+            weight=GRANTS_WEIGHT,
+        ),
     )
     return facts, BriefReading(version=version, text=text, stale_count=shown.stale_count)
 
@@ -225,6 +232,17 @@ def _mail_lines(view: BriefView, reader: Caller) -> list[str]:
     """Return a line that says how much mail the reader has not seen, if there is any."""
     count = view.unseen(inbox_of(reader.run.run_id, reader.name)).count if reader.name else 0
     return [f"{count} message{'s wait' if count > 1 else ' waits'}: less_inbox."] if count else []
+
+
+def _reserved_items(view: BriefView, reader: Caller, reserved: Sequence[SeenReservation]) -> list[BriefItem]:
+    """Return a line for each reservation of others: those of files that the reader works on come first."""
+    files = used_paths(view, reader).files if reserved else ()
+
+    def is_near(seen: SeenReservation) -> bool:
+        return any(overlaps(path, file) for path in seen.paths for file in files)
+
+    nearest = sorted(reserved, key=lambda seen: not is_near(seen))
+    return [BriefItem(text=shorten(f"[reserved] {describe(seen, view.as_of)}"), label=RESERVATION) for seen in nearest]
 
 
 def _budget_line(account: Account) -> str:

@@ -3,7 +3,6 @@
 from engrambus.space.work.cache import damaged_body, input_hash
 from engrambus.space.work.garbage_collector import GarbageCollector, GcReport
 from engrambus.space.work.gc_worker import GcWorker
-from engrambus.space.work.guard import is_dead, worker_name
 from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
 from engrambus.space.work.runner import ProcessRunner
 from engrambus.space.work.single_flight import SingleFlight
@@ -24,6 +23,4 @@ __all__ = [
     "damaged_body",
     "eval_",
     "input_hash",
-    "is_dead",
-    "worker_name",
 ]

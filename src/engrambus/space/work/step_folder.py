@@ -14,10 +14,10 @@ from types import TracebackType
 import msgspec
 
 from engrambus.core import files
+from engrambus.core.process_names import is_dead, process_name
 from engrambus.errors import ArtifactPath, EngramBusError, FieldValue, StaleFence, TupleNotFound, error_line
 from engrambus.evidence.receipts import EMPTY_DIGEST, JUNIT_KIND, Artifact, BodyStore
 from engrambus.space.tuples import Fence, Price
-from engrambus.space.work.guard import is_dead, worker_name
 from engrambus.space.work.ports import ReportSpending, StepOutcome
 
 MAX_ARTIFACTS = 256
@@ -130,7 +130,7 @@ class StepFolder:
     def __init__(self, parent: Path, execution: Execution | None = None) -> None:
         """`execution` is written down, so that another worker can count the spending if this process dies."""
         files.make_folder(parent)
-        prefix = worker_name().replace("/", _SEPARATOR) + _SEPARATOR
+        prefix = process_name().replace("/", _SEPARATOR) + _SEPARATOR
         self.path = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         self.artifacts = self.path / "artifacts"
         files.make_folder(self.artifacts)

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from engrambus.core import SECOND_US
+from engrambus.core.process_names import process_name
 from engrambus.errors import BudgetExceeded, DiskPressure, EngramBusError
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import Claim, Fence, TuplePattern, check_unbroken, read_pattern
-from engrambus.space.work.guard import worker_name
 from engrambus.space.work.ports import Progress
 from engrambus.space.work.tuple_run import PRESSURE_RETRY_SECONDS, TupleRun
 from engrambus.space.work.worker_dependencies import WorkerDependencies
@@ -38,7 +38,7 @@ def eval_(
     the attempt fails, the next attempt goes to the worker that asks first.
     """
     # decision 24: put and claimed in one commit, so that no other worker sees it wait.
-    put, claim = deps.space.out_claimed(draft, authority=authority, run=run, worker=worker_name())
+    put, claim = deps.space.out_claimed(draft, authority=authority, run=run, worker=process_name())
     pool = LaneWorkerPool(deps, read_pattern({"id": put.id}), on_progress=on_progress)
     arguments = {"until_empty": True, "claims": [claim] if claim is not None else []}
     thread = threading.Thread(target=pool.run, kwargs=arguments, name=put.id, daemon=True)
@@ -62,7 +62,7 @@ class LaneWorkerPool:
         settings = deps.space.settings
         requested = settings.lane_concurrency if concurrency is None else concurrency
         self.concurrency = max(1, min(requested, settings.max_lane_concurrency))
-        self.worker = worker_name()
+        self.worker = process_name()
         self._deps = deps
         self._pattern = pattern
         self._on_progress = on_progress

@@ -29,6 +29,7 @@ from engrambus.testing.conformance.puts import PutConformance
 from engrambus.testing.conformance.reads import ReadConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.replacing import ReplacingConformance
+from engrambus.testing.conformance.reservations import ReservationConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
 from engrambus.testing.conformance.tokens import TokenConformance
@@ -58,6 +59,7 @@ __all__ = [
     "ReadConformance",
     "RecallConformance",
     "ReplacingConformance",
+    "ReservationConformance",
     "SecretConformance",
     "SessionConformance",
     "StoreConformance",
@@ -88,6 +90,7 @@ class StoreConformance(
     TokenConformance,
     PutConformance,
     SecretConformance,
+    ReservationConformance,
     BriefConformance,
     FeedConformance,
     FigureConformance,

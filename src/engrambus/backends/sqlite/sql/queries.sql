@@ -417,6 +417,30 @@ SELECT asked, answered, grant_id FROM requests WHERE request_id = ? AND (? IS NU
 -- name: open_requests
 SELECT asked, answered, grant_id FROM requests WHERE (? IS NULL OR run = ?) AND NOT answered ORDER BY rowid;
 
+-- name: drop_expired_reservations
+DELETE FROM reservations WHERE expires_at <= ?;
+
+-- name: insert_reservation
+INSERT INTO reservations (reservation_id, run, agent, expires_at, lease) VALUES (?, ?, ?, ?, ?);
+
+-- name: reservation
+SELECT lease FROM reservations WHERE reservation_id = ?;
+
+-- name: change_reservation
+UPDATE reservations SET expires_at = ?, lease = ? WHERE reservation_id = ?;
+
+-- name: release_reservation
+DELETE FROM reservations WHERE reservation_id = ?;
+
+-- name: end_reservations_of_run
+DELETE FROM reservations WHERE run = ?;
+
+-- name: end_reservations_of
+DELETE FROM reservations WHERE run = ? AND agent = ?;
+
+-- name: reservations
+SELECT lease FROM reservations WHERE expires_at > ? ORDER BY rowid;
+
 -- name: insert_grant
 INSERT INTO grants (grant_id, run, parent, child, block_id, narrowed_from, cap_tokens, uses, expires_at, issued)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);

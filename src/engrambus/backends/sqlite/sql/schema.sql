@@ -258,6 +258,14 @@ CREATE INDEX grants_child ON grants (run, child);
 CREATE INDEX grants_run ON grants (run);
 CREATE INDEX grants_expiry ON grants (run, expires_at);
 
+CREATE TABLE reservations (         -- paths that agents have reserved; expired ones go with the next that is made
+    reservation_id TEXT PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL,
+    lease      BLOB    NOT NULL     -- the reservation, as JSON
+) STRICT;
+
 CREATE TABLE blocks (               -- tokens and uses spent of each block of a grant, and whether it is revoked
     block_id   TEXT    PRIMARY KEY,
     tokens     INTEGER NOT NULL DEFAULT 0,

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from engrambus.core import is_ulid
 from engrambus.edges.cli.command import Override, Values, override
 from engrambus.edges.cli.commands.knowledge import POINTER_HELP
-from engrambus.edges.cli.inputs import place_from_top
+from engrambus.edges.cli.inputs import pattern_from_top, place_from_top
 from engrambus.edges.cli.session import Session
 from engrambus.gateway import Operation
 
@@ -89,6 +90,29 @@ def _check_not_a_folder(session: Session, pointer: str) -> None:
     folder = pointer.rstrip("/")
     if (session.folder / folder).is_dir():
         raise click.UsageError(f"'{folder}' is a folder; '{folder}/*' stands for every file in it.")
+
+
+@override()
+def reserve(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Reserve or check paths, given from the current folder."""
+    session.call_and_print(operation, {**values, "paths": _paths_from_top(session, values)})
+
+
+@override()
+def release(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Release reservations by id, or by path from the current folder."""
+    session.call_and_print(operation, {**values, "paths": _paths_from_top(session, values)})
+
+
+def _paths_from_top(session: Session, values: Values) -> list[str]:
+    top = session.worktree
+    paths = values.get("paths", ())
+    if top is None:
+        return list(paths)
+    return [
+        path if is_ulid(path) else pattern_from_top(path, session.folder, top, f"paths[{index}]")
+        for index, path in enumerate(paths)
+    ]
 
 
 grant_ask = Override(Session.call_and_print, argument_help={"pointer": POINTER_HELP})

@@ -77,8 +77,8 @@ def resume(session: Session, values: Values) -> None:
 
     Choose another run with --run RUN.
     """
+    from engrambus.core.process_names import is_dead
     from engrambus.space.tuples import read_pattern
-    from engrambus.space.work import is_dead
 
     with _open(session, values.get("modules", ())) as (gateway, dependencies):
         space = dependencies.space

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailRow
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
@@ -116,6 +117,44 @@ def _short_target(ref: str) -> str:
 
 def revocation(answer: RevokeAnswer) -> Iterator[str]:
     yield f"{safe(answer.grant_id)} is revoked."
+
+
+def reservation(answer: ReservationRow) -> Iterator[str]:
+    yield f"{safe_line(', '.join(answer.paths))} reserved until {safe(answer.expires_at)}."
+    yield dim(f"Release: engrambus reservation release {safe(answer.reservation_id)}")
+
+
+def reservation_list(answer: ReservationsAnswer) -> Iterator[str]:
+    rows = [
+        [
+            safe(row.reservation_id),
+            safe(row.agent) + (" (you)" if row.yours else ""),
+            safe(row.expires_at[:16].replace("T", " ")),
+            safe_line(", ".join(row.paths)),
+            safe_line(row.reason),
+        ]
+        for row in answer.reservations
+    ]
+    if rows:
+        yield from table(["ID", "HOLDER", "UNTIL (UTC)", "PATHS", "REASON"], rows)
+    else:
+        yield "Nothing is reserved."
+
+
+def reservations_released(answer: ReleaseAnswer) -> Iterator[str]:
+    if not answer.released:
+        yield "You hold no reservation."
+    for row in answer.released:
+        yield f"{safe_line(', '.join(row.paths))} of {safe(row.agent)}: released."
+
+
+def reservation_check(answer: CheckAnswer) -> Iterator[str]:
+    if answer.mode == "off":
+        yield "The policy does not check edits: limits.reservations is off."
+    elif not answer.reserved:
+        yield "Nobody else has reserved this."
+    for row in answer.reserved:
+        yield f"{safe_line(row.path)} is reserved by {safe(row.agent)} until {safe(row.expires_at)}."
 
 
 def deref_request(answer: RequestAnswer) -> Iterator[str]:

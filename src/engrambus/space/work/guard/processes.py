@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -241,40 +240,3 @@ def _status_bytes(name: str) -> int:
             return next((int(line.split()[1]) * 1024 for line in file if line.startswith(name)), 0)
     except OSError:
         return 0
-
-
-def worker_name(pid: int | None = None) -> str:
-    """Return `<host>/<pid>.<start time>`, a name that no other process ever has."""
-    number = os.getpid() if pid is None else pid
-    return f"{socket.gethostname()}/{number}.{_start_ticks(number) or 0}"
-
-
-def is_dead(worker: str) -> bool:
-    """True if a worker of this machine has ended; False for one of another machine, which cannot be looked up."""
-    host, _, process = worker.rpartition("/")
-    pid, _, start_ticks = process.partition(".")
-    if host != socket.gethostname() or not pid.isdigit():
-        return False
-    current = _start_ticks(int(pid))
-    return current is None or str(current) != start_ticks
-
-
-def _start_ticks(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot; 0 if that is unknown, None if the process has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except FileNotFoundError:
-        if Path("/proc/self").exists():
-            return None
-    except ProcessLookupError:
-        return None
-    else:
-        fields = _stat_fields(text)
-        return None if fields[0] == b"Z" else int(fields[19])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        return 0
-    return 0
