@@ -20,6 +20,7 @@ PAGES = (
     "docs/trust.md",
     "docs/replacing.md",
     "docs/grants.md",
+    "docs/reservations.md",
     "docs/orchestrators.md",
     "docs/mcp.md",
     "docs/clients.md",

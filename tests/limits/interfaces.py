@@ -108,7 +108,8 @@ def _over_cli(shell: Shell, project: Project, step: Step) -> Outcome:
     if "text" in fields:
         (shell.path / "message.yaml").write_text(fields.pop("text"))
         words.append("message.yaml")
-    words += [fields.pop(name) for name in command.arguments if name in fields]
+    for given in (fields.pop(name) for name in command.arguments if name in fields):
+        words += given if isinstance(given, list) else [given]
     for name, value in fields.items():
         for item in value if isinstance(value, list) else [value]:
             words += [f"--{name.replace('_', '-')}", str(item)]

@@ -129,7 +129,7 @@ class CliCommand(click.Command):
         session.option_names = {
             parameter.name: parameter.opts[0]
             if isinstance(parameter, click.Option)
-            else parameter.human_readable_name.strip("[]")
+            else parameter.human_readable_name.strip("[].")
             for parameter in self.params
             if parameter.name and parameter.name not in SHARED
         }
