@@ -139,6 +139,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AgentRemoved              AGENT_REMOVED
 │   ├── CortexOff                 CORTEX_OFF
 │   ├── EngramUntrusted           ENGRAM_UNTRUSTED
+│   ├── EngramUnconfirmed         ENGRAM_UNCONFIRMED
 │   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
@@ -935,6 +936,10 @@ class ScopeForbidden(Forbidden):
 
 class EngramUntrusted(Forbidden):
     """The engram came from elsewhere, and no person here has confirmed it."""
+
+
+class EngramUnconfirmed(Forbidden):
+    """The claim was taken from an agent's prose, and is not confirmed."""
 
 
 class NotYourDescendant(Forbidden):

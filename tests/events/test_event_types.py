@@ -20,8 +20,10 @@ from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, SnapshotTaken
 from engrambus.knowledge.engrams import (
     Adoption,
+    Capture,
     Engram,
     EngramAdopted,
+    EngramCaptured,
     EngramConfirmed,
     EngramForgotten,
     EngramPinned,
@@ -149,6 +151,13 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         {"engram": ID, "kind": "risk", "from": SECOND_RUN, "pointers": 1},
         EVERYONE,
     ),
+    (
+        EngramCaptured(engram=engram(scope="project"), run=RUN, expires_at=1, capture=Capture(by=BY, at="")),
+        "less.engram.capture",
+        {"engram": ID, "kind": "risk", "scope": "project", "pointers": 1},
+        EVERYONE,
+    ),
+    (EngramForgotten(id=ID, space="cr7", by=BY), "less.engram.forget", {"engram": ID}, "r7"),
     (EngramTrusted(id=ID, by=BY), "less.engram.trust", {"engram": ID}, EVERYONE),
     (EngramPinned(id=ID, space="r7", by=BY), "less.engram.pin", {"engram": ID}, "r7"),
     (EngramUnpinned(id=ID, space="p", by=BY), "less.engram.unpin", {"engram": ID}, EVERYONE),

@@ -14,6 +14,7 @@ from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
 from engrambus.knowledge.engrams import (
     EngramAdopted,
+    EngramCaptured,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
@@ -64,6 +65,7 @@ EngramChange = (
     | EngramReceived
     | EngramReplaced
     | EngramAdopted
+    | EngramCaptured
     | EngramTrusted
     | EngramDelivered
     | EngramPinned
@@ -206,7 +208,7 @@ def mail_of(fact: Fact) -> list[Delivery]:
             return []
 
 
-def rate_keys(fact: EngramPut) -> tuple[str, str] | None:
+def rate_keys(fact: EngramPut | EngramCaptured) -> tuple[str, str] | None:
     """Return the full names of the lineage's root and the author whose rates a put counts for; None for the admin's."""
     author = fact.engram.provenance.created_by
     run, _, name = author.rpartition("/")

@@ -60,6 +60,7 @@ class ForeignKnowledge:
             raise FormatUnknown(f"{folder / JOURNAL} is not a journal of knowledge.", used=self._journal.header.kind)
         self._engrams: dict[tuple[str, str], _Slot] = {}
         self._memories: dict[tuple[str, str], tuple[int, int]] = {}
+        self._captured: dict[str, tuple[int, int]] = {}
         self._contributions: dict[str, tuple[int, int]] = {}
         self._accepted: dict[str, str] = {}
         self._unreadable = 0
@@ -137,6 +138,9 @@ class ForeignKnowledge:
                 scope, expires_us = str(engram.get("scope"))[:16], fact.get("expires_at")
                 if isinstance(expires_us, int):
                     self._engrams[_space_kind(scope), name] = _Slot(place, scope, expires_us)
+            case {"fact": "engram.captured", "engram": {"id": str(name)}} if _is_name(name):
+                if len(self._captured) < MAX_MEMORIES:
+                    self._captured[name] = place  # no engram of that project, unless it was confirmed there
             case {"fact": "sam.kept", "episode": {"kind": str(kind), "slug": str(slug)}}:
                 if _is_name(kind) and _is_name(slug):
                     self._memories[kind, slug] = place
@@ -147,6 +151,9 @@ class ForeignKnowledge:
                 if name in self._contributions:
                     self._accepted[name] = str(fact.get("memory_id"))[: 2 * MAX_NAME_CHARS]
             case {"fact": str(tag), "id": str(name), "space": str(space)} if tag.startswith("engram."):
+                if tag == "engram.confirmed" and fact.get("captured_in") and name in self._captured:
+                    scope = "project" if _space_kind(space) == "p" else "run"
+                    self._engrams[_space_kind(space), name] = _Slot(self._captured.pop(name), scope, 0)
                 self._follow_change(tag, (_space_kind(space), name), fact)
 
     def _follow_change(self, tag: str, key: tuple[str, str], fact: Fact) -> None:

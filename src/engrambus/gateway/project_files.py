@@ -25,7 +25,15 @@ from engrambus.evidence.pointers import (
 
 if TYPE_CHECKING:
     from engrambus.evidence.anchoring import Anchors
-    from engrambus.evidence.pointers import BranchChanges, BranchEvidence, CompareTarget, LinesNow, StalenessChecker
+    from engrambus.evidence.pointers import (
+        BranchChanges,
+        BranchEvidence,
+        CompareTarget,
+        Evidence,
+        LinesNow,
+        StalenessChecker,
+    )
+    from engrambus.evidence.pointers.cited_places import CitedPlaces
     from engrambus.evidence.receipts import ReceiptFolder
     from engrambus.knowledge.memory import Stores
     from engrambus.space.catalog import Catalog, CatalogReader
@@ -99,6 +107,16 @@ class ProjectFiles:
             snapshot=self.snapshot,
             spell=self.repositories.spell,
         )
+
+    def cited_places(self, completer: PointerCompleter, evidence: Evidence) -> CitedPlaces:
+        """Return what looks up the citations of one text, as `completer` understands them."""
+        from engrambus.evidence.pointers.cited_places import CitedPlaces
+
+        try:
+            head = self.head()
+        except EngramBusError:
+            head = None
+        return CitedPlaces(completer, evidence, self.repositories, self.root, head)
 
     def memory_stores(self, folders: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
         """Open the memory stores below the project or one of these folders; with None, anywhere."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from engrambus.knowledge.engrams import MAX_POINTERS, VisibleStore, fill, is_memory, memory_name
-from engrambus.policy import Caller, memory_spaces, untrusted_spaces, visible_spaces
+from engrambus.policy import Caller, memory_spaces, unconfirmed_space, untrusted_spaces, visible_spaces
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import View
@@ -151,7 +151,9 @@ def visible_store(view: View, spaces: Sequence[str], *, is_untrusted: bool = Fal
 
 
 def project_stores(view: View, caller: Caller, scope: str | None = None) -> list[VisibleStore]:
-    """Return what a caller may read of the project: its own spaces and the memories, then untrusted knowledge."""
-    spaces, untrusted = (*visible_spaces(caller, scope), *memory_spaces(scope)), untrusted_spaces(scope)
+    """Return what a caller may read of the project: its own spaces and the memories, then unconfirmed knowledge."""
+    own_spaces = visible_spaces(caller, scope)
+    spaces = (*own_spaces, *memory_spaces(scope))
+    untrusted = (*untrusted_spaces(scope), *map(unconfirmed_space, own_spaces))
     own = [visible_store(view, spaces)] if spaces else []
     return [*own, *([visible_store(view, untrusted, is_untrusted=True)] if untrusted else [])]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct, structs
 
@@ -18,10 +19,14 @@ from engrambus.knowledge.messages import (
     MAX_MESSAGE_CHARS,
     inline_budget,
 )
+from engrambus.operations import captures
 from engrambus.operations.artifacts import charge_bodies, store_bodies
 from engrambus.operations.message_texts import check_stored_text, parse_text, reject_text
 from engrambus.operations.messages import SendMessage, deliver_report, prepare_report
 from engrambus.policy import end_turn
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.engrams import PreparedCapture
 
 
 class TakeAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +68,16 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pointers in the place of code, in order: to lines of the repository, or to an artifact that was stored."""
     text: str | None = None
     """The prose with these pointers; none if it had no code."""
+    cited: list[str] = []
+    """Pointers to what the prose cites and quotes, in order."""
+    unresolved_citations: int = 0
+    """Citations of lines that lead nowhere; they are no pointers."""
+    unconfirmed: list[str] = []
+    """Ids of the engrams that were made from its sentences and await confirmation, the marked ones first."""
+    known_claims: int = 0
+    """Sentences that say what an engram says already."""
+    claims_left_out: int = 0
+    """Sentences beyond the number that one answer leaves, the agent's rate or the tokens of its turn."""
 
 
 @operation(
@@ -84,8 +99,9 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
     """Submit an agent's final answer, a message or plain prose, to its parent.
 
-    Prose is kept whole as an artifact; the parent receives its first sentences and the pointer. Code in it is stored
-    apart, and the answer names its pointer.
+    Prose is kept whole as an artifact; the parent receives its first sentences and the pointer, with pointers to what
+    it cites. Code in it is stored apart, and the answer names its pointer. Sentences that cite lines, or that begin
+    with a mark such as `Risk:`, become engrams that await confirmation.
     """
     if messages.looks_like_report(request.text):
         message = SendMessage(text=request.text, budget_token=request.budget_token)
@@ -119,15 +135,31 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
         raise MessageEmpty(field="text")
     if refusal is not None and not (request.handed_over and request.sent_back):
         raise reject_text(context, parse_text(context, request.text, "child"), budget, usage, refusal, counter)
+    findings = captures.read_prose(context, request.text, counter)
+    summed_up = messages.report_prose(
+        prose, context.caller.role, budget.max_inline_tokens, findings.refs, keeps_whole=findings.needs_answer
+    )
+    tokens = tokens if request.handed_over else summed_up.tokens
     _store_bodies(context, prose, summed_up)
-    taken = _deliver_prose(context, request, summed_up, tokens)
+    claims = captures.prepare_claims(context, request.text, findings, prose.text, summed_up.whole)
+    taken = structs.replace(
+        _deliver_prose(context, request, summed_up, tokens, claims),
+        cited=list(findings.refs),
+        unresolved_citations=findings.unresolved,
+    )
     if not prose.placed:
         return taken
     # Added after the commit: an answer that is remembered for its idempotency key must hold no prose.
     return structs.replace(taken, pointers=[code.ref for code in prose.placed], text=prose.text)
 
 
-def _deliver_prose(context: Context, request: TakeAnswer, report: messages.ProseReport, tokens: int) -> AnswerTaken:
+def _deliver_prose(
+    context: Context,
+    request: TakeAnswer,
+    report: messages.ProseReport,
+    tokens: int,
+    claims: Sequence[PreparedCapture],
+) -> AnswerTaken:
     def decide(view: View) -> tuple[list[Any], AnswerTaken]:
         caller = context.caller
         if not request.text.strip():
@@ -142,13 +174,18 @@ def _deliver_prose(context: Context, request: TakeAnswer, report: messages.Prose
             was_sent_back=request.sent_back,
             randomness=context.randomness,
         )
-        return all_facts, AnswerTaken(
+        # Before the other facts: these end the turn that pays for the claims.
+        captured, outcome = captures.keep_claims(context, view, claims)
+        return [*captured, *all_facts], AnswerTaken(
             tokens=tokens,
             turn=turn,
             message_id=accepted.message_id,
             to=accepted.to,
             resends=accepted.resends,
             pointer=report.pointer,
+            unconfirmed=outcome.ids,
+            known_claims=outcome.known,
+            claims_left_out=outcome.left_out,
         )
 
     return context.commit(decide, AnswerTaken)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
-from engrambus.errors import EmbeddingsOff, EngramUntrusted, FieldValue, NothingSearched
+from engrambus.errors import EmbeddingsOff, EngramUnconfirmed, EngramUntrusted, FieldValue, NothingSearched
 from engrambus.evidence.pointers import EvidenceState
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
@@ -20,6 +20,7 @@ from engrambus.knowledge.engrams import (
     MAX_K,
     Adoption,
     AuthorRoles,
+    Capture,
     Engram,
     EngramFilter,
     EngramReads,
@@ -51,7 +52,7 @@ from engrambus.operations.engram_filters import (
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
 from engrambus.operations.evidence_about import EvidenceAbout, engram_states, evidence_about, stale_engrams
 from engrambus.operations.replacing_about import past_about, past_stores, read_past_time, replaced_about
-from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope
+from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope, confirmed_space
 
 MAX_QUERY_CHARS = 2000
 MAX_CURSOR_DIGITS = 18
@@ -121,6 +122,10 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was put; only given for one that was replaced."""
     superseded_at: str | None = None
     """When it was replaced."""
+    unconfirmed: Capture | None = None
+    """The answer in prose that it was taken from, while it is unconfirmed."""
+    captured: Capture | None = None
+    """The answer in prose that it was taken from, and who confirmed it."""
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -199,6 +204,8 @@ def _list_newest(
     if not present:
         return _query_answer(context, request, present, [], [], past_us)
     reads, spaces = _listed(past_stores(present, past_us))
+    # decision 82: claims that await confirmation are found by words; by time they would push out what was put
+    spaces = tuple(space for space in spaces if confirmed_space(space) is None)
     # decision 81: what comes in while pages are read is not shown by them, and stays new
     newest = next(iter(reads.newest(spaces, kind=None, limit=1, older_than=None)), 0)
     newest = newest if first_newest is None else min(newest, first_newest)
@@ -282,12 +289,13 @@ def about_engrams(
     """
     readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
     states = engram_states(context, engrams)
-    adoptions = context.view.adoptions([engram.id for engram in engrams])
+    ids = [engram.id for engram in engrams]
+    adoptions, captures = context.view.adoptions(ids), context.view.captures(ids)
     replaced = replaced_about(stores, engrams)
     memories = memories_about(context, engrams)
     about = {}
     for engram in engrams:
-        adoption = adoptions.get(engram.id)
+        adoption, capture = adoptions.get(engram.id), captures.get(engram.id)
         is_untrusted = adoption is not None and adoption.confirmed_by is None
         about[engram.id] = EngramAbout(
             read_by=readers[engram.id],
@@ -297,6 +305,8 @@ def about_engrams(
             used_by=uses_about(context, stores, engram.id, shown=shown_uses),
             untrusted=adoption if is_untrusted else None,
             adopted=adoption if not is_untrusted else None,
+            unconfirmed=capture if capture is not None and capture.confirmed_by is None else None,
+            captured=capture if capture is not None and capture.confirmed_by is not None else None,
             replaces=replaced.get(engram.id, []),
             **(past_about(stores, engram) if of_past else {}),
         )
@@ -388,6 +398,8 @@ def get_engram(context: Context, request: EngramId) -> Engram:
     if stored.space == UNTRUSTED_SPACE:
         # decision 68: the published schema has no place for the mark, and without it an engram would pass for ours
         raise EngramUntrusted(field="id", used=stored.engram.id, hint="`engram.show` returns it with its mark.")
+    if confirmed_space(stored.space) is not None:
+        raise EngramUnconfirmed(field="id", used=stored.engram.id, hint="`engram.show` returns it with its mark.")
     return stored.engram
 
 
@@ -434,6 +446,7 @@ class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
     stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
     untrusted: Annotated[bool, Meta(description="Only adopted engrams that no person has confirmed")] = False
+    unconfirmed: Annotated[bool, Meta(description="Only claims from prose that await confirmation")] = False
     id: Annotated[str, Meta(max_length=36, description="Only this engram")] | None = None
     k: Annotated[int, Meta(ge=1, le=MAX_ROWS, description="Maximum number of results")] = DEFAULT_ROWS
     cursor: Annotated[str, Meta(max_length=20, description="Continue where the previous answer ended")] | None = None
@@ -494,8 +507,7 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
         reads, spaces = _listed(stores)
-        wanted = (UNTRUSTED_SPACE,) if request.untrusted else tuple(set(spaces) - {MEMORY_SPACE})
-        spaces = tuple(space for space in spaces if space in wanted)
+        spaces = _feed_spaces(request, spaces)
         pinned_ordinals = frozenset(reads.pinned(spaces))
         matches = _feed_filter(context, request, roles)
         # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
@@ -510,6 +522,15 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
                 if row.stale or not request.stale:
                     rows.append(row)
     return FeedAnswer(rows=rows, as_of=as_of, searched=searched)
+
+
+def _feed_spaces(request: ReadFeed, spaces: Sequence[str]) -> tuple[str, ...]:
+    """Return which of the spaces a feed lists; memories have a list of their own."""
+    if request.untrusted:
+        return tuple(space for space in spaces if space == UNTRUSTED_SPACE)
+    if request.unconfirmed:
+        return tuple(space for space in spaces if confirmed_space(space) is not None)
+    return tuple(space for space in spaces if space != MEMORY_SPACE)
 
 
 def _newest_first(

@@ -29,6 +29,7 @@ from engrambus.knowledge.engrams import (
     PutFact,
     Source,
     confirm,
+    every_space,
     find_engram,
     find_visible,
     forget,
@@ -43,7 +44,7 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.operations.engram_queries import EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, untrusted_spaces, visible_spaces
+from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces
 
 T = TypeVar("T")
 
@@ -298,7 +299,7 @@ def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
     resolved: tuple[Pointer, ...] = ()
     with suppress(EngramNotFound), context.store.read() as view:
         seen = restrict_view(view, context.role_filter)
-        engram = find_engram(seen, (*visible_spaces(context.caller), *untrusted_spaces()), request.id).engram
+        engram = find_engram(seen, every_space(visible_spaces(context.caller)), request.id).engram
         resolved = resolve_again(engram, context.evidence, context.project_files.repositories)
     return _commit_where_found(
         context, lambda view, spaces: confirm(view, spaces, request.id, context.caller, resolved), ConfirmAnswer

@@ -11,7 +11,7 @@ from engrambus.evidence.pointers import BodyAddress, Pointer, TestAddress, parse
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, operation
 from engrambus.gateway.ports import View
-from engrambus.policy import OUTBOX, PROJECT_SPACE
+from engrambus.policy import OUTBOX, PROJECT_SPACE, unconfirmed_space
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import Store
@@ -88,7 +88,7 @@ def pinned_by_engrams(store: Store) -> set[str]:
 def _pointers(view: View) -> Iterator[Pointer]:
     """Yield the pointers of all engrams that can lead to a body."""
     spaces = [PROJECT_SPACE, OUTBOX, *(f"r{number}" for number in range(1, view.counts().runs + 1))]
-    for space in spaces:
+    for space in (*spaces, *map(unconfirmed_space, spaces)):
         oldest: int | None = None
         while page := view.newest((space,), kind=None, limit=PAGE, older_than=oldest):
             for engram in view.engrams(page):

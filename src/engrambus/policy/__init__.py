@@ -82,10 +82,12 @@ if TYPE_CHECKING:
         Scope,
         check_may_promote,
         check_may_write,
+        confirmed_space,
         memory_spaces,
         narrower_scope,
         shared_scopes,
         space_of,
+        unconfirmed_space,
         untrusted_spaces,
         visible_spaces,
         wider_space,
@@ -152,8 +154,8 @@ if not TYPE_CHECKING:
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "MEMORY_SPACE OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote "
-            "check_may_write memory_spaces narrower_scope shared_scopes space_of untrusted_spaces visible_spaces "
-            "wider_space "
+            "check_may_write confirmed_space memory_spaces narrower_scope shared_scopes space_of "
+            "unconfirmed_space untrusted_spaces visible_spaces wider_space "
         ),
         "token_rules": (
             "TokenReads check_alive check_token claims_of first_token issue_token revoke_all_tokens revoke_token "
@@ -178,12 +180,12 @@ __all__ = [
     "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw",
     "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends",
     "check_folders", "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
-    "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run", "end_turn",
-    "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
+    "confirmed_space", "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run",
+    "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
     "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_role", "issue_token",
     "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "memory_spaces", "narrower_scope",
     "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent",
     "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of",
-    "spans_of", "split_token", "token_of_known_agent", "turn_of", "untrusted_spaces", "visible_spaces",
-    "visible_tokens", "wider_space", "with_article",
+    "spans_of", "split_token", "token_of_known_agent", "turn_of", "unconfirmed_space", "untrusted_spaces",
+    "visible_spaces", "visible_tokens", "wider_space", "with_article",
 ]

@@ -94,6 +94,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     put_tokens_per_turn: Annotated[int, Meta(description="Tokens of the engrams that an agent may put in a turn")] = (
         2400
     )
+    capture: Annotated[
+        bool, Meta(description="Sentences of an answer in prose that cite lines, or are marked, await confirmation")
+    ] = True
     deref: DerefBudget = DerefBudget()
     cortex: CortexPolicy = CortexPolicy()
     reservations: ReservationPolicy = ReservationPolicy()

@@ -4,7 +4,8 @@ A *space* is the part of the index that one read covers: `p` for the project, `r
 Engrams of the scopes org and global are kept in the project's *outbox*, which no query reads, until they are delivered
 to the shared stores. What the team remembers has a space that every agent of the project reads, so that one query finds
 engrams and memories. Knowledge from elsewhere has a space of its own until a person confirms it: queries read it and
-mark what they find there, and nothing else reads it.
+mark what they find there, and nothing else reads it. So have claims that were taken from an agent's prose: `cp` holds
+those that will be the project's once they are confirmed, `cr7` those of the seventh run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ UNTRUSTED_SPACE = "u"
 MEMORY_SPACE = "m"
 """The team's memories as a query shows them (decision 81). Nothing else reads it: memories have rules of their own."""
 SHARED_SCOPES = ("org", "global")
+_UNCONFIRMED = "c"
 
 
 def space_of(scope: str, run: Run) -> str:
@@ -54,6 +56,16 @@ def memory_spaces(scope: str | None = None) -> tuple[str, ...]:
 def untrusted_spaces(scope: str | None = None) -> tuple[str, ...]:
     """Return the spaces of untrusted engrams that every caller may read; with `scope`, only that scope's."""
     return (UNTRUSTED_SPACE,) if scope in (None, "project") else ()
+
+
+def unconfirmed_space(space: str) -> str:
+    """Return the space of the claims from prose that belong in `space` once they are confirmed (decision 82)."""
+    return _UNCONFIRMED + space
+
+
+def confirmed_space(space: str) -> str | None:
+    """Return the space that a confirmation moves an unconfirmed engram to; None if `space` holds no such engrams."""
+    return space[1:] if space.startswith(_UNCONFIRMED) else None
 
 
 def shared_scopes(policy: Policy, scope: str | None = None) -> tuple[str, ...]:

@@ -33,8 +33,10 @@ from engrambus.knowledge.cortex import (
 from engrambus.knowledge.engrams import (
     EVERYTHING,
     Adoption,
+    Capture,
     Engram,
     EngramAdopted,
+    EngramCaptured,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
@@ -116,6 +118,7 @@ from engrambus.policy import (
     read_policy,
     space_of,
     spans_of,
+    unconfirmed_space,
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, BlockSpending, GrantIssued, StoredRequest
@@ -154,6 +157,7 @@ class KnowledgeState:
         self.votes: dict[int, set[str]] = {}
         self.pins: dict[int, None] = {}
         self.adoptions: dict[int, Adoption] = {}
+        self.captures: dict[int, Capture] = {}
         self.uses: dict[tuple[str, str, str], EngramUse] = {}
         self.listed: dict[tuple[str, str], int] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
@@ -304,7 +308,7 @@ class KnowledgeState:
     def _present_turn(self, run: str, agent: str, at_us: int) -> Turn:
         return present_turn(self.turns.get((run, agent)), self.agents.get((run, agent)), at_us)
 
-    def _count_put(self, fact: EngramPut, at_us: int) -> None:
+    def _count_put(self, fact: EngramPut | EngramCaptured, at_us: int) -> None:
         """Count a put for the author's rate and turn; seconds that have left the window are dropped."""
         keys, second = rate_keys(fact), at_us // SECOND_US
         if keys is not None:
@@ -337,6 +341,8 @@ class KnowledgeState:
                     self.promotions[fact.request_id], answer=fact, answered_us=at_us
                 )
             case EngramConfirmed():
+                if fact.captured_in:
+                    self._accept(fact, at_us)
                 ordinal = self.ids[fact.space, fact.id]
                 stored = self.stored[ordinal]
                 self.stored[ordinal] = msgspec.structs.replace(
@@ -358,6 +364,10 @@ class KnowledgeState:
             case EngramAdopted():
                 self._put(fact, UNTRUSTED_SPACE)
                 self.adoptions[self.ordinal] = fact.adoption
+            case EngramCaptured():
+                self._put(fact, unconfirmed_space(space_of(fact.engram.scope, self.runs[fact.run])))
+                self.captures[self.ordinal] = fact.capture
+                self._count_put(fact, at_us)
             case EngramTrusted():
                 self._trust(fact, at_us)
             case EngramPromoted():
@@ -429,7 +439,7 @@ class KnowledgeState:
         """Return the role of an agent."""
         return ADMIN if agent == ADMIN else self.agents[run, agent].role
 
-    def _put(self, fact: EngramPut | EngramReceived | EngramAdopted, space: str) -> None:
+    def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         self.ordinal += 1
         stored = StoredEngram(
             ordinal=self.ordinal,
@@ -465,6 +475,13 @@ class KnowledgeState:
         self._drop(ordinal)
         self._insert(msgspec.structs.replace(stored, space=PROJECT_SPACE), keys)
         self.adoptions[ordinal] = self.adoptions[ordinal].confirm(fact.by, print_time(at_us))
+
+    def _accept(self, fact: EngramConfirmed, at_us: int) -> None:
+        ordinal = self.ids[fact.captured_in, fact.id]
+        stored, keys = self.stored[ordinal], self.keys[ordinal]
+        self._drop(ordinal)
+        self._insert(msgspec.structs.replace(stored, space=fact.space), keys)
+        self.captures[ordinal] = self.captures[ordinal].confirm(fact.by, print_time(at_us))
 
     def _insert(self, stored: StoredEngram, keys: frozenset[str]) -> None:
         self.stored[stored.ordinal] = stored
@@ -692,6 +709,15 @@ class MemoryView(MemoryCortex):
             stored.engram.id: state.adoptions[stored.ordinal]
             for stored in shown
             if stored.engram.id in engram_ids and stored.ordinal in state.adoptions
+        }
+
+    def captures(self, engram_ids: Sequence[str]) -> dict[str, Capture]:
+        state = self._state
+        live = ((ordinal, state.stored[ordinal]) for ordinal in state.captures if ordinal in state.stored)
+        return {
+            stored.engram.id: state.captures[ordinal]
+            for ordinal, stored in live
+            if stored.engram.id in engram_ids and stored.expires_at > self._as_of
         }
 
     def outbox(self) -> list[StoredEngram]:

@@ -63,6 +63,7 @@ COMPARED = {
     "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
     "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",
     "adoptions": "SELECT a.* FROM adoptions a JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
+    "captures": "SELECT c.* FROM captures c JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
     "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",
     "uses": "SELECT * FROM uses ORDER BY position",
     "episodes": "SELECT * FROM episodes ORDER BY ordinal",

@@ -32,6 +32,7 @@ from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted,
 from engrambus.knowledge.engrams import (
     Engram,
     EngramAdopted,
+    EngramCaptured,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
@@ -86,6 +87,7 @@ from engrambus.policy import (
     present_turn,
     space_of,
     spans_of,
+    unconfirmed_space,
     wider_space,
 )
 from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
@@ -98,7 +100,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 33
+LAYOUT = 34
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -112,6 +114,7 @@ _encode = msgspec.json.Encoder().encode
 decode_engram = msgspec.json.Decoder(Engram).decode
 decode_adoption = msgspec.json.Decoder(engrams.Adoption).decode
 decode_reservation = msgspec.json.Decoder(Reservation).decode
+decode_capture = msgspec.json.Decoder(engrams.Capture).decode
 
 
 class KnowledgeIndexState(msgspec.Struct, kw_only=True):
@@ -146,6 +149,7 @@ class KnowledgeProjection:
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
         self._adoptions: list[tuple[int, str, bytes]] = []
+        self._captures: list[tuple[int, str, bytes]] = []
         self._puts: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._put_turns: dict[tuple[str, str], Turn] = {}
         self._live: dict[tuple[str, str], int] = {}
@@ -169,6 +173,11 @@ class KnowledgeProjection:
         if isinstance(fact, EngramAdopted):
             self._put(fact, UNTRUSTED_SPACE)
             self._adoptions.append((self.state.ordinal, fact.engram.id, _encode(fact.adoption)))
+            return
+        if isinstance(fact, EngramCaptured):
+            self._put(fact, unconfirmed_space(space_of(fact.engram.scope, self._run_of(fact.run))))
+            self._captures.append((self.state.ordinal, fact.engram.id, _encode(fact.capture)))
+            self._count_put(fact, at_us)
             return
         self.flush()
         for delivery in mail_of(fact):
@@ -278,7 +287,7 @@ class KnowledgeProjection:
             case EngramReplaced():
                 self._end(self._row_of(fact.space, fact.id)[0], at_us, fact.replaced_by)
             case EngramConfirmed():
-                self._confirm(fact)
+                self._confirm(fact, at_us)
             case EngramPinned():
                 self._execute("pin", self._row_of(fact.space, fact.id)[0])
             case EngramUnpinned():
@@ -327,6 +336,7 @@ class KnowledgeProjection:
         self.connection.executemany(self._sql["insert_engram"], self._engrams)
         self.connection.executemany(self._sql["use_id"], ((row[2],) for row in self._engrams))
         self.connection.executemany(self._sql["insert_adoption"], self._adoptions)
+        self.connection.executemany(self._sql["insert_capture"], self._captures)
         # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
         if self.state.pending + len(self._tokens) < MAX_PENDING:
             self.connection.executemany(self._sql["add_pending"], self._tokens)
@@ -346,7 +356,7 @@ class KnowledgeProjection:
             self._set_turn(run, agent, turn)
         for (space, kind), count in self._live.items():
             self._execute("count_live", space, kind, count)
-        self._engrams, self._tokens, self._adoptions = [], [], []
+        self._engrams, self._tokens, self._adoptions, self._captures = [], [], [], []
         self._puts, self._put_turns, self._live = {}, {}, {}
 
     def sweep(self, now_us: int) -> int:
@@ -363,7 +373,7 @@ class KnowledgeProjection:
         self._paths = {}
         self._tallies.write()
 
-    def _put(self, fact: EngramPut | EngramReceived | EngramAdopted, space: str) -> None:
+    def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         engram = fact.engram
         self.state.ordinal += 1
         ordinal = self.state.ordinal
@@ -396,7 +406,7 @@ class KnowledgeProjection:
                 self._end(row[0], at_us, fact.episode.ref)
         self._put(cortex.memory_put(fact), MEMORY_SPACE)
 
-    def _count_put(self, fact: EngramPut, at_us: int) -> None:
+    def _count_put(self, fact: EngramPut | EngramCaptured, at_us: int) -> None:
         """Gather a put for the author's rate and turn."""
         keys = rate_keys(fact)
         if keys is not None:
@@ -407,7 +417,9 @@ class KnowledgeProjection:
             agent = (fact.run, fact.engram.provenance.created_by.rpartition("/")[2])
             self._put_turns[agent] = after_put(self._turn(*agent), fact.turn, fact.put_tokens, at_us)
 
-    def _confirm(self, fact: EngramConfirmed) -> None:
+    def _confirm(self, fact: EngramConfirmed, at_us: int) -> None:
+        if fact.captured_in:
+            self._accept(fact, at_us)
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)
         self._execute("set_expiry", fact.expires_at, ordinal)
         self._execute("insert_vote", ordinal, fact.root)
@@ -433,17 +445,28 @@ class KnowledgeProjection:
         self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _trust(self, fact: EngramTrusted, at_us: int) -> None:
-        ordinal, more_keys, body = self._row_of(UNTRUSTED_SPACE, fact.id)
-        self._vacate(PROJECT_SPACE, fact.id)
-        self._unpost(ordinal)
-        engram = decode_engram(body)
-        self._execute("promote_engram", PROJECT_SPACE, engram.scope, body, ordinal)
-        self._execute("count_live", UNTRUSTED_SPACE, engram.kind, -1)
-        self._execute("count_live", PROJECT_SPACE, engram.kind, 1)
-        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(PROJECT_SPACE, engram, more_keys.split()))
+        ordinal = self._move(fact.id, UNTRUSTED_SPACE, PROJECT_SPACE)
         row: Any = self.connection.execute(self._sql["adoption_row"], (ordinal,)).fetchone()
         adoption = decode_adoption(row[0]).confirm(fact.by, print_time(at_us))
         self._execute("set_adoption", _encode(adoption), ordinal)
+
+    def _accept(self, fact: EngramConfirmed, at_us: int) -> None:
+        ordinal = self._move(fact.id, fact.captured_in, fact.space)
+        row: Any = self.connection.execute(self._sql["capture_row"], (ordinal,)).fetchone()
+        capture = decode_capture(row[0]).confirm(fact.by, print_time(at_us))
+        self._execute("set_capture", _encode(capture), ordinal)
+
+    def _move(self, engram_id: str, space: str, to_space: str) -> int:
+        """Move an engram that keeps its scope to another space; return its ordinal."""
+        ordinal, more_keys, body = self._row_of(space, engram_id)
+        self._vacate(to_space, engram_id)
+        self._unpost(ordinal)
+        engram = decode_engram(body)
+        self._execute("promote_engram", to_space, engram.scope, body, ordinal)
+        self._execute("count_live", space, engram.kind, -1)
+        self._execute("count_live", to_space, engram.kind, 1)
+        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(to_space, engram, more_keys.split()))
+        return ordinal
 
     def _row_of(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
         row: Any = self.connection.execute(self._sql["engram_row"], (space, engram_id)).fetchone()
@@ -480,6 +503,7 @@ class KnowledgeProjection:
         for (ordinal,) in past:
             self._execute("delete_past", ordinal)
             self._execute("delete_adoption", ordinal)
+            self._execute("delete_capture", ordinal)
             self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _drop(self, ordinal: int) -> None:
@@ -489,6 +513,7 @@ class KnowledgeProjection:
         self._execute("delete_votes", ordinal)
         self._execute("unpin", ordinal)
         self._execute("delete_adoption", ordinal)
+        self._execute("delete_capture", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:

@@ -18,6 +18,7 @@ from engrambus.backends.sqlite.projection import (
     KnowledgeIndexState,
     agent_from_row,
     decode_adoption,
+    decode_capture,
     decode_engram,
     decode_reservation,
     run_from_row,
@@ -32,6 +33,7 @@ from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import (
     EVERYTHING,
     Adoption,
+    Capture,
     Engram,
     EngramReads,
     EngramUse,
@@ -321,6 +323,11 @@ class SqliteView(SqliteCortex):
         pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
         rows: Any = self._connection.executemany(self._sql["adoptions"], pairs)
         return {engram_id: decode_adoption(body) for engram_id, body in rows}
+
+    def captures(self, engram_ids: Sequence[str]) -> dict[str, Capture]:
+        pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
+        rows: Any = self._connection.executemany(self._sql["captures"], pairs)
+        return {engram_id: decode_capture(body) for engram_id, body in rows}
 
     def outbox(self) -> list[StoredEngram]:
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]

@@ -90,9 +90,9 @@ def short_pointer(pointer: Pointer) -> str:
 def engram_line(engram: Engram, about: EngramAbout) -> str:
     """Return an engram as one line: kind unless a fact, claim, evidence with its state and readers, short id.
 
-    The mark of an untrusted one comes first, where no claim can imitate or hide it.
+    The mark of an unconfirmed or untrusted one comes first, where no claim can imitate or hide it.
     """
-    mark = "(untrusted) " if about.untrusted is not None else ""
+    mark = "(untrusted) " if about.untrusted is not None else "(unconfirmed) " if about.unconfirmed is not None else ""
     kind = "" if engram.kind == "fact" else f"{engram.kind}: "
     evidence = about.evidence
     words = describe_state(evidence)

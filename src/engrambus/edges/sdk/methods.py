@@ -411,6 +411,7 @@ class Methods(ABC):
         kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
         stale: bool = False,
         untrusted: bool = False,
+        unconfirmed: bool = False,
         id: str | None = None,
         k: int = 50,
         cursor: str | None = None,
@@ -428,11 +429,12 @@ class Methods(ABC):
             kind: Only engrams of this kind
             stale: Only engrams whose evidence has changed since
             untrusted: Only adopted engrams that no person has confirmed
+            unconfirmed: Only claims from prose that await confirmation
             id: Only this engram
             k: Maximum number of results
             cursor: Continue where the previous answer ended
         """
-        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "path": path, "since": since, "until": until, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "id": id, "k": k, "cursor": cursor}))
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "path": path, "since": since, "until": until, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "unconfirmed": unconfirmed, "id": id, "k": k, "cursor": cursor}))
 
     def put_engram(
         self,

@@ -14,7 +14,7 @@ import msgspec
 
 from engrambus.core import print_time
 from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE, Event, EventSubject
-from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller, confirmed_space
 
 _ID = re.compile(r"[A-Za-z0-9_.:/-]{1,80}")
 Audience = Literal["run", "space", "scope", "project"]
@@ -46,6 +46,12 @@ FACT_EVENTS: dict[str, FactMapping] = {
         data={"engram": "engram.id", "kind": "engram.kind", "from": "adoption.from", "pointers": "engram.pointers"},
         agent="engram.provenance.created_by",
         audience="project",
+    ),
+    "engram.captured": FactMapping(
+        type="less.engram.capture",
+        data={"engram": "engram.id", "kind": "engram.kind", "scope": "engram.scope", "pointers": "engram.pointers"},
+        agent="engram.provenance.created_by",
+        audience="scope",
     ),
     "engram.trusted": FactMapping(type="less.engram.trust", data={"engram": "id"}, audience="project"),
     "engram.promoted": FactMapping(
@@ -284,6 +290,7 @@ def _audience(row: FactMapping, fact: Mapping[str, Any], run: str, agent: str) -
         return EVERYONE
     if row.audience == "space":
         space = _id_or_empty(fact.get("space")) or ADMINS_ONLY
+        space = confirmed_space(space) or space
         return EVERYONE if space == UNTRUSTED_SPACE else space
     if row.audience == "scope" and _value_at(fact, "engram.scope") in ("project", "org", "global"):
         return EVERYONE
@@ -309,7 +316,7 @@ _ENGRAM_FACTS = frozenset(
 
 def _subject(fact: Mapping[str, Any]) -> EventSubject | None:
     match fact.get("fact"):
-        case "engram.put" | "engram.adopted":
+        case "engram.put" | "engram.adopted" | "engram.captured":
             kind, scope = _value_at(fact, "engram.kind"), _value_at(fact, "engram.scope")
             return EventSubject(kind=kind, scope=scope, refs=_refs(_value_at(fact, "engram.pointers")))
         case "sam.kept":

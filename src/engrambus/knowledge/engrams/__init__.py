@@ -20,10 +20,16 @@ if TYPE_CHECKING:
         StoredPromotion,
         answer_promotion,
     )
+    from engrambus.knowledge.engrams.captures import (
+        CaptureOutcome,
+        PreparedCapture,
+        capture_all,
+    )
     from engrambus.knowledge.engrams.current import FindStale, current_first
     from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramAdopted,
+        EngramCaptured,
         EngramConfirmed,
         EngramDelivered,
         EngramForgotten,
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
         PinAnswer,
         as_promoted,
         confirm,
+        every_space,
         forget,
         mark_delivered,
         promote,
@@ -107,6 +114,7 @@ if TYPE_CHECKING:
         MAX_POINTERS,
         MAX_USED,
         Adoption,
+        Capture,
         CheckedEngram,
         Engram,
         Kind,
@@ -129,12 +137,13 @@ if not TYPE_CHECKING:
             "id_from_elsewhere "
         ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
+        "captures": "CaptureOutcome PreparedCapture capture_all",
         "current": "FindStale current_first",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
-            "EngramAdopted EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
-            "EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsListed EngramsUsed "
-            "PromotionAnswered PromotionRequested "
+            "EngramAdopted EngramCaptured EngramConfirmed EngramDelivered EngramForgotten EngramPinned "
+            "EngramPromoted EngramPut EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsListed "
+            "EngramsUsed PromotionAnswered PromotionRequested "
         ),
         "filters": (
             "AuthorRoles EngramFilter filter_store list_once listed_up_to listing_reader mark_listed own_name "
@@ -143,8 +152,8 @@ if not TYPE_CHECKING:
         "finding": "find_engram find_shown find_visible",
         "keys": "hash_keys name_keys normalise_key query_keys",
         "lifecycle": (
-            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm forget mark_delivered promote receive "
-            "resolve_again set_pinned with_gain "
+            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget mark_delivered promote "
+            "receive resolve_again set_pinned with_gain "
         ),
         "memories": "engram_of_memory memory_of_engram",
         "ports": (
@@ -161,27 +170,28 @@ if not TYPE_CHECKING:
         "used": "find_used used_facts visible_uses",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_USED Adoption "
-            "CheckedEngram Engram Kind Provenance Source UserKind has_evidence is_contradiction is_memory "
+            "Capture CheckedEngram Engram Kind Provenance Source UserKind has_evidence is_contradiction is_memory "
             "less_export memory_name "
         ),
     })
 
 __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
-    "MAX_K", "MAX_POINTERS", "MAX_USED", "Adoption", "AuthorRoles", "CheckedEngram", "ConfirmAnswer", "Engram",
-    "EngramAdopted", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned",
-    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned",
-    "EngramUse", "EngramView", "EngramsListed", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind",
-    "ListingReads", "PastEngram", "PinAnswer", "PreparedAdoption", "PreparedEngram", "PromotionAnswered",
-    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecentPuts",
-    "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "Traits", "UseReads", "UserKind", "VisibleStore",
-    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "check_foreign", "check_own_words", "confirm",
-    "count_negations", "count_sentences", "current_first", "describe_readers", "engram_of_memory", "fill",
-    "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "forget", "has_evidence", "hash_keys",
-    "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export", "list_once",
-    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys",
-    "normalise_key", "numbers", "own_name", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
-    "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "receive",
-    "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts",
-    "validate", "visible_uses", "with_gain",
+    "MAX_K", "MAX_POINTERS", "MAX_USED", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram",
+    "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
+    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
+    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsUsed", "FindStale",
+    "ForeignEngram", "ForgetAnswer", "Kind", "ListingReads", "PastEngram", "PinAnswer", "PreparedAdoption",
+    "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView",
+    "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion",
+    "Traits", "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name",
+    "capture_all", "check_foreign", "check_own_words", "confirm", "count_negations", "count_sentences", "current_first",
+    "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
+    "find_used", "find_visible", "forget", "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction",
+    "is_memory", "is_same_statement", "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader",
+    "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers",
+    "own_name", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
+    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "receive", "resolve_again",
+    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate",
+    "visible_uses", "with_gain",
 ]

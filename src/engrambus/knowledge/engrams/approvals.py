@@ -13,6 +13,7 @@ from engrambus.core import Randomness, new_ulid
 from engrambus.errors import (
     ApprovalPending,
     EngramNotFound,
+    EngramUnconfirmed,
     EngramUntrusted,
     EvidenceUnresolved,
     IdTaken,
@@ -30,6 +31,7 @@ from engrambus.policy import (
     Caller,
     Policy,
     check_may_promote,
+    confirmed_space,
     wider_space,
 )
 
@@ -151,7 +153,7 @@ def check_evidence(engram: Engram, change: str) -> None:
 
 
 def check_trusted(stored: StoredEngram, change: str, field: str = "id") -> None:
-    """Refuse to change an engram that was adopted and that no person has confirmed."""
+    """Refuse to change an engram that was adopted or taken from prose, and that was not confirmed."""
     # decision 68: what came from elsewhere becomes the project's own by a person's decision alone
     if stored.space == UNTRUSTED_SPACE:
         raise EngramUntrusted(
@@ -159,6 +161,13 @@ def check_trusted(stored: StoredEngram, change: str, field: str = "id") -> None:
             field=field,
             used=stored.engram.id,
             hint="A person confirms it with `engrambus confirm ID`; an agent puts the claim with evidence of its own.",
+        )
+    if confirmed_space(stored.space) is not None:
+        raise EngramUnconfirmed(
+            f"This claim was taken from an agent's prose and is not confirmed, so it cannot be {change}.",
+            field=field,
+            used=stored.engram.id,
+            hint="A parent of its author, or a person, confirms it with `engrambus confirm ID`.",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from engrambus.evidence.pointers import Pointer
-from engrambus.knowledge.engrams.values import Adoption, Engram, UserKind
+from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, UserKind
 
 # Tags and field names are stored in every project's journal, so they never change.
 
@@ -22,6 +22,26 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """Keys it is also found by, beyond the 32 in `hash_keys`."""
     pointed_tokens: int = 0
     """Size of the content behind its pointers, as far as it could be read here; for statistics."""
+    root: str = ""
+    """The author's topmost ancestor, whose rate it counts for; empty if it is the author itself."""
+    turn: int = 0
+    """The author's turn that paid for it; 0 if none did."""
+    put_tokens: int = 0
+    """Tokens that were charged to that turn."""
+
+
+class EngramCaptured(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engram.captured", tag_field="fact", omit_defaults=True
+):
+    """A claim was taken from an agent's answer in prose; it awaits confirmation."""
+
+    engram: Engram
+    run: str
+    """The run of the answer."""
+    expires_at: int
+    """When it is dropped unless it is confirmed; its own ttl begins with the confirmation."""
+    capture: Capture
+    more_keys: tuple[str, ...] = ()
     root: str = ""
     """The author's topmost ancestor, whose rate it counts for; empty if it is the author itself."""
     turn: int = 0
@@ -139,6 +159,8 @@ class EngramConfirmed(
     """Keys that the engram is also found by: those of the added tags."""
     resolved: tuple[Pointer, ...] = ()
     """Pointers that were unresolved and whose content is here now, with its digest."""
+    captured_in: str = ""
+    """The space that it leaves: set if it was an unconfirmed claim from prose."""
 
 
 class EngramsUsed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.used", tag_field="fact"):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from engrambus.core import Randomness, parse_duration, print_time
-from engrambus.errors import EngramBusError, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.errors import EngramBusError, EngramUnconfirmed, IdTaken, RoleForbidden, ScopeForbidden
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories, check_pointer
 from engrambus.knowledge.engrams.approvals import (
     PromotionView,
@@ -52,8 +52,10 @@ from engrambus.policy import (
     Scope,
     check_descends,
     check_may_promote,
+    confirmed_space,
     parent_of,
     root_of,
+    unconfirmed_space,
     wider_space,
 )
 
@@ -81,6 +83,8 @@ class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Refs whose content is still not here."""
     trusted: bool = False
     """True if it had been adopted from elsewhere, and is one of the project's own from now on."""
+    accepted: bool = False
+    """True if it had been taken from an agent's prose, and is one of the team's own from now on."""
     pinned: bool = False
     """True if it was pinned where it came from, and now is here."""
 
@@ -88,6 +92,11 @@ class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     pinned: bool
+
+
+def every_space(spaces: Sequence[str]) -> tuple[str, ...]:
+    """Return these spaces and those of unconfirmed knowledge."""
+    return (*spaces, UNTRUSTED_SPACE, *map(unconfirmed_space, spaces))
 
 
 def forget(
@@ -104,7 +113,7 @@ def forget(
             hint="The admin deletes it, or a tool that the admin added without a parent.",
         )
     # Also one that was replaced or has expired: a question about the past would still find it.
-    stored = find_ever(view, (*spaces, UNTRUSTED_SPACE), engram_id)
+    stored = find_ever(view, every_space(spaces), engram_id)
     engram_id = stored.engram.id
     return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
 
@@ -126,14 +135,18 @@ def confirm(
 ) -> tuple[list[Any], ConfirmAnswer]:
     """Confirm an engram by its id, as repeating its claim does; `resolved` are pointers whose content is here now.
 
-    A person's confirmation makes an adopted engram one of the project's own, and its pin takes effect.
+    A person's confirmation makes an adopted engram one of the project's own, and its pin takes effect. A person's or a
+    parent's makes a claim from prose one of the team's own.
     """
-    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
+    stored = find_engram(view, every_space(spaces), engram_id)
     is_untrusted = stored.space == UNTRUSTED_SPACE
     trusted: list[EngramTrusted] = []
     if is_untrusted:
         stored = _trust(view, stored, caller)
         trusted.append(EngramTrusted(id=stored.engram.id, by=caller.full_name))
+    is_captured = confirmed_space(stored.space) is not None
+    if is_captured and caller.role != ADMIN:
+        check_answered_to(view, stored, caller)
     fact = confirmation(view, stored, caller, resolved=resolved)
     engram = with_gain(stored.engram, fact)
     pins: list[EngramPinned] = []
@@ -147,8 +160,23 @@ def confirm(
         resolved=[pointer.ref for pointer in fact.resolved],
         unresolved=unresolved_refs(engram),
         trusted=is_untrusted,
+        accepted=is_captured,
         pinned=bool(pins),
     )
+
+
+def check_answered_to(view: IdentityReads, stored: StoredEngram, caller: Caller) -> None:
+    """Refuse an agent's confirmation of a claim from prose, unless the agent is a parent of its author."""
+    author = stored.engram.provenance.created_by
+    try:
+        _check_parent(view, caller, author)
+    except EngramBusError:
+        raise EngramUnconfirmed(
+            f"This claim was taken from the answer of {author}, and only a parent of it or a person confirms it.",
+            field="id",
+            used=stored.engram.id,
+            hint="Read its evidence and put the claim with `at`: that confirms it, too.",
+        ) from None
 
 
 def _trust(view: EngramView, stored: StoredEngram, caller: Caller) -> StoredEngram:
@@ -175,9 +203,11 @@ def confirmation(
     engram = stored.engram
     merged, more_keys = gain(engram, repeat, stored.more_keys) if repeat is not None else (engram, ())
     stamped = {pointer.ref: pointer for pointer in (*resolved, *(repeat.pointers if repeat else ())) if pointer.digest}
+    accepted_space = confirmed_space(stored.space)
     return EngramConfirmed(
         id=engram.id,
-        space=stored.space,
+        space=accepted_space or stored.space,
+        captured_in=stored.space if accepted_space else "",
         by=caller.full_name,
         # One vote per root: a parent with fifty children must not outvote another team.
         root=root_of(view, caller),
@@ -239,7 +269,7 @@ def promote(
     A parent's promotion beyond the project waits for an admin; until then the engram stays as it is. `repository` is
     the name that other projects know the project's own by.
     """
-    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
+    stored = find_engram(view, every_space(spaces), engram_id)
     engram = stored.engram
     check_trusted(stored, "promoted")
     if caller.role != ADMIN:
@@ -278,7 +308,7 @@ def set_pinned(
     view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, *, pinned: bool
 ) -> tuple[list[EngramPinned | EngramUnpinned], PinAnswer]:
     """Pin an engram, so that it comes first in its section of every brief, or unpin it."""
-    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE), engram_id)
+    stored = find_engram(view, every_space(spaces), engram_id)
     engram_id = stored.engram.id
     if pinned:
         check_trusted(stored, "pinned")

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from engrambus.knowledge.engrams.values import Adoption, Engram, UserKind
+from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, UserKind
 from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
@@ -145,6 +145,10 @@ class EngramReads(Protocol):
         """Return where those of these live engrams came from that were adopted, by id."""
         ...
 
+    def captures(self, engram_ids: Sequence[str]) -> dict[str, Capture]:
+        """Return which answers those of these live engrams came from that were taken from prose, by id."""
+        ...
+
     def outbox(self) -> list[StoredEngram]:
         """Return the engrams that wait to be delivered to a shared store."""
         ...
@@ -201,7 +205,7 @@ class VisibleStore(NamedTuple):
     counted: EngramReads | None = None
     """The same reads with the rows that a role rule hides, if there is one: weights are counted over all of them."""
     is_untrusted: bool = False
-    """True if these spaces hold knowledge from elsewhere that no person here has confirmed."""
+    """True if these spaces hold unconfirmed knowledge: from elsewhere, or from prose."""
 
 
 def fill(limit: int, read: Callable[[int], Sequence[T]], keep: Callable[[Sequence[T]], list[T]]) -> list[T]:

@@ -51,6 +51,7 @@ from engrambus.policy import (
     narrower_scope,
     payers_of,
     space_of,
+    unconfirmed_space,
 )
 
 MAX_COMPARED = 48
@@ -305,7 +306,11 @@ def put_or_confirm(
         repeated = batch.find_repeated(engram, twin)
         if repeated is not None:
             return None, batch.merge(repeated, engram, twin)
-        stored = _find_repeated(view, engram, twin, space_of(engram.scope, caller.run), batch.replaced)
+        # decision 82: a put has evidence of its own, so it confirms the claim that was taken from prose
+        space = space_of(engram.scope, caller.run)
+        stored = find_repeated(view, engram, twin, space, batch.replaced) or find_repeated(
+            view, engram, twin, unconfirmed_space(space)
+        )
         if stored is not None:
             confirmed = confirmation(view, stored, caller, engram)
             return confirmed, with_gain(stored.engram, confirmed)
@@ -414,7 +419,9 @@ def _check_digests_were_read(view: EngramView, checked: CheckedEngram, caller: C
             )
 
 
-def _find_repeated(view: EngramView, engram: Engram, twin: str, space: str, replaced: Set[str]) -> StoredEngram | None:
+def find_repeated(
+    view: EngramView, engram: Engram, twin: str, space: str, replaced: Set[str] = frozenset()
+) -> StoredEngram | None:
     """Return the live engram of the same space whose claim `engram` repeats; never one that this commit replaces."""
     # decision 13: only engrams with the same twin key are compared, so a crowded file costs no more than an empty one
     for candidate in view.engrams(view.twins(space, twin, limit=MAX_COMPARED)):

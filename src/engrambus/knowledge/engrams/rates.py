@@ -33,6 +33,15 @@ def check_rate(view: EngramView, caller: Caller, policy: Policy, limits: LimitCh
     return root
 
 
+def rate_left(view: EngramView, caller: Caller, policy: Policy) -> tuple[str, int]:
+    """Return the root of the caller's lineage, and how many engrams the caller may put now without exceeding a rate."""
+    root = lineage_of(view, caller)[-1]
+    recent = view.recent_puts(f"{caller.run.run_id}/{root}", view.as_of - WINDOW_US)
+    by_caller = sum(puts.engrams for puts in recent if puts.author == caller.full_name)
+    left = min(policy.engrams_per_minute - by_caller, policy.lineage_rate - sum(puts.engrams for puts in recent))
+    return root, max(0, left)
+
+
 def _refusal(key: str, limit: int, who: str, puts: Sequence[RecentPuts], count: int, now_us: int) -> RateLimited:
     used = sum(row.engrams for row in puts)
     if count > limit:

@@ -19,6 +19,7 @@ from engrambus.policy import (
     IdentityReads,
     LimitChecks,
     descends,
+    unconfirmed_space,
     visible_spaces,
 )
 
@@ -30,7 +31,8 @@ def find_older(view: EngramView, engram_id: str | None, caller: Caller, replaced
     """
     if engram_id is None:
         return None
-    stored = find_engram(view, (*visible_spaces(caller), UNTRUSTED_SPACE), engram_id, "replaces")
+    spaces = visible_spaces(caller)
+    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE, *map(unconfirmed_space, spaces)), engram_id, "replaces")
     check_trusted(stored, "replaced", "replaces")
     if not may_decide_on(view, caller, stored.engram):
         author = stored.engram.provenance.created_by

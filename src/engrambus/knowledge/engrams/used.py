@@ -9,7 +9,7 @@ from engrambus.knowledge.engrams.facts import EngramsUsed
 from engrambus.knowledge.engrams.finding import find_visible
 from engrambus.knowledge.engrams.ports import EngramUse, UseReads, VisibleStore
 from engrambus.knowledge.engrams.values import UserKind, has_evidence
-from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller, LimitChecks
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller, LimitChecks, confirmed_space
 
 MAX_COUNTED = 50
 """Uses of one engram that are looked at, the newest first."""
@@ -20,7 +20,7 @@ def find_used(
 ) -> tuple[str, ...]:
     """Return the whole ids of the engrams that an author used; refuse one that is not there or not visible.
 
-    The author is warned of one without evidence, and of an untrusted one: a conclusion may not rest on it alone.
+    The author is warned of one without evidence or confirmation: a conclusion may not rest on it alone.
     """
     # decision 62: what has expired or was forgotten cannot be read, so nobody can base anything on it now
     found = []
@@ -37,6 +37,10 @@ def find_used(
         if stored.space == UNTRUSTED_SPACE:
             detail = f"{engram.id} came from elsewhere and no person here has confirmed it."
             hint = "Check its evidence and put the claim yourself with `at`, or ask a person to confirm it."
+            limits.applied(UsedUntrusted(detail, field=f"{field}[{position}]", used=engram.id, hint=hint))
+        elif confirmed_space(stored.space) is not None:
+            detail = f"{engram.id} was taken from an agent's prose and is not confirmed."
+            hint = "Check its evidence and put the claim yourself with `at`, which confirms it."
             limits.applied(UsedUntrusted(detail, field=f"{field}[{position}]", used=engram.id, hint=hint))
         elif not has_evidence(engram):
             detail = f"Nothing was found behind the pointers of {engram.id}, so it is no evidence."

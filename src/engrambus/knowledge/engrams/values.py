@@ -84,6 +84,26 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, confirmed_by=by, confirmed_at=at)
 
 
+class Capture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer in prose that an engram was taken from (decision 82)."""
+
+    by: str
+    """The agent that wrote it, by its full name."""
+    at: str
+    """When the answer was handed in."""
+    answer: str | None = None
+    """Pointer to the lines of the answer that say it; none if the answer is stored nowhere."""
+    marked: bool = False
+    """True if its author marked it as worth keeping; otherwise it cites lines."""
+    confirmed_by: str | None = None
+    """The agent or the person who confirmed it; None while it is unconfirmed."""
+    confirmed_at: str | None = None
+
+    def confirm(self, by: str, at: str) -> Capture:
+        """Return the capture as a confirmation leaves it."""
+        return msgspec.structs.replace(self, confirmed_by=by, confirmed_at=at)
+
+
 class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     """A validated engram that can be stamped and stored."""
 

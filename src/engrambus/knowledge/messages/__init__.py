@@ -58,6 +58,8 @@ if TYPE_CHECKING:
         inbox_of,
     )
     from engrambus.knowledge.messages.prose import ProseReport, accept_prose, report_prose
+    from engrambus.knowledge.messages.prose_claims import ProseClaim, find_claims
+    from engrambus.knowledge.messages.quotes import find_passages, locate_quotes
     from engrambus.knowledge.messages.resend import resend_template
     from engrambus.knowledge.messages.source import MAX_MESSAGE_CHARS, looks_like_report
     from engrambus.knowledge.messages.values import (
@@ -96,6 +98,8 @@ if not TYPE_CHECKING:
         "pointed_evidence": "check_evidence_to_read evidence_problems",
         "ports": "Inbox Mail MessageReads OpenRejection SentPack Unseen inbox_of",
         "prose": "ProseReport accept_prose report_prose",
+        "prose_claims": "ProseClaim find_claims",
+        "quotes": "find_passages locate_quotes",
         "resend": "resend_template",
         "source": "MAX_MESSAGE_CHARS looks_like_report",
         "values": (
@@ -108,12 +112,12 @@ __all__ = [
     "CHILD_SECTIONS", "MAX_MESSAGE_CHARS", "PARENT_SECTIONS", "BroadcastSent", "ChildBudgets", "ChildMessage",
     "CodeBlock", "CodeCounter", "Extraction", "GrantedCode", "Inbox", "Mail", "MailHandedOver", "Message",
     "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "OpenRejection",
-    "ParentMessage", "ParsedMessage", "PointerPack", "PreparedReport", "ProseReport", "SentPack", "TargetedPointer",
-    "Unseen", "accept_prose", "accept_report", "add_pointers", "artifact_body", "artifact_ref", "as_stored",
-    "check_budget", "check_evidence_to_read", "check_prose_budget", "check_texts", "count_code", "describe_found",
-    "evidence_problems", "extract_code", "extract_statement", "find_code", "find_code_blocks", "find_mail",
-    "find_resent", "free_texts", "hand_over_mail", "inbox_of", "inline_budget", "looks_like_report", "mail_line",
-    "measure", "message_sections", "note_text", "parse_message", "pointed_tokens", "print_message", "print_sections",
-    "read_payers", "read_sections", "reject_message", "report_prose", "resend_template", "send_broadcast",
-    "turn_budget", "with_packs", "work_of_parts",
+    "ParentMessage", "ParsedMessage", "PointerPack", "PreparedReport", "ProseClaim", "ProseReport", "SentPack",
+    "TargetedPointer", "Unseen", "accept_prose", "accept_report", "add_pointers", "artifact_body", "artifact_ref",
+    "as_stored", "check_budget", "check_evidence_to_read", "check_prose_budget", "check_texts", "count_code",
+    "describe_found", "evidence_problems", "extract_code", "extract_statement", "find_claims", "find_code",
+    "find_code_blocks", "find_mail", "find_passages", "find_resent", "free_texts", "hand_over_mail", "inbox_of",
+    "inline_budget", "locate_quotes", "looks_like_report", "mail_line", "measure", "message_sections", "note_text",
+    "parse_message", "pointed_tokens", "print_message", "print_sections", "read_payers", "read_sections",
+    "reject_message", "report_prose", "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
 ]

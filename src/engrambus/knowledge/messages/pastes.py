@@ -93,6 +93,16 @@ class CodeCounter:
             return anchor.pointer or next(iter(anchor.candidates), None)
         return None
 
+    def locate_only(self, text: str) -> Pointer | None:
+        """Return the pointer to a text that stands in one place of the checked-out commit, and in no other."""
+        with suppress(NoRepository, RevisionNotFound):
+            return self._repository.anchors.find(text, revision=self._revision()).pointer
+        return None
+
+    def is_absent(self, text: str) -> bool:
+        """True if no line of the text is a whole line of the repository."""
+        return bool(self._absent([text]))
+
     def _find_suspects(self, text: str) -> list[CodeSpan]:
         """Return the lines that look a little like code and stand in the repository as they are."""
         suspects = [line for line in _line_spans(text) if _is_suspect(text, line)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from msgspec import structs
 
 from engrambus.core import Randomness, estimate_tokens, new_ulid
 from engrambus.evidence.pointers import Pointer
@@ -16,6 +19,8 @@ from engrambus.policy import Caller, TurnClosed, end_turn, parent_of, turn_of
 
 SUMMARY_CHARS = (500, 240, 120)
 """Lengths of the summary that are tried until the report fits its budget."""
+MAX_CITED_POINTERS = 8
+"""Cited places that a report points at, as far as they fit; the answer to the caller names all of them."""
 MAX_CODE_POINTERS = 3
 """Blocks of code that a report points at; the whole answer names all of them."""
 ONLY_CODE = "The answer is code, which the pointers lead to."
@@ -36,8 +41,13 @@ class ProseReport(NamedTuple):
         return artifact_ref(self.whole) if self.whole is not None else None
 
 
-def report_prose(prose: Extraction, role: str, max_tokens: int) -> ProseReport:
-    """Return the report of an answer, within `max_tokens` if its shortest form fits."""
+def report_prose(
+    prose: Extraction, role: str, max_tokens: int, cited: Sequence[str] = (), *, keeps_whole: bool = False
+) -> ProseReport:
+    """Return the report of an answer, within `max_tokens` if its shortest form fits.
+
+    `cited` are refs of places that the answer names. With `keeps_whole`, something points at the whole answer.
+    """
     refs = list(dict.fromkeys(code.ref for code in prose.placed))
     words = prose.text
     for ref in refs:
@@ -46,19 +56,29 @@ def report_prose(prose: Extraction, role: str, max_tokens: int) -> ProseReport:
     for max_chars in SUMMARY_CHARS:
         summary = extract_statement(words, max_chars=max_chars)
         says_all = summary == on_one_line and len(refs) <= MAX_CODE_POINTERS
-        whole = None if says_all else artifact_body(prose.text)
+        whole = None if says_all and not keeps_whole else artifact_body(prose.text)
         shown = [*([artifact_ref(whole)] if whole is not None else []), *refs[:MAX_CODE_POINTERS]]
         message = ChildMessage(
             role=role,
             task_status="done",
-            pointer_pack=tuple(Pointer(type=ref.partition(":")[0], ref=ref) for ref in shown),
+            pointer_pack=tuple(map(_pointer, shown)),
             output=Output(summary=summary or ONLY_CODE),
         )
         text = print_message(message)
         tokens = estimate_tokens(text)
         if tokens <= max_tokens:
             break
+    for ref in [ref for ref in cited if ref not in shown][:MAX_CITED_POINTERS]:
+        message = structs.replace(message, pointer_pack=(*message.pointer_pack, _pointer(ref)))
+        longer = print_message(message)
+        if (needed := estimate_tokens(longer)) > max_tokens:
+            break
+        text, tokens = longer, needed
     return ProseReport(text, tokens, whole)
+
+
+def _pointer(ref: str) -> Pointer:
+    return Pointer(type=ref.partition(":")[0], ref=ref)
 
 
 def accept_prose(

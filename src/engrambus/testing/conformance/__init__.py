@@ -11,6 +11,7 @@ from engrambus.testing.conformance.adoption import AdoptionConformance
 from engrambus.testing.conformance.agents import AgentConformance
 from engrambus.testing.conformance.approvals import ApprovalConformance
 from engrambus.testing.conformance.briefs import BriefConformance
+from engrambus.testing.conformance.captures import CaptureConformance
 from engrambus.testing.conformance.cortex import CortexConformance
 from engrambus.testing.conformance.denials import DenialConformance
 from engrambus.testing.conformance.duplicates import DuplicateConformance
@@ -41,6 +42,7 @@ __all__ = [
     "AgentConformance",
     "ApprovalConformance",
     "BriefConformance",
+    "CaptureConformance",
     "CortexConformance",
     "DenialConformance",
     "DuplicateConformance",
@@ -71,6 +73,7 @@ __all__ = [
 
 class StoreConformance(
     AdoptionConformance,
+    CaptureConformance,
     UseConformance,
     ReadConformance,
     RecallConformance,

@@ -306,6 +306,21 @@ UPDATE adoptions SET body = ? WHERE ordinal = ?;
 -- name: delete_adoption
 DELETE FROM adoptions WHERE ordinal = ?;
 
+-- name: insert_capture
+INSERT INTO captures (ordinal, id, body) VALUES (?, ?, ?);
+
+-- name: capture_row
+SELECT body FROM captures WHERE ordinal = ?;
+
+-- name: set_capture
+UPDATE captures SET body = ? WHERE ordinal = ?;
+
+-- name: delete_capture
+DELETE FROM captures WHERE ordinal = ?;
+
+-- name: captures
+SELECT c.id, c.body FROM captures c JOIN engrams USING (ordinal) WHERE c.id = ? AND expires_at > ?;
+
 -- name: adoptions
 SELECT a.id, a.body FROM adoptions a WHERE a.id = ?1 AND (
     EXISTS (SELECT 1 FROM engrams e WHERE e.ordinal = a.ordinal AND expires_at > ?2)

@@ -146,6 +146,13 @@ CREATE TABLE adoptions (            -- engrams that came from elsewhere; untrust
 ) STRICT;
 CREATE INDEX adoptions_id ON adoptions (id);
 
+CREATE TABLE captures (             -- engrams taken from prose; unconfirmed while their space begins with 'c'
+    ordinal    INTEGER PRIMARY KEY,
+    id         TEXT    NOT NULL,
+    body       BLOB    NOT NULL     -- the answer that it came from, and who has confirmed it, as JSON
+) STRICT;
+CREATE INDEX captures_id ON captures (id);
+
 CREATE TABLE uses (                 -- engrams that others named as used; the ids may have left the project since
     position   INTEGER PRIMARY KEY,
     engram     TEXT    NOT NULL,

@@ -57,8 +57,12 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
 
 
 def untrusted(about: EngramAbout | None) -> list[str]:
-    """Return what a line says of an engram that no person has confirmed."""
-    return [f"untrusted, from {about.untrusted.origin}"] if about is not None and about.untrusted is not None else []
+    """Return what a line says of an unconfirmed or untrusted engram."""
+    if about is None:
+        return []
+    if about.unconfirmed is not None:
+        return ["unconfirmed"]
+    return [f"untrusted, from {about.untrusted.origin}"] if about.untrusted is not None else []
 
 
 def replaced(about: EngramAbout | None) -> list[str]:
@@ -104,7 +108,7 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     """Show one engram, what it used and what used it."""
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
-    rows = [*_replacing_rows(about), *_adoption_rows(shown, about)]
+    rows = [*_replacing_rows(about), *_adoption_rows(shown, about), *_capture_rows(shown, about)]
     if about is not None and about.evidence is not None and about.evidence.state not in (None, "unresolved"):
         rows += [("evidence", describe_state(about.evidence) or "unchanged")]
         rows += [("", way) for way in what_to_do(shown, about)]
@@ -143,6 +147,19 @@ def _adoption_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str,
         return [("adopted from", source), ("trusted by", f"{adoption.confirmed_by}, {adoption.confirmed_at}")]
     pin = " It was pinned there, and is pinned here then." if adoption.pinned else ""
     return [("untrusted", f"from {source}"), ("", f"Trust it: engrambus confirm {engram.id}.{pin}")]
+
+
+def _capture_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, str]]:
+    """Return the rows about the answer in prose that an engram was taken from."""
+    capture = None if about is None else about.unconfirmed or about.captured
+    if capture is None:
+        return []
+    said = "marked in" if capture.marked else "from"
+    source = f"{said} the answer of {capture.by}, {capture.at}"
+    where = [("answer", capture.answer)] if capture.answer else []
+    if capture.confirmed_by is not None:
+        return [("taken", source), *where, ("confirmed by", f"{capture.confirmed_by}, {capture.confirmed_at}")]
+    return [("unconfirmed", source), *where, ("", f"Confirm it: engrambus confirm {engram.id}.")]
 
 
 def engram(answer: Engram, about: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
@@ -216,6 +233,8 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
     if answer.trusted:
         yield "It is trusted from now on, and pinned." if answer.pinned else "It is trusted from now on."
+    if answer.accepted:
+        yield "It was taken from an agent's prose, and is the team's from now on."
     for ref in answer.resolved:
         yield f"resolved    {safe(ref)}"
     for ref in answer.unresolved:
