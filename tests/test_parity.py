@@ -177,6 +177,10 @@ OTHER_DATA_FIELDS = {
     ("adopt_knowledge", "origin"): "a name by its pattern",
     ("override_gate", "base"): "a commit id",
     ("override_gate", "head"): "a commit id",
+    ("recall", "text"): "a prompt, compared and not stored",
+    ("recall", "paths"): "names files",
+    ("recall", "occasion"): "one of four names",
+    ("recall", "task"): "a digest",
     ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""

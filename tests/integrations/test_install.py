@@ -18,7 +18,14 @@ import anyio
 import pytest
 
 from engrambus.edges.integrations import client_config, jsonc
-from engrambus.edges.integrations.client_config import CLIENTS, ClientSetup, ConfigEntry, runs_engrambus, setup_for
+from engrambus.edges.integrations.client_config import (
+    CLIENTS,
+    EDITING_TOOLS,
+    ClientSetup,
+    ConfigEntry,
+    runs_engrambus,
+    setup_for,
+)
 from engrambus.edges.integrations.config_files import plan_install, write
 from engrambus.edges.integrations.install import skill_files
 from engrambus.edges.integrations.tool_call_hook import OUR_TOOLS
@@ -412,7 +419,7 @@ def test_only_clients_whose_hooks_name_the_caller_have_one_turns_worth(shell: Sh
     assert (arguments[:3] == ["mcp", "--session-turns", "4"], "--session-turns" in arguments) == (not named, not named)
     if named:
         matchers = [group["matcher"] for group in _read(list(place.files)[1])["hooks"]["PreToolUse"]]
-        assert matchers == ["Agent", OUR_TOOLS]
+        assert matchers == ["Agent", OUR_TOOLS, EDITING_TOOLS]
 
 
 def test_install_says_where_the_permission_prompt_is_skipped(shell: Shell) -> None:  # BX-06

@@ -24,11 +24,14 @@ from engrambus.knowledge.engrams import (
     EngramReceived,
     EngramReplaced,
     EngramsListed,
+    EngramsRecalled,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
+    RecallForgotten,
+    TaskRecalled,
 )
 from engrambus.knowledge.gate import GateOverridden
 from engrambus.knowledge.memory import MemoryRead
@@ -77,6 +80,7 @@ EngramChange = (
 )
 IdentityChange = RunOpened | RunClosed | AgentAdded | AgentDismissed | TokenIssued | TokenWithdrawn | PolicyApplied
 ReservationChange = ReservationMade | ReservationChanged | ReservationReleased
+RecallChange = EngramsRecalled | TaskRecalled | RecallForgotten
 GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
 
 Fact = (
@@ -100,6 +104,7 @@ Fact = (
     | BroadcastSent
     | MailHandedOver
     | BriefMade
+    | RecallChange
     | RequestAnswered
     | GateOverridden
 )

@@ -16,7 +16,7 @@ import msgspec
 from engrambus.gateway.tallies import TallyReads
 from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
-from engrambus.knowledge.engrams import EngramReads, ListingReads, PromotionReads, UseReads
+from engrambus.knowledge.engrams import EngramReads, ListingReads, PromotionReads, RecallReads, UseReads
 from engrambus.knowledge.gate import GateReads
 from engrambus.knowledge.messages import MessageReads
 from engrambus.policy import IdentityReads, TokenReads, TurnReads
@@ -73,6 +73,7 @@ class View(
     UseReads,
     GateReads,
     ListingReads,
+    RecallReads,
     TallyReads,
     Protocol,
 ):

@@ -97,6 +97,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     capture: Annotated[
         bool, Meta(description="Sentences of an answer in prose that cite lines, or are marked, await confirmation")
     ] = True
+    recall: Annotated[
+        bool, Meta(description="Hooks show agents what fits their prompt, their task and the files they edit, unasked")
+    ] = True
     deref: DerefBudget = DerefBudget()
     cortex: CortexPolicy = CortexPolicy()
     reservations: ReservationPolicy = ReservationPolicy()

@@ -13,6 +13,7 @@ from engrambus.backends.facts import (
     EngramChange,
     Fact,
     GrantChange,
+    RecallChange,
     ReservationChange,
     mail_of,
     rate_keys,
@@ -47,6 +48,7 @@ from engrambus.knowledge.engrams import (
     EngramReceived,
     EngramReplaced,
     EngramsListed,
+    EngramsRecalled,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
@@ -54,9 +56,11 @@ from engrambus.knowledge.engrams import (
     PastEngram,
     PromotionAnswered,
     PromotionRequested,
+    RecallForgotten,
     RecentPuts,
     StoredEngram,
     StoredPromotion,
+    TaskRecalled,
     Traits,
     UserKind,
     as_promoted,
@@ -160,6 +164,8 @@ class KnowledgeState:
         self.captures: dict[int, Capture] = {}
         self.uses: dict[tuple[str, str, str], EngramUse] = {}
         self.listed: dict[tuple[str, str], int] = {}
+        self.recalled: dict[tuple[str, str], dict[str, bool]] = {}
+        self.recalled_tasks: list[TaskRecalled] = []
         self.turns: dict[tuple[str, str], Turn] = {}
         self.reads: dict[str, dict[RecordedRead, None]] = {}
         self.mail: list[tuple[str, str, Mail]] = []
@@ -278,6 +284,8 @@ class KnowledgeState:
             case MailHandedOver():
                 inbox = inbox_of(fact.run, fact.agent)
                 self.handed_over[inbox] = max(fact.position, self.handed_over.get(inbox, 0))
+            case EngramsRecalled() | TaskRecalled() | RecallForgotten():
+                self._recall(fact)
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(
                     Brief(version=fact.version, made_us=at_us, lines=fact.lines, agent=fact.agent)
@@ -287,6 +295,23 @@ class KnowledgeState:
             case RequestAnswered():
                 answer = EarlierAnswer(request=fact.request, answer=bytes(fact.answer))
                 self.answers[fact.caller, fact.key] = (at_us, answer)
+
+    def _recall(self, fact: RecallChange) -> None:
+        match fact:
+            case EngramsRecalled():
+                shown = self.recalled.setdefault((fact.run, fact.agent), {})
+                shown.update(dict.fromkeys(fact.engrams, False))
+                shown.update(dict.fromkeys(fact.stale, True))
+                if fact.task_of:
+                    key = (fact.run, fact.task_of, fact.task)
+                    oldest = next(
+                        (task for task in self.recalled_tasks if (task.run, task.agent, task.task) == key), None
+                    )
+                    self.recalled_tasks = [task for task in self.recalled_tasks if task is not oldest]
+            case TaskRecalled():
+                self.recalled_tasks.append(fact)
+            case RecallForgotten():
+                self.recalled.pop((fact.run, fact.agent), None)
 
     def _issue_token(self, fact: TokenIssued, at_us: int) -> None:
         for token_id, issued in list(self.tokens.items()):  # nobody asks about a token that has expired
@@ -680,6 +705,14 @@ class MemoryView(MemoryCortex):
 
     def listed_position(self, run_id: str, agent: str) -> int:
         return self._state.listed.get((run_id, agent), 0)
+
+    def recalled(self, run_id: str, agent: str) -> dict[str, bool]:
+        return dict(reversed(self._state.recalled.get((run_id, agent), {}).items()))
+
+    def task_recalled(self, run_id: str, agent: str, task: str) -> tuple[str, ...] | None:
+        tasks = self._state.recalled_tasks
+        found = [waiting for waiting in tasks if (waiting.run, waiting.agent, waiting.task) == (run_id, agent, task)]
+        return found[0].engrams if found else None
 
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         return sorted(row for row in self._state.puts.get(root, {}).values() if row.last_us > since_us)

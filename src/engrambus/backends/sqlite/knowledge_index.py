@@ -65,6 +65,8 @@ COMPARED = {
     "adoptions": "SELECT a.* FROM adoptions a JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
     "captures": "SELECT c.* FROM captures c JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
     "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",
+    "recalled": "SELECT run, agent, engram, stale FROM recalled ORDER BY run, agent, engram",
+    "recalled_tasks": "SELECT run, agent, task, engrams FROM recalled_tasks ORDER BY position",
     "uses": "SELECT * FROM uses ORDER BY position",
     "episodes": "SELECT * FROM episodes ORDER BY ordinal",
     "contributions": "SELECT * FROM contributions ORDER BY id",

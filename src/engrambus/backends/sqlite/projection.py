@@ -14,6 +14,7 @@ from engrambus.backends.facts import (
     Fact,
     GrantChange,
     IdentityChange,
+    RecallChange,
     ReservationChange,
     mail_of,
     rate_keys,
@@ -42,11 +43,14 @@ from engrambus.knowledge.engrams import (
     EngramReceived,
     EngramReplaced,
     EngramsListed,
+    EngramsRecalled,
     EngramsUsed,
     EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
     PromotionRequested,
+    RecallForgotten,
+    TaskRecalled,
 )
 from engrambus.knowledge.gate import GateOverridden
 from engrambus.knowledge.messages import (
@@ -100,7 +104,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 34
+LAYOUT = 35
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -242,6 +246,8 @@ class KnowledgeProjection:
             case MailHandedOver():
                 inbox = inbox_of(fact.run, fact.agent)
                 self._execute("hand_over_mail", inbox.run or "", inbox.agent, fact.position)
+            case EngramsRecalled() | TaskRecalled() | RecallForgotten():
+                self._recall(fact)
             case BriefMade():
                 lines = "\n".join(fact.lines)
                 self._execute("insert_brief", fact.run, fact.role, fact.version, fact.agent, at_us, lines)
@@ -249,6 +255,20 @@ class KnowledgeProjection:
                 self._execute("insert_gate_override", fact.fingerprint, _encode(fact), at_us)
             case RequestAnswered():
                 self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
+
+    def _recall(self, fact: RecallChange) -> None:
+        match fact:
+            case EngramsRecalled():
+                for engram_id in fact.engrams:
+                    self._execute("insert_recalled", fact.run, fact.agent, engram_id, False)
+                for engram_id in fact.stale:
+                    self._execute("insert_recalled", fact.run, fact.agent, engram_id, True)
+                if fact.task_of:
+                    self._execute("delete_recalled_task", fact.run, fact.task_of, fact.task)
+            case TaskRecalled():
+                self._execute("insert_recalled_task", fact.run, fact.agent, fact.task, " ".join(fact.engrams))
+            case RecallForgotten():
+                self._execute("delete_recalled", fact.run, fact.agent)
 
     def _withdraw(self, fact: TokenWithdrawn) -> None:
         if fact.token_id is not None:

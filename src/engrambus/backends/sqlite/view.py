@@ -296,6 +296,14 @@ class SqliteView(SqliteCortex):
         row = self._row("listed_position", run_id, agent)
         return row[0] if row else 0
 
+    def recalled(self, run_id: str, agent: str) -> dict[str, bool]:
+        rows: Any = self._connection.execute(self._sql["recalled"], (run_id, agent))
+        return {engram_id: bool(stale) for engram_id, stale in rows}
+
+    def task_recalled(self, run_id: str, agent: str, task: str) -> tuple[str, ...] | None:
+        row = self._row("recalled_task", run_id, agent, task)
+        return None if row is None else tuple(row[0].split())
+
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         rows: Any = self._connection.execute(self._sql["recent_puts"], (root, since_us // SECOND_US, since_us))
         return [RecentPuts(*row) for row in rows]

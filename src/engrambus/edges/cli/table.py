@@ -78,6 +78,13 @@ COMMANDS: dict[str, Entry] = {
         "query_engrams",
         "less.query_engrams",
     ),
+    "recall": Entry(
+        "knowledge",
+        "Show what a hook would show an agent with this prompt: at most 5 engrams, or nothing.",
+        'engrambus recall "Why are refunds sent twice?" --path src/refund.py',
+        "recall",
+        "less.recall",
+    ),
     "show": Entry(
         "knowledge",
         "Show one engram in full, with what it used and what used it.",

@@ -22,16 +22,20 @@ SPAWN_TOOL = "Agent"
 CHILD_TOOLS = "Agent|TaskOutput|.*wait_agent"
 """Matches the tools in whose result a sub-agent answers: of Claude Code, and of Codex, which adds its own prefix."""
 
+EDITING_TOOLS = "Edit|Write|MultiEdit|NotebookEdit|apply_patch"
+"""Matches the tools that edit files, of Claude Code and of Codex."""
+
 SUBAGENT_STOP_TIMEOUT_SECONDS = 10
 HOOK_TIMEOUT_SECONDS = 5
 _EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreToolUse", "PostToolUse")
-_MATCHERS = {"PreToolUse": (SPAWN_TOOL, OUR_TOOLS), "PostToolUse": (CHILD_TOOLS,)}
+_MATCHERS = {"PreToolUse": (SPAWN_TOOL, OUR_TOOLS, EDITING_TOOLS), "PostToolUse": (CHILD_TOOLS,)}
 """Events of every tool; without a matcher each tool call would start a process of ours."""
 _CLAUDE_EVENTS = (*_EVENTS, "SessionEnd")
 """Events of Claude Code: Codex does not report the end of a session."""
 SESSION_TURNS = ("--session-turns", "4")
 """Where no hook tells agents apart, those of a session share the lead of its server: it has four turns' worth."""
-_GEMINI_FORMER_EVENTS = ("BeforeAgent", "AfterAgent")
+_GEMINI_EVENTS = ("SessionStart", "BeforeAgent")
+_GEMINI_FORMER_EVENTS = ("AfterAgent",)
 
 
 class ConfigEntry(NamedTuple):
@@ -143,12 +147,12 @@ def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Set
 def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     # Gemini counts a hook's timeout in milliseconds, the other clients in seconds.
     run = {"name": SERVER, "type": "command", "command": hook, "timeout": HOOK_TIMEOUT_SECONDS * 1000}
-    start = ConfigEntry(("hooks", "SessionStart"), {"hooks": [run]}, is_item=True)
+    hooks = tuple(ConfigEntry(("hooks", event), {"hooks": [run]}, is_item=True) for event in _GEMINI_EVENTS)
     former = tuple(("hooks", event) for event in _GEMINI_FORMER_EVENTS)
     # Gemini lets a hook change a tool's input, but does not say which sub-agent calls.
     server = _server("mcpServers", command, "mcp", *SESSION_TURNS)
     return ClientSetup(
-        (ClientFile(base / ".gemini" / "settings.json", "json", (server, start), former),),
+        (ClientFile(base / ".gemini" / "settings.json", "json", (server, *hooks), former),),
         base / ".gemini" / "skills" / "less",
     )
 

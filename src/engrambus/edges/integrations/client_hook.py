@@ -10,9 +10,10 @@ import os
 import signal
 import sys
 from bisect import bisect_right
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +34,9 @@ from engrambus.gateway import Credential
 from engrambus.settings import Settings
 from engrambus.visible_text import make_json_visible, make_visible
 
+if TYPE_CHECKING:
+    from engrambus.operations.recall import Occasion
+
 MAX_CONTEXT_CHARS = 10_000
 """Size of the context that Claude Code takes."""
 MAX_CONTEXT_TOKENS = 2_500
@@ -42,6 +46,13 @@ MAX_ANSWER_CHARS = 65_536
 """Only this much of an answer is checked; a longer one exceeds every budget."""
 MAX_WAITING_TOKENS = 300
 """Size of the lines about mail that waits."""
+MAX_RECALL_TOKENS = 300
+"""Size of the lines about engrams that fit."""
+MAX_ADDED_TOKENS = 600
+"""Size of what a hook adds, without the brief at the start of a session or a sub-agent."""
+MAX_RECALL_CHARS = 20_000
+"""Only this much of a prompt is compared with the engrams."""
+LEAST_RECALL_TOKENS = 40
 MAX_POINTERS = 3
 TIME_LIMIT_SECONDS = 4.0
 """Includes waiting for a gateway and for the store's lock; clients kill a hook after five seconds (decision 31)."""
@@ -84,8 +95,10 @@ def _raise_time_limit(number: int, frame: object) -> None:
 
 def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> dict[str, Any]:
     """Return the client's answer. Never raises: failures are reported on stderr."""
-    if event.kind in ("prompt", "stop", "child_returned", "session_end") and not event.sets_caller:
+    if event.kind in ("stop", "child_returned", "session_end") and not event.sets_caller:
         return {}  # the turns and reservations of the server's own lead end by themselves
+    if event.kind == "edit" and not event.paths:
+        return {}
     try:
         with closing(_open_transport(event.folder or current_folder, settings)) as transport:
             return _ANSWERS[event.kind](_Session(event, transport, settings), event)
@@ -149,6 +162,8 @@ class _Session:
 
 def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:
     # A name is told only where the hook sets `as`: elsewhere calls are those of the server's own lead.
+    if event.is_new_context:
+        _recall(session.lead_bus, "prompt", [], forget=True)
     if not event.sets_caller:
         return _brief_context(event, session.lead_bus, None, [])
     return _brief_context(event, session.lead_bus, session.lead, _waiting_lines(session.lead_bus))
@@ -163,12 +178,21 @@ def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
         "it is stored and read through a pointer.",
         "What you learn is kept for the others with less_put_engram and a pointer to the lines that show it.",
     ]
-    return _brief_context(event, bus, name, [*rules, *_waiting_lines(bus)])
+    waiting = _waiting_lines(bus)
+    return _brief_context(
+        event, bus, name, [*rules, *waiting], lambda: _recall(bus, "subagent", waiting, task=event.task)
+    )
 
 
-def _brief_context(event: HookEvent, bus: Bus, name: str | None, rules: list[str]) -> dict[str, Any]:
+def _brief_context(
+    event: HookEvent, bus: Bus, name: str | None, rules: list[str], recalled: Callable[[], list[str]] = list
+) -> dict[str, Any]:
     """Return the agent's name and brief as context, as statements: clients distrust commands in a context."""
     brief = bus.brief(max_tokens=BRIEF_TOKENS)
+    fitting = recalled()
+    # What the brief says anyway is not said again next to it.
+    new = [line for line in fitting[1:] if not any(_claim(line) in shown for shown in brief.lines)]
+    rules = [*rules, *([fitting[0], *new] if new else [])]
     name_line = [f"Your name there is {name}; your calls of the engrambus tools are made in it."] if name else []
     head = [
         f"This project shares its memory on Engram Bus; your role there is {brief.role}.",
@@ -177,6 +201,11 @@ def _brief_context(event: HookEvent, bus: Bus, name: str | None, rules: list[str
         f"Shared Brief v{brief.version}, as the team wrote it:",
     ]
     return _context(event, [*head, *brief.lines])
+
+
+def _claim(line: str) -> str:
+    """Return the beginning of the claim in a recalled line, which a line of the brief may hold too."""
+    return line.partition(": ")[2].rpartition(" (")[0].rstrip("…")[:100]
 
 
 def _context(event: HookEvent, lines: list[str]) -> dict[str, Any]:
@@ -202,6 +231,22 @@ def _waiting_lines(bus: Bus) -> list[str]:
     return [head, *(f"- {line}" for line in inbox.lines), *([rest.format(inbox.waiting)] if inbox.waiting else [])]
 
 
+def _recall(bus: Bus, occasion: Occasion, other_lines: list[str], **more: Any) -> list[str]:
+    """Return the lines of the engrams that fit, which then count as shown; none if that fails.
+
+    Together with `other_lines` they stay within what a hook may add.
+    """
+    left = MAX_ADDED_TOKENS - estimate_tokens("\n".join([*other_lines, ""])) - 1
+    if left < LEAST_RECALL_TOKENS:
+        return []
+    try:
+        answer = bus.recall(occasion=occasion, max_tokens=min(MAX_RECALL_TOKENS, left), record=True, **more)
+    except (EngramBusError, OSError) as problem:  # the rest of the hook's answer matters more
+        _report(problem)
+        return []
+    return answer.lines
+
+
 def _waiting_context(event: HookEvent, bus: Bus) -> dict[str, Any]:
     lines = _waiting_lines(bus)
     return _context(event, lines) if lines else {}
@@ -210,9 +255,22 @@ def _waiting_context(event: HookEvent, bus: Bus) -> dict[str, Any]:
 def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:
     # Codex also reports the prompts that sub-agents get.
     name = session.add_child() if event.child else session.lead
-    _close_turn(session, name, "prompt")
-    # UserPromptSubmit (Claude Code, Codex) adds the answer's text to the prompt.
-    return _waiting_context(event, session.bus_of(name)) if event.name == "UserPromptSubmit" else {}
+    bus = session.bus_of(name)
+    waiting: list[str] = []
+    if event.sets_caller:  # elsewhere the turns of the server's own lead end by themselves
+        _close_turn(session, name, "prompt")
+        waiting = _waiting_lines(bus)
+    # UserPromptSubmit (Claude Code, Codex) and BeforeAgent (Gemini) add the answer's text to the prompt.
+    lines = [*waiting, *_recall(bus, "prompt", waiting, text=event.text[:MAX_RECALL_CHARS])]
+    return _context(event, lines) if lines else {}
+
+
+def _on_edit(session: _Session, event: HookEvent) -> dict[str, Any]:
+    if event.name == "BeforeTool":  # Gemini adds no context before a tool
+        return {}
+    bus = session.bus_of(session.add_child() if event.child else session.lead)
+    lines = _recall(bus, "edit", [], paths=event.paths)
+    return _context(event, lines) if lines else {}
 
 
 def _on_child_returned(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -275,6 +333,9 @@ def _block_reason(refusal: EngramBusError) -> str:
 def _on_spawn(session: _Session, event: HookEvent) -> dict[str, Any]:
     budget = session.bus.team_budget()
     if budget.left > 0:
+        # The sub-agent's own hook is not told its task: what fits it is found now, and shown when it starts.
+        if event.text and event.task:
+            _recall(session.lead_bus, "task", [], text=event.text[:MAX_RECALL_CHARS], task=event.task)
         return {}
     return _deny(
         f"The team's budget is used up: its {budget.agents} agents have read {budget.used} of {budget.limit} tokens of "
@@ -322,4 +383,5 @@ _ANSWERS = {
     "subagent_stop": _on_subagent_stop,
     "spawn": _on_spawn,
     "child_returned": _on_child_returned,
+    "edit": _on_edit,
 }

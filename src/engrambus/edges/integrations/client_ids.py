@@ -18,6 +18,11 @@ def agent_key(session: str, agent: str) -> str:
     return _letters_digest(f"{session}/{agent}", _AGENT_LETTERS)
 
 
+def task_key(kind: str) -> str:
+    """Return the name of a kind of sub-agent, as it is recorded: a digest, since users name kinds as they like."""
+    return _letters_digest(kind.lower(), _AGENT_LETTERS)
+
+
 def _letters_digest(text: str, size: int) -> str:
     """Return a digest made of letters only, since digits would make an id look like a secret."""
     number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest(), "big")

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from engrambus.edges.integrations.client_ids import agent_key, session_key
+from engrambus.edges.integrations.client_ids import agent_key, session_key, task_key
+from engrambus.edges.integrations.edited_files import EDIT_TOOLS, edited_paths
 from engrambus.errors import BadJson, EngramBusError, FieldType, FieldValue
 
 EventKind = Literal[
-    "session_start", "session_end", "prompt", "stop", "subagent_start", "subagent_stop", "spawn", "child_returned"
+    "session_start",
+    "session_end",
+    "prompt",
+    "stop",
+    "subagent_start",
+    "subagent_stop",
+    "spawn",
+    "child_returned",
+    "edit",
 ]
 
 _KINDS: dict[str, EventKind] = {
@@ -25,6 +34,7 @@ _KINDS: dict[str, EventKind] = {
     "PreToolUse": "spawn",
     "PostToolUse": "child_returned",
     "BeforeAgent": "prompt",  # Gemini
+    "BeforeTool": "edit",
     "AfterAgent": "stop",
     "stop": "stop",  # Cursor
 }
@@ -33,6 +43,8 @@ _SPAWN_TOOLS = frozenset({"Agent", "Task", "spawn_agent"})
 _CHILD_TOOLS = ("Agent", "Task", "TaskOutput", "wait_agent")
 """Ends of the names of tools in whose result a sub-agent answers; Codex writes `multi_agent_v1wait_agent`."""
 
+_USUAL_KINDS = {"Agent": "general-purpose", "Task": "general-purpose", "spawn_agent": "default"}
+"""The kind of sub-agent that a client starts if its model names none."""
 _CHILD_ROLES = ("director", "manager", "programmer")
 
 
@@ -46,7 +58,11 @@ class _EventHead(msgspec.Struct, frozen=True, kw_only=True):
     def kind(self) -> EventKind | None:
         """The kind of event, or None for one that needs no answer."""
         kind = _KINDS.get(self.hook_event_name)
+        if kind == "spawn" and self.tool_name in EDIT_TOOLS:
+            return "edit"
         if kind == "spawn" and self.tool_name not in _SPAWN_TOOLS:
+            return None
+        if kind == "edit" and self.tool_name not in EDIT_TOOLS:
             return None
         if kind == "child_returned" and not (self.tool_name or "").endswith(_CHILD_TOOLS):
             return None
@@ -54,7 +70,7 @@ class _EventHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ClientEvent(_EventHead, frozen=True, kw_only=True):
-    """The members of a client's JSON that are read; tool inputs and prompts are ignored."""
+    """The members of a client's JSON that are read."""
 
     session_id: str | None = None
     conversation_id: str | None = None
@@ -65,6 +81,9 @@ class _ClientEvent(_EventHead, frozen=True, kw_only=True):
     agent_type: str | None = None
     last_assistant_message: str | None = None
     stop_hook_active: bool | None = None
+    prompt: Any = None
+    tool_input: Any = None
+    source: Any = None
     timestamp: str | None = None
 
 
@@ -83,7 +102,13 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     role: str = "programmer"
     """The sub-agent's role."""
     text: str = ""
-    """The sub-agent's last message."""
+    """The sub-agent's last message, the prompt, or the task of a sub-agent that is to be started."""
+    task: str = ""
+    """Digest of the kind of a sub-agent, by which its start is matched with the call that asked for it."""
+    paths: list[str] = []
+    """Files that a tool is about to edit, with lines where they are known."""
+    is_new_context: bool = False
+    """True if the client has compacted or cleared the agent's context."""
     is_retry: bool = False
     """True if the sub-agent's answer was blocked once already."""
     sets_caller: bool = True
@@ -102,18 +127,42 @@ def read_event(data: bytes) -> HookEvent | None:
     if not agent and kind in ("subagent_start", "subagent_stop"):
         raise FieldValue("The client sent no sub-agent id.", field="agent_id")
     agent_type = (event.agent_type or "").lower()
+    folder = _folder(event)
     return HookEvent(
         kind=kind,
         name=event.hook_event_name,
         session=session_key(session),
-        folder=_folder(event),
+        folder=folder,
         child=agent_key(session, agent) if agent else None,
         role=agent_type if agent_type in _CHILD_ROLES else "programmer",
-        text=event.last_assistant_message or "",
+        text=_text(event, kind),
+        task=_task(event, kind),
+        paths=edited_paths(event.tool_name or "", event.tool_input, folder or Path.cwd()) if kind == "edit" else [],
+        is_new_context=event.source in ("compact", "clear"),
         is_retry=bool(event.stop_hook_active),
         # Gemini sends a time with every event, Cursor a conversation instead of a session.
         sets_caller=event.timestamp is None and event.conversation_id is None,
     )
+
+
+def _text(event: _ClientEvent, kind: EventKind) -> str:
+    """Return the words of an event, as long as they are words."""
+    arguments = event.tool_input if isinstance(event.tool_input, dict) else {}
+    texts = {
+        "prompt": event.prompt,
+        "spawn": arguments.get("prompt") or arguments.get("message") or arguments.get("items"),
+    }
+    text = texts.get(kind, event.last_assistant_message)
+    return text if isinstance(text, str) else ""
+
+
+def _task(event: _ClientEvent, kind: EventKind) -> str:
+    """Return what a sub-agent's start and the call that asked for it have in common: the kind of sub-agent."""
+    if kind == "subagent_start":
+        return task_key(event.agent_type or "")
+    arguments = event.tool_input if kind == "spawn" and isinstance(event.tool_input, dict) else {}
+    named = arguments.get("subagent_type") or arguments.get("agent_type") or _USUAL_KINDS.get(event.tool_name or "")
+    return task_key(named) if isinstance(named, str) else ""
 
 
 def asks_to_spawn(data: bytes) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
+    from engrambus.operations.recall import RecallAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
     from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.review import ContributionsAnswer
@@ -986,6 +987,32 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PromotionRow", self._do("decline_promotion", {"id": id}, idempotency_key))
+
+    def recall(
+        self,
+        text: str = "",
+        *,
+        paths: list[str] | tuple[str, ...] = (),
+        occasion: Literal["prompt", "task", "subagent", "edit"] = "prompt",
+        max_tokens: int = 300,
+        record: bool = False,
+        task: str = "",
+        forget: bool = False,
+        idempotency_key: str | None = None,
+    ) -> RecallAnswer:
+        """Show what a hook would show an agent with this prompt: at most 5 engrams, or nothing.
+
+        Args:
+            text: The prompt, or a sub-agent's task
+            paths: A file it is about, with the lines if known: src/a.py:10-20
+            occasion: A `prompt`, an `edit` of the paths, the `task` of a sub-agent to be, a `subagent` that starts
+            max_tokens: Maximum size of the lines, in tokens
+            record: Count what is shown as shown: the agent does not get it again in its session
+            task: Digest by which a sub-agent's task is found again
+            forget: Forget what was shown before, because the agent's context was compacted
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RecallAnswer", self._do("recall", {"text": text, "paths": paths, "occasion": occasion, "max_tokens": max_tokens, "record": record, "task": task, "forget": forget}, idempotency_key))
 
     def receipt_get(
         self,

@@ -39,11 +39,14 @@ if TYPE_CHECKING:
         EngramReceived,
         EngramReplaced,
         EngramsListed,
+        EngramsRecalled,
         EngramsUsed,
         EngramTrusted,
         EngramUnpinned,
         PromotionAnswered,
         PromotionRequested,
+        RecallForgotten,
+        TaskRecalled,
     )
     from engrambus.knowledge.engrams.filters import (
         AuthorRoles,
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
         EngramView,
         ListingReads,
         PastEngram,
+        RecallReads,
         RecentPuts,
         StoredEngram,
         Traits,
@@ -100,6 +104,8 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, rank
     from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
+    from engrambus.knowledge.engrams.recall_lines import PathLines, parse_path_lines, recall_line, stale_line
+    from engrambus.knowledge.engrams.relevance import fit_before_edit, fit_text
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
@@ -143,7 +149,7 @@ if not TYPE_CHECKING:
         "facts": (
             "EngramAdopted EngramCaptured EngramConfirmed EngramDelivered EngramForgotten EngramPinned "
             "EngramPromoted EngramPut EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsListed "
-            "EngramsUsed PromotionAnswered PromotionRequested "
+            "EngramsRecalled EngramsUsed PromotionAnswered PromotionRequested RecallForgotten TaskRecalled "
         ),
         "filters": (
             "AuthorRoles EngramFilter filter_store list_once listed_up_to listing_reader mark_listed own_name "
@@ -157,12 +163,14 @@ if not TYPE_CHECKING:
         ),
         "memories": "engram_of_memory memory_of_engram",
         "ports": (
-            "EVERYTHING EngramReads EngramUse EngramView ListingReads PastEngram RecentPuts StoredEngram Traits "
-            "UseReads VisibleStore fill kind_key "
+            "EVERYTHING EngramReads EngramUse EngramView ListingReads PastEngram RecallReads RecentPuts "
+            "StoredEngram Traits UseReads VisibleStore fill kind_key "
         ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
         "readers": "Reader describe_readers read_by",
+        "recall_lines": "PathLines parse_path_lines recall_line stale_line",
+        "relevance": "fit_before_edit fit_text",
         "role_filter": "RoleFilter",
         "rules": "read_used stamp validate",
         "schemas": "schema_bytes schema_names",
@@ -180,18 +188,19 @@ __all__ = [
     "MAX_K", "MAX_POINTERS", "MAX_USED", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram",
     "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
     "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
-    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsUsed", "FindStale",
-    "ForeignEngram", "ForgetAnswer", "Kind", "ListingReads", "PastEngram", "PinAnswer", "PreparedAdoption",
-    "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView",
-    "Provenance", "PutFact", "Reader", "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion",
-    "Traits", "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name",
-    "capture_all", "check_foreign", "check_own_words", "confirm", "count_negations", "count_sentences", "current_first",
+    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
+    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "ListingReads", "PastEngram", "PathLines", "PinAnswer",
+    "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads",
+    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecallForgotten", "RecallReads",
+    "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads",
+    "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all",
+    "check_foreign", "check_own_words", "confirm", "count_negations", "count_sentences", "current_first",
     "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
-    "find_used", "find_visible", "forget", "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction",
-    "is_memory", "is_same_statement", "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader",
-    "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers",
-    "own_name", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_one",
-    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "receive", "resolve_again",
-    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stamp", "twin_key", "used_facts", "validate",
-    "visible_uses", "with_gain",
+    "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence", "hash_keys",
+    "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export", "list_once",
+    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys",
+    "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
+    "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment",
+    "read_used", "recall_line", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
+    "split_sentences", "stale_line", "stamp", "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
 ]

@@ -185,6 +185,41 @@ class EngramsListed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.list
     """How many engrams and versions of memories the project had stored: each put, adoption and version counts one."""
 
 
+class EngramsRecalled(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engrams.recalled", tag_field="fact", omit_defaults=True
+):
+    """An agent was shown engrams unasked, by a hook of its client."""
+
+    run: str
+    agent: str
+    engrams: tuple[str, ...] = ()
+    """Ids of the engrams, which are not shown to it again in this session."""
+    stale: tuple[str, ...] = ()
+    """Ids of engrams, shown now or earlier, that were announced as stale."""
+    task_of: str = ""
+    """The agent that started it with a task; what was found for that task has been used up."""
+    task: str = ""
+    """Digest of what the client said about the sub-agent when it was started."""
+
+
+class TaskRecalled(msgspec.Struct, frozen=True, kw_only=True, tag="task.recalled", tag_field="fact"):
+    """Engrams were found for the task of a sub-agent that is about to be started; it is shown them when it starts."""
+
+    run: str
+    agent: str
+    """The agent that starts it."""
+    task: str
+    """Digest of what the client says about the sub-agent, by which it is found when it starts."""
+    engrams: tuple[str, ...]
+
+
+class RecallForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="recall.forgotten", tag_field="fact"):
+    """A client compacted or cleared an agent's context: what it was shown before may be shown again."""
+
+    run: str
+    agent: str
+
+
 class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned", tag_field="fact"):
     """An engram was pinned: it comes first in its section of every brief."""
 

@@ -185,6 +185,17 @@ class ListingReads(Protocol):
 
         The run of the admin, who is one person in all runs, is empty.
         """
+
+
+class RecallReads(Protocol):
+    """The engrams that agents were shown unasked, at one point in time."""
+
+    def recalled(self, run_id: str, agent: str) -> dict[str, bool]:
+        """Return the ids of the engrams that an agent was shown, the last first, and whether each was called stale."""
+        ...
+
+    def task_recalled(self, run_id: str, agent: str, task: str) -> tuple[str, ...] | None:
+        """Return what was found for the oldest task with this digest whose sub-agent has not started; None if none."""
         ...
 
 

@@ -35,6 +35,7 @@ from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sessions import SessionConformance
 from engrambus.testing.conformance.tokens import TokenConformance
 from engrambus.testing.conformance.turns import TurnConformance
+from engrambus.testing.conformance.unasked import UnaskedConformance
 from engrambus.testing.conformance.uses import UseConformance
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "StoreConformance",
     "TokenConformance",
     "TurnConformance",
+    "UnaskedConformance",
     "UseConformance",
 ]
 
@@ -75,6 +77,7 @@ class StoreConformance(
     AdoptionConformance,
     CaptureConformance,
     UseConformance,
+    UnaskedConformance,
     ReadConformance,
     RecallConformance,
     LifecycleConformance,

@@ -282,6 +282,26 @@ UPDATE engrams SET expires_at = ? WHERE ordinal = ?;
 -- name: insert_vote
 INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
 
+-- name: insert_recalled
+INSERT INTO recalled (run, agent, engram, stale) VALUES (?, ?, ?, ?)
+ON CONFLICT (run, agent, engram) DO UPDATE SET stale = excluded.stale;
+
+-- name: recalled
+SELECT engram, stale FROM recalled WHERE run = ? AND agent = ? ORDER BY position DESC;
+
+-- name: delete_recalled
+DELETE FROM recalled WHERE run = ? AND agent = ?;
+
+-- name: insert_recalled_task
+INSERT INTO recalled_tasks (run, agent, task, engrams) VALUES (?, ?, ?, ?);
+
+-- name: recalled_task
+SELECT engrams FROM recalled_tasks WHERE run = ? AND agent = ? AND task = ? ORDER BY position LIMIT 1;
+
+-- name: delete_recalled_task
+DELETE FROM recalled_tasks WHERE position =
+    (SELECT min(position) FROM recalled_tasks WHERE run = ? AND agent = ? AND task = ?);
+
 -- name: insert_use
 INSERT OR IGNORE INTO uses (engram, kind, item, run, agent, at) VALUES (?, ?, ?, ?, ?, ?);
 

@@ -172,6 +172,24 @@ CREATE TABLE listed (               -- position up to which each agent was shown
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE recalled (             -- engrams that each agent was shown unasked
+    position   INTEGER PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    engram     TEXT    NOT NULL,
+    stale      INTEGER NOT NULL,    -- 1 if it was announced as stale
+    UNIQUE (run, agent, engram)
+) STRICT;
+
+CREATE TABLE recalled_tasks (       -- what was found for the tasks of sub-agents that have not started yet
+    position   INTEGER PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,    -- the agent that starts them
+    task       TEXT    NOT NULL,
+    engrams    TEXT    NOT NULL     -- ids, separated by spaces
+) STRICT;
+CREATE INDEX recalled_tasks_agent ON recalled_tasks (run, agent, task, position);
+
 CREATE TABLE puts (                 -- engrams put in each of the last seconds, for the rate limit
     root       TEXT    NOT NULL,    -- the author's topmost ancestor
     second     INTEGER NOT NULL,    -- seconds since 1970

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.engram_queries import EngramAbout, FeedAnswer, QueryAnswer, ShownEngram
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
+    from engrambus.operations.recall import RecallAnswer
 
 KIND_COLUMN = 12
 MAX_VERSIONS = 8
@@ -102,6 +103,16 @@ def read_by(engram: Engram, about: EngramAbout) -> str:
     """Return who read the evidence of an engram."""
     readers = describe_readers(about.read_by, len(engram.pointers))
     return f"read by {readers}" if readers else "not read"
+
+
+def recalled(answer: RecallAnswer) -> Iterator[str]:
+    """Show what a hook would show, or why it shows nothing."""
+    for line in answer.lines:
+        yield from wrap(safe(line), width())
+    if answer.off:
+        yield "Off: the policy has `recall: false`."
+    elif not answer.lines:
+        yield "Nothing fits well enough to be shown unasked."
 
 
 def shown_engram(answer: ShownEngram) -> Iterator[str]:
