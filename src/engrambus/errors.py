@@ -33,7 +33,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── ConfidenceRange       CONFIDENCE_RANGE
 │   │   ├── IdInvalid             ID_INVALID
 │   │   ├── PhantomRead           PHANTOM_READ
+│   │   ├── EvidenceStale         EVIDENCE_STALE
 │   │   ├── EvidenceUnresolved    EVIDENCE_UNRESOLVED
+│   │   ├── LinesUncommitted      LINES_UNCOMMITTED
 │   │   └── TimeInvalid           TIME_INVALID
 │   ├── PointerRefusal            a pointer cannot be parsed
 │   │   ├── PointerSyntax         POINTER_SYNTAX
@@ -468,6 +470,14 @@ class PhantomRead(EngramRefusal):
 
 class EvidenceUnresolved(EngramRefusal):
     """No pointer of the engram leads to content that is here, so there is no evidence for its claim."""
+
+
+class EvidenceStale(EngramRefusal):
+    """The lines that the engram points at have changed, so it is confirmed with the lines that show it now."""
+
+
+class LinesUncommitted(EngramRefusal):
+    """The lines on disk are not those of the commit that a pointer to them would name."""
 
 
 class TimeInvalid(EngramRefusal):

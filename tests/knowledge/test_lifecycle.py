@@ -26,6 +26,7 @@ from engrambus.knowledge.engrams import (
     EngramReceived,
     EngramUnpinned,
     PromotionView,
+    Renewal,
     StoredEngram,
     as_promoted,
     confirm,
@@ -149,12 +150,14 @@ def test_a_confirmation_records_the_pointers_that_were_resolved() -> None:  # EB
     resolved = stored_engram()
     stored = unresolved(resolved)
     view = view_of(stored)
-    (fact,), answer = confirm(view, SPACES, stored.engram.id, caller(), resolved.engram.pointers)
+    (fact,), answer = confirm(view, SPACES, stored.engram.id, caller(), Renewal(resolved=resolved.engram.pointers))
     assert (fact.resolved, answer.resolved) == (resolved.engram.pointers, [resolved.engram.pointers[0].ref])
     assert with_gain(stored.engram, fact) == resolved.engram
     (fact,), answer = confirm(view, SPACES, stored.engram.id, caller())
     assert (fact.resolved, answer.unresolved) == ((), [resolved.engram.pointers[0].ref])
-    (fact,), _ = confirm(view_of(resolved), SPACES, stored.engram.id, caller(), resolved.engram.pointers)
+    (fact,), _ = confirm(
+        view_of(resolved), SPACES, stored.engram.id, caller(), Renewal(resolved=resolved.engram.pointers)
+    )
     assert fact.resolved == ()
 
 

@@ -11,12 +11,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration
 from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden, ScopeForbidden
-from engrambus.evidence.pointers import Origin, Pointer
+from engrambus.evidence.pointers import Origin
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
-from engrambus.gateway.role_view import restrict_view
 from engrambus.knowledge.engrams import (
     FOUND_DEFAULTS,
     CheckedEngram,
@@ -29,8 +28,6 @@ from engrambus.knowledge.engrams import (
     PutFact,
     Source,
     confirm,
-    every_space,
-    find_engram,
     find_visible,
     forget,
     prefix_field,
@@ -38,12 +35,12 @@ from engrambus.knowledge.engrams import (
     promote,
     put_all,
     put_one,
-    resolve_again,
     set_pinned,
     validate,
 )
 from engrambus.operations.engram_queries import EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
+from engrambus.operations.evidence_renewal import follow_repeated_ids, follow_repeats, renew_evidence
 from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces
 
 T = TypeVar("T")
@@ -155,6 +152,7 @@ def _put(context: Context, request: PutEngram, source: Source | None = None) -> 
         ),
         Engram,
     )
+    (engram,) = follow_repeats(context, [(prepared, engram)])
     context.deliver(engram.scope)  # after the commit: a shared store has a write lock of its own
     return engram
 
@@ -205,6 +203,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
         return facts, PutAnswer(ids=ids)
 
     answer = context.commit(decide, PutAnswer)
+    follow_repeated_ids(context, prepared, answer.ids)
     context.deliver(*(item.checked.scope for item in prepared))
     return answer
 
@@ -275,6 +274,19 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     )
 
 
+class ConfirmEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An engram that is still true, and the lines that show it now."""
+
+    id: Annotated[str, Meta(max_length=36, description="The engram's id")]
+    at: Annotated[
+        list[Place], Meta(max_length=12, description="The lines that show it now, in place of those that have changed")
+    ] = []
+    snapshot: Annotated[bool, Meta(description="Paths in `at` mean the files on disk, also uncommitted lines")] = False
+    pointers: Annotated[
+        list[PointerOrRef], Meta(max_length=12, description="The same as a pointer, with its commit or digest")
+    ] = []
+
+
 @operation(
     "engram.confirm",
     writes=True,
@@ -282,7 +294,7 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     command=Command(
         "confirm",
         section="knowledge",
-        example="engrambus confirm 01K7Z3V5QX0000000000000000",
+        example="engrambus confirm 01K7Z3V5QX0000000000000000 --at src/refunds.py:12-24",
         renderer="knowledge:confirmation",
         rank=60,
         arguments=("id",),
@@ -290,19 +302,16 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     absent_from={"mcp": "putting the same claim again confirms it"},
     span="update_memory",
 )
-def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
+def confirm_engram(context: Context, request: ConfirmEngram) -> ConfirmAnswer:
     """Confirm that an engram is still true; its lifetime starts again.
 
-    Pointers that were unresolved are resolved, if what they lead to is here now. An engram that was adopted from
-    elsewhere becomes trusted when a person confirms it, and its pin takes effect.
+    If the lines it points at have changed, name the lines that show it now with --at; lines that only moved are
+    followed. Pointers that were unresolved are resolved, if what they lead to is here now. An engram that was adopted
+    from elsewhere becomes trusted when a person confirms it, and its pin takes effect.
     """
-    resolved: tuple[Pointer, ...] = ()
-    with suppress(EngramNotFound), context.store.read() as view:
-        seen = restrict_view(view, context.role_filter)
-        engram = find_engram(seen, every_space(visible_spaces(context.caller)), request.id).engram
-        resolved = resolve_again(engram, context.evidence, context.project_files.repositories)
+    renewal = renew_evidence(context, request)
     return _commit_where_found(
-        context, lambda view, spaces: confirm(view, spaces, request.id, context.caller, resolved), ConfirmAnswer
+        context, lambda view, spaces: confirm(view, spaces, request.id, context.caller, renewal), ConfirmAnswer
     )
 
 

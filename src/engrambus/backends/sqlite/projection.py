@@ -443,11 +443,12 @@ class KnowledgeProjection:
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)
         self._execute("set_expiry", fact.expires_at, ordinal)
         self._execute("insert_vote", ordinal, fact.root)
-        if fact.confidence is None and not fact.tags and not fact.resolved:
+        if fact.confidence is None and not fact.tags and not fact.resolved and not fact.pointers:
             return
         engram = engrams.with_gain(decode_engram(body), fact)
         keys = (*more_keys.split(), *fact.more_keys)
-        self._execute("enrich_engram", engram.confidence, " ".join(keys), _encode(engram), ordinal)
+        names, twin = engrams.pointer_names(engram), engrams.twin_key(engram)
+        self._execute("enrich_engram", engram.confidence, names, twin, " ".join(keys), _encode(engram), ordinal)
         if fact.more_keys:
             self._unpost(ordinal)
             self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(fact.space, engram, keys))

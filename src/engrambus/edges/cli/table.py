@@ -158,7 +158,7 @@ COMMANDS: dict[str, Entry] = {
     "confirm": Entry(
         "knowledge",
         "Confirm that an engram is still true; its lifetime starts again.",
-        "engrambus confirm 01K7Z3V5QX0000000000000000",
+        "engrambus confirm 01K7Z3V5QX0000000000000000 --at src/refunds.py:12-24",
         "confirm_engram",
         "engram.confirm",
     ),

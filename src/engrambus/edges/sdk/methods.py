@@ -555,15 +555,21 @@ class Methods(ABC):
         self,
         id: str,
         *,
+        at: list[str] | tuple[str, ...] = (),
+        snapshot: bool = False,
+        pointers: Sequence[Pointer | str] = (),
         idempotency_key: str | None = None,
     ) -> ConfirmAnswer:
         """Confirm that an engram is still true; its lifetime starts again.
 
         Args:
-            id: The engram's id, or the pointer to a memory
+            id: The engram's id
+            at: The lines that show it now, in place of those that have changed
+            snapshot: Paths in `at` mean the files on disk, also uncommitted lines
+            pointers: The same as a pointer, with its commit or digest
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id}, idempotency_key))
+        return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id, "at": at, "snapshot": snapshot, "pointers": pointers}, idempotency_key))
 
     def promote_engram(
         self,

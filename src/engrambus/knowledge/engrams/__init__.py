@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         mark_delivered,
         promote,
         receive,
+        repoint,
         resolve_again,
         set_pinned,
         with_gain,
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
     from engrambus.knowledge.engrams.recall_lines import PathLines, parse_path_lines, recall_line, stale_line
     from engrambus.knowledge.engrams.relevance import fit_before_edit, fit_text
+    from engrambus.knowledge.engrams.repointing import Renewal, check_may_repoint, renewed_pointers, worst_stale
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
@@ -159,7 +161,7 @@ if not TYPE_CHECKING:
         "keys": "hash_keys name_keys normalise_key query_keys",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget mark_delivered promote "
-            "receive resolve_again set_pinned with_gain "
+            "receive repoint resolve_again set_pinned with_gain "
         ),
         "memories": "engram_of_memory memory_of_engram",
         "ports": (
@@ -171,6 +173,7 @@ if not TYPE_CHECKING:
         "readers": "Reader describe_readers read_by",
         "recall_lines": "PathLines parse_path_lines recall_line stale_line",
         "relevance": "fit_before_edit fit_text",
+        "repointing": "Renewal check_may_repoint renewed_pointers worst_stale",
         "role_filter": "RoleFilter",
         "rules": "read_used stamp validate",
         "schemas": "schema_bytes schema_names",
@@ -192,15 +195,16 @@ __all__ = [
     "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "ListingReads", "PastEngram", "PathLines", "PinAnswer",
     "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads",
     "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecallForgotten", "RecallReads",
-    "RecentPuts", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads",
-    "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all",
-    "check_foreign", "check_own_words", "confirm", "count_negations", "count_sentences", "current_first",
-    "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
-    "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence", "hash_keys",
-    "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export", "list_once",
-    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys",
-    "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
-    "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment",
-    "read_used", "recall_line", "receive", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
-    "split_sentences", "stale_line", "stamp", "twin_key", "used_facts", "validate", "visible_uses", "with_gain",
+    "RecentPuts", "Renewal", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits",
+    "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name",
+    "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "confirm", "count_negations",
+    "count_sentences", "current_first", "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store",
+    "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence",
+    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export",
+    "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram",
+    "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys",
+    "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
+    "read_moment", "read_used", "recall_line", "receive", "renewed_pointers", "repoint", "resolve_again",
+    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stale_line", "stamp", "twin_key", "used_facts",
+    "validate", "visible_uses", "with_gain", "worst_stale",
 ]

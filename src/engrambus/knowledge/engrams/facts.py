@@ -161,6 +161,8 @@ class EngramConfirmed(
     """Pointers that were unresolved and whose content is here now, with its digest."""
     captured_in: str = ""
     """The space that it leaves: set if it was an unconfirmed claim from prose."""
+    pointers: tuple[Pointer, ...] = ()
+    """All its pointers from now on, if its lines are elsewhere or have changed; empty if they stay as they are."""
 
 
 class EngramsUsed(msgspec.Struct, frozen=True, kw_only=True, tag="engrams.used", tag_field="fact"):

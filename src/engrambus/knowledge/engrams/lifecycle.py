@@ -39,6 +39,7 @@ from engrambus.knowledge.engrams.facts import (
 from engrambus.knowledge.engrams.finding import find_engram, find_ever
 from engrambus.knowledge.engrams.keys import hash_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
+from engrambus.knowledge.engrams.repointing import Renewal, check_digests_were_read, needs_lines
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
 from engrambus.policy import (
     ADMIN,
@@ -81,6 +82,8 @@ class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Refs that were unresolved and whose content is here now."""
     unresolved: list[str] = []
     """Refs whose content is still not here."""
+    pointers: list[str] = []
+    """Refs it points at from now on, if they are others than before."""
     trusted: bool = False
     """True if it had been adopted from elsewhere, and is one of the project's own from now on."""
     accepted: bool = False
@@ -131,13 +134,15 @@ def resolve_again(engram: Engram, evidence: Evidence, repositories: Repositories
 
 
 def confirm(
-    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, resolved: Sequence[Pointer] = ()
+    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, renewal: Renewal | None = None
 ) -> tuple[list[Any], ConfirmAnswer]:
-    """Confirm an engram by its id, as repeating its claim does; `resolved` are pointers whose content is here now.
+    """Confirm an engram by its id, as repeating its claim does; `renewal` says what becomes of its pointers.
 
     A person's confirmation makes an adopted engram one of the project's own, and its pin takes effect. A person's or a
     parent's makes a claim from prose one of the team's own.
     """
+    renewal = renewal or Renewal()
+    check_digests_were_read(view, renewal.sent, caller)
     stored = find_engram(view, every_space(spaces), engram_id)
     is_untrusted = stored.space == UNTRUSTED_SPACE
     trusted: list[EngramTrusted] = []
@@ -147,7 +152,12 @@ def confirm(
     is_captured = confirmed_space(stored.space) is not None
     if is_captured and caller.role != ADMIN:
         check_answered_to(view, stored, caller)
-    fact = confirmation(view, stored, caller, resolved=resolved)
+    if renewal.stale is not None and not is_untrusted:
+        raise needs_lines(stored.engram.id, renewal.stale)
+    # Somebody else may have renewed its pointers since; then what was worked out is about earlier ones.
+    is_current = renewal.engram is not None and renewal.engram.pointers == stored.engram.pointers
+    pointers = renewal.pointers if is_current else ()
+    fact = confirmation(view, stored, caller, resolved=renewal.resolved, pointers=pointers)
     engram = with_gain(stored.engram, fact)
     pins: list[EngramPinned] = []
     if is_untrusted and view.adoptions((engram.id,))[engram.id].pinned and has_evidence(engram):
@@ -159,6 +169,7 @@ def confirm(
         expires_at=print_time(fact.expires_at),
         resolved=[pointer.ref for pointer in fact.resolved],
         unresolved=unresolved_refs(engram),
+        pointers=[pointer.ref for pointer in fact.pointers],
         trusted=is_untrusted,
         accepted=is_captured,
         pinned=bool(pins),
@@ -179,6 +190,17 @@ def check_answered_to(view: IdentityReads, stored: StoredEngram, caller: Caller)
         ) from None
 
 
+def repoint(
+    view: EngramView, spaces: Sequence[str], engram: Engram, caller: Caller, pointers: Sequence[Pointer]
+) -> tuple[list[EngramConfirmed], Engram]:
+    """Give an engram the pointers of a claim that repeats it, unless somebody else has renewed them since."""
+    stored = find_engram(view, spaces, engram.id)
+    if stored.engram.pointers != engram.pointers:
+        return [], stored.engram
+    fact = confirmation(view, stored, caller, pointers=pointers)
+    return [fact], with_gain(stored.engram, fact)
+
+
 def _trust(view: EngramView, stored: StoredEngram, caller: Caller) -> StoredEngram:
     """Return an adopted engram where a person's confirmation puts it; refuse anybody else's."""
     if caller.role != ADMIN:
@@ -194,14 +216,19 @@ def confirmation(
     caller: Caller,
     repeat: Engram | None = None,
     resolved: Sequence[Pointer] = (),
+    pointers: Sequence[Pointer] = (),
 ) -> EngramConfirmed:
     """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes.
 
     An engram that repeats the claim also leaves its tags, its confidence if that is higher, and the digests of
-    pointers that were unresolved.
+    pointers that were unresolved. `pointers` are all its pointers from now on, if they are others than before.
     """
     engram = stored.engram
     merged, more_keys = gain(engram, repeat, stored.more_keys) if repeat is not None else (engram, ())
+    if pointers:
+        names = hash_keys("", [pointer.ref for pointer in pointers])
+        known = {*engram.hash_keys, *stored.more_keys, *more_keys}
+        more_keys = (*more_keys, *(key for key in (*names.public, *names.extra) if key not in known))
     stamped = {pointer.ref: pointer for pointer in (*resolved, *(repeat.pointers if repeat else ())) if pointer.digest}
     accepted_space = confirmed_space(stored.space)
     return EngramConfirmed(
@@ -217,6 +244,7 @@ def confirmation(
         tags=merged.tags[len(engram.tags) :],
         more_keys=more_keys,
         resolved=tuple(stamped[ref] for ref in unresolved_refs(engram) if ref in stamped),
+        pointers=tuple(pointers),
     )
 
 
@@ -234,7 +262,7 @@ def gain(engram: Engram, repeat: Engram, known_keys: Sequence[str] = ()) -> tupl
 
 def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
     """Return an engram as its confirmation leaves it."""
-    if fact.confidence is None and not fact.tags and not fact.resolved:
+    if fact.confidence is None and not fact.tags and not fact.resolved and not fact.pointers:
         return engram
     # Several repeats may be confirmed in one commit, each compared with the engram as it was before.
     tags = tuple(dict.fromkeys((*engram.tags, *fact.tags)))[:MAX_TAGS]
@@ -243,7 +271,7 @@ def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
         engram,
         confidence=max(engram.confidence, fact.confidence or 0.0),
         tags=tags,
-        pointers=tuple(resolved.get(pointer.ref, pointer) for pointer in engram.pointers),
+        pointers=fact.pointers or tuple(resolved.get(pointer.ref, pointer) for pointer in engram.pointers),
     )
 
 

@@ -17,7 +17,6 @@ from engrambus.errors import (
     EngramBusError,
     EvidenceUnresolved,
     IdTaken,
-    PhantomRead,
     ScopeForbidden,
     ScopeLowered,
 )
@@ -36,6 +35,7 @@ from engrambus.knowledge.engrams.lifecycle import confirmation, gain, with_gain
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rates import check_rate
 from engrambus.knowledge.engrams.replacing import find_older, replace_older
+from engrambus.knowledge.engrams.repointing import check_digests_were_read
 from engrambus.knowledge.engrams.rules import stamp
 from engrambus.knowledge.engrams.used import used_facts
 from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
@@ -381,7 +381,7 @@ def _put_fact(
 ) -> EngramPut:
     checked = prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, randomness)
-    _check_digests_were_read(view, checked, caller)
+    check_digests_were_read(view, checked.pointers, caller)
     if checked.id in batch.ids:
         raise IdTaken("Two engrams of the same commit have the same id.", field="id", used=checked.id)
     # decision 69: an id belongs to its first engram, so one look-up answers for every space and every caller alike
@@ -403,20 +403,6 @@ def _put_fact(
         more_keys=prepared.keys.extra,
         pointed_tokens=prepared.pointed_tokens,
     )
-
-
-def _check_digests_were_read(view: EngramView, checked: CheckedEngram, caller: Caller) -> None:
-    """Refuse a phantom read: a digest that no dereference of this run returned."""
-    # To send a digest is to claim that the content was read, so a dereference must have returned it.
-    if caller.role == ADMIN:
-        return
-    for position, pointer in enumerate(checked.pointers):
-        if pointer.digest is not None and not view.was_read(caller.run.run_id, pointer.digest):
-            raise PhantomRead(
-                field=f"pointers[{position}].digest",
-                used=pointer.digest,
-                hint="Leave the digest out, or dereference the pointer first.",
-            )
 
 
 def find_repeated(

@@ -8,7 +8,7 @@ from engrambus.core import SECOND_US, parse_duration, print_time
 from engrambus.evidence.pointers import Pointer, name_repository
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.knowledge.engrams import EngramPromoted, EngramPut
-from engrambus.testing.client import NOTE, GatewayClient, expect_refusal, without_keys
+from engrambus.testing.client import NOTE, GatewayClient, expect_refusal, ref_to_test, without_keys
 from engrambus.testing.clock import NEW_YEAR
 from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
@@ -208,6 +208,23 @@ class LifecycleConformance:
             assert client.call("pin_engram", id=OWN_ID).pinned
             harness.reopen()
             harness.delete_index()
+
+    def test_confirming_with_other_pointers_replaces_them_and_keeps_the_id(self, harness: Harness) -> None:  # BX-01
+        client = GatewayClient(harness)
+        coder = client.add_agent("coder")
+        engram = client.put("The parser is slow", coder, refs=[ref_to_test("Slow.py")])
+        with expect_refusal("FIELD_VALUE", "at"):  # the evidence holds, so an agent does not move it
+            client.call("confirm_engram", coder, id=engram.id, pointers=[ref_to_test("Fast.py")])
+        answer = client.call("confirm_engram", id=engram.id, pointers=[ref_to_test("Fast.py")])
+        assert answer.pointers == [ref_to_test("Fast.py")]
+        for _ in range(2):
+            (found,) = client.call("query_engrams", q="Fast.py").engrams
+            assert (found.id, [pointer.ref for pointer in found.pointers]) == (engram.id, [ref_to_test("Fast.py")])
+            assert found.pointers[0].digest is not None
+            assert client.put("The parser is slow", coder, refs=[ref_to_test("Fast.py")]).id == engram.id
+            harness.reopen()
+            harness.delete_index()
+        assert client.put("The parser is slow", coder, refs=[ref_to_test("Slow.py")]).id != engram.id
 
     def test_a_promotion_may_change_how_pointers_are_written(self, harness: Harness) -> None:  # EB-04
         client = GatewayClient(harness)

@@ -135,7 +135,7 @@ SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ? ORDER BY
 UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
 
 -- name: enrich_engram
-UPDATE engrams SET confidence = ?, more_keys = ?, body = ? WHERE ordinal = ?;
+UPDATE engrams SET confidence = ?, names = ?, twin = ?, more_keys = ?, body = ? WHERE ordinal = ?;
 
 -- name: delete_engram
 DELETE FROM engrams WHERE ordinal = ? RETURNING space, kind;

@@ -246,6 +246,8 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
         yield "It is trusted from now on, and pinned." if answer.pinned else "It is trusted from now on."
     if answer.accepted:
         yield "It was taken from an agent's prose, and is the team's from now on."
+    for ref in answer.pointers:
+        yield f"points at   {safe(ref)}"
     for ref in answer.resolved:
         yield f"resolved    {safe(ref)}"
     for ref in answer.unresolved:
