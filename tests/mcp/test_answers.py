@@ -85,13 +85,14 @@ def test_the_pointer_of_a_line_can_be_read(agent: Agent) -> None:
 
 
 def test_a_line_says_what_became_of_its_evidence(agent: Agent, repository: Repository) -> None:
-    agent.call("less_put_engram", claim="Line three matters.", at=["src/parser.py:3"])
+    agent.call("less_put_engram", claim="Line three matters.", at=["src/parser.py:3-6"])
     agent.call("less_put_engram", claim="Words are few.", at=["src/wörter.py:1"])
     agent.call("less_put_engram", claim="The lexer is small.", at=["docs/design.md:11"])
     text = (repository.path / "src/parser.py").read_text("utf-8").replace("line 3 of", "line three of")
     commit_files(repository.path, {"src/parser.py": text, "src/wörter.py": None})
     lines = {line[:10]: line for line in agent.call("less_query_engrams").split("\n")}
-    assert f"[src/parser.py:3@{repository.sha[:7]} changed since" in lines["Line three"]
+    changed = f"[src/parser.py:3-6@{repository.sha[:7]} changed since, 75 % left, now src/parser.py:4-6, not read]"
+    assert changed in lines["Line three"]
     assert f"[src/wörter.py:1@{repository.sha[:7]} gone, not read]" in lines["Words are "]
     assert f"[docs/design.md:11@{repository.sha[:7]}, not read]" in lines["The lexer "]
 

@@ -38,7 +38,7 @@ from engrambus.knowledge.engrams import (
     set_pinned,
     validate,
 )
-from engrambus.operations.engram_queries import EngramId
+from engrambus.operations.engram_queries import MAX_SHOWN_ID_CHARS, EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.operations.evidence_renewal import follow_repeated_ids, follow_repeats, renew_evidence
 from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces
@@ -277,7 +277,7 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
 class ConfirmEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An engram that is still true, and the lines that show it now."""
 
-    id: Annotated[str, Meta(max_length=36, description="The engram's id")]
+    id: Annotated[str, Meta(max_length=MAX_SHOWN_ID_CHARS, description="The engram's id, or the pointer to a memory")]
     at: Annotated[
         list[Place], Meta(max_length=12, description="The lines that show it now, in place of those that have changed")
     ] = []

@@ -563,7 +563,7 @@ class Methods(ABC):
         """Confirm that an engram is still true; its lifetime starts again.
 
         Args:
-            id: The engram's id
+            id: The engram's id, or the pointer to a memory
             at: The lines that show it now, in place of those that have changed
             snapshot: Paths in `at` mean the files on disk, also uncommitted lines
             pointers: The same as a pointer, with its commit or digest
