@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.gateway.caller import HEAD_HEADER, LOCAL_ADMIN, Credential
+    from engrambus.gateway.caller import HEAD_HEADER, LOCAL_ADMIN, WORKTREE_HEADER, Credential
     from engrambus.gateway.declare import Command, Operation, Route
     from engrambus.gateway.decode import to_request
     from engrambus.gateway.gateway import Call, Gateway, OnWarning
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "caller": "HEAD_HEADER LOCAL_ADMIN Credential",
+        "caller": "HEAD_HEADER LOCAL_ADMIN WORKTREE_HEADER Credential",
         "declare": "Command Operation Route",
         "decode": "to_request",
         "gateway": "Call Gateway OnWarning",
@@ -41,8 +41,8 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "HEAD_HEADER", "LOCAL_ADMIN", "WARNING_HEADER", "Call", "Command", "Credential", "Gateway", "LazyTupleSpace",
-    "OnWarning", "Operation", "ProjectFiles", "Route", "SharedStores", "Store", "View", "complete_fields",
-    "find_pointer_fields", "hide_secrets_in", "hide_secrets_in_faults", "parse_warning_header", "to_request",
-    "warning_header", "warning_line", "warning_problem",
+    "HEAD_HEADER", "LOCAL_ADMIN", "WARNING_HEADER", "WORKTREE_HEADER", "Call", "Command", "Credential", "Gateway",
+    "LazyTupleSpace", "OnWarning", "Operation", "ProjectFiles", "Route", "SharedStores", "Store", "View",
+    "complete_fields", "find_pointer_fields", "hide_secrets_in", "hide_secrets_in_faults", "parse_warning_header",
+    "to_request", "warning_header", "warning_line", "warning_problem",
 ]

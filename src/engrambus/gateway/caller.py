@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 HEAD_HEADER = "Engrambus-Head"
 """The header that tells a gateway the commit checked out where the caller works."""
+WORKTREE_HEADER = "Engrambus-Worktree"
+"""The header that tells a gateway on the same machine the top folder of the caller's checkout, percent-encoded."""
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """The run an admin chose; every other token names its own."""
     head: str | None = None
     """The commit checked out where the caller works, at which `path:10-20` points; None for the project's folder."""
+    worktree: str | None = None
+    """The top folder of the checkout that the caller works in; it counts only if it is one of this repository."""
     idempotency_key: str | None = None
     """A write repeated under the same key returns the first answer instead of being done again."""
     trace: str | None = None

@@ -261,6 +261,7 @@ class Gateway:
         rule = policy.visible_to(caller.role)
         if rule is not None:
             role_filter, evidence, project_files = self._restrict(rule)
+        project_files = project_files.of_caller(credential.head, credential.worktree)
         return Context(
             caller=caller,
             policy=policy,

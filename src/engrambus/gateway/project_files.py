@@ -178,7 +178,8 @@ class ProjectFiles:
         if self._caller_worktree is not None:
             worktree = find_registered(repository.directory, self._caller_worktree)
             head = worktree_head(worktree.top) if worktree is not None else None
-            if head is not None:
+            # With another commit it is a folder of the same name on another machine.
+            if head is not None and self._caller_head in (None, head):
                 return CompareTarget(head, worktree)
         if self._caller_head is not None:
             with suppress(EngramBusError):  # a commit that was not pushed to this machine

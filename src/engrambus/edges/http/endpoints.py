@@ -20,6 +20,7 @@ from engrambus.edges.http.requests import (
     idempotency_key,
     is_yaml,
     list_header,
+    named_worktree,
     read_body,
     read_fields,
     read_query,
@@ -75,6 +76,7 @@ class OperationEndpoint:
             token=token,
             speak_as=values.pop(SPEAK_AS, None),
             head=checked_out_head(scope),
+            worktree=named_worktree(scope),
             idempotency_key=idempotency_key(scope),
             trace=trace_parent(scope),
         )

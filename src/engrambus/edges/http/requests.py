@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 import anyio
 from starlette.types import Receive, Scope
@@ -22,11 +23,12 @@ from engrambus.errors import (
     TokenInvalid,
     TokenMissing,
 )
-from engrambus.gateway import HEAD_HEADER
+from engrambus.gateway import HEAD_HEADER, WORKTREE_HEADER
 
 BODY_READ = "engrambus.body_read"
 MAX_PARAMETERS = 100
 MAX_TRACE_CHARS = 256
+MAX_WORKTREE_CHARS = 4096
 CONNECTION_LIMITS = "engrambus.connection_limits"
 """Key in the scope of the server's limits."""
 
@@ -77,6 +79,14 @@ def checked_out_head(scope: Scope) -> str | None:
     if commit is not None and not is_hex(commit, 40, 64):
         raise FieldValue("This is not a full commit id.", field=HEAD_HEADER)
     return commit
+
+
+def named_worktree(scope: Scope) -> str | None:
+    """Return the top folder of the caller's checkout; the gateway looks at none that is not of its repository."""
+    value = header(scope, WORKTREE_HEADER.lower().encode())
+    if value is None or len(value) > MAX_WORKTREE_CHARS:
+        return None
+    return os.fsdecode(unquote_to_bytes(value))
 
 
 def idempotency_key(scope: Scope) -> str | None:

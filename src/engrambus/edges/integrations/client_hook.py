@@ -133,13 +133,17 @@ class _Session:
         self._event = event
         self.lead: str | None = None
         """Name of the session's lead; None if the lead is the token's agent."""
+        from engrambus.evidence.pointers import find_worktree
+
+        worktree = find_worktree(event.folder) if event.folder is not None else None
         if settings.token is not None:
-            self.bus = Bus(transport, Credential(token=settings.token), owns_transport=False)
+            self.bus = Bus(transport, Credential(token=settings.token), owns_transport=False, worktree=worktree)
             return
         folder = (event.folder or Path()).name or "a client"
         admin = Bus(transport, Credential(local_admin=True, run=settings.run), owns_transport=False)
         lead = admin.add_lead(f"Session in {make_visible(folder)}"[:200], session=event.session)
-        self.bus = Bus(transport, Credential(local_admin=True, run=lead.run_id), owns_transport=False)
+        credential = Credential(local_admin=True, run=lead.run_id)
+        self.bus = Bus(transport, credential, owns_transport=False, worktree=worktree)
         self.lead = lead.agent_id
 
     @property

@@ -192,7 +192,9 @@ def serve_stdio(
         return reserved[-1]
 
     def credential_now(context: RequestContext) -> Credential:
-        return opener if worktree is None else msgspec.structs.replace(opener, head=worktree_head(worktree))
+        if worktree is None:
+            return opener
+        return msgspec.structs.replace(opener, head=worktree_head(worktree), worktree=str(worktree))
 
     try:
         with suppress(KeyboardInterrupt):

@@ -66,7 +66,10 @@ class Bus(Methods):
         on_warning: OnWarning | None = None,
         worktree: Path | None = None,
     ) -> None:
-        """`worktree` is the checkout the caller works in; `path:10-20` means the commit that is checked out there."""
+        """`worktree` is the checkout the caller works in: `path:10-20` means the commit that is checked out there.
+
+        The state of evidence is told of the files there.
+        """
         self._worktree = worktree
         self._transport = transport
         self._credential = credential
@@ -136,7 +139,8 @@ class Bus(Methods):
         if self._worktree is not None:
             from engrambus.evidence.pointers import worktree_head
 
-            credential = msgspec.structs.replace(credential, head=worktree_head(self._worktree))
+            head = worktree_head(self._worktree)
+            credential = msgspec.structs.replace(credential, head=head, worktree=str(self._worktree))
         warned: list[EngramBusError] = []
         answer = self._transport.call(operation, request, credential, warned.append)
         for error in warned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import threading
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -23,8 +24,16 @@ from engrambus.errors import (
     TokenInvalid,
     Unreachable,
 )
-from engrambus.gateway import HEAD_HEADER, WARNING_HEADER, Credential, OnWarning, Operation, parse_warning_header
-from engrambus.policy import split_token
+from engrambus.gateway import (
+    HEAD_HEADER,
+    WARNING_HEADER,
+    WORKTREE_HEADER,
+    Credential,
+    OnWarning,
+    Operation,
+    parse_warning_header,
+)
+from engrambus.policy import is_loopback, split_token
 from engrambus.version import __version__
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -135,6 +144,9 @@ class HttpTransport:
             headers["Idempotency-Key"] = credential.idempotency_key
         if credential.head is not None:
             headers[HEAD_HEADER] = credential.head
+        # The path of a folder here means nothing on another machine, and is nobody's business there.
+        if credential.worktree is not None and is_loopback(self._host):
+            headers[WORKTREE_HEADER] = quote(os.fsencode(credential.worktree))
         # A bad trace id is left out rather than refused: nothing is decided by it.
         if credential.trace is not None and _fits_header(credential.trace):
             headers["traceparent"] = credential.trace

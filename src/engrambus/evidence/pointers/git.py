@@ -347,7 +347,7 @@ class GitRepository:
         return tree
 
     def _locate(self, revision: str, path: str) -> str:
-        *folders, name = path.encode().split(b"/")
+        *folders, name = os.fsencode(path).split(b"/")
         mode, object_id = self._entry(self._folder(revision, folders), name, revision)
         if mode == _TREE:
             raise NotAFile("The path is a directory.")

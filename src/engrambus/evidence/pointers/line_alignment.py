@@ -29,7 +29,6 @@ _QUOTED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 # These could change which lines git aligns, or how it prints paths.
 _SETTINGS = {
-    "blame.ignoreRevsFile": "",
     "core.quotePath": "false",
     "diff.algorithm": "default",
     "diff.indentHeuristic": "true",
@@ -40,6 +39,7 @@ _SETTINGS = {
 _COMMAND = (
     *("--bare", *(word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}"))),
     *("blame", "--reverse", "-M", "-C", "--incremental", "--no-textconv", "--no-ext-diff", "--encoding=none"),
+    "--ignore-revs-file=",  # none: an empty name clears those that are configured
 )
 
 _TOUCHED = (

@@ -19,7 +19,7 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers.addresses import ArtifactAddress, Pointer, RepoAddress
 from engrambus.evidence.pointers.alignment_cache import AlignmentCache
 from engrambus.evidence.pointers.disk_files import DiskChanges, DiskFiles
-from engrambus.evidence.pointers.grammar import parse_ref
+from engrambus.evidence.pointers.grammar import check_path, parse_ref
 from engrambus.evidence.pointers.line_alignment import (
     UNBOUNDED,
     Deadline,
@@ -308,7 +308,7 @@ def _state(span: _Span, runs: Sequence[LineRun], pointed: int, is_copy: bool) ->
         return EvidenceState(state="changed", share=_share(survive, pointed), now=_print_now(runs, pointed))
     if (runs[0].path, runs[0].start) == (span.path, runs[0].first):
         return EvidenceState(state="same")
-    return EvidenceState(state="moved", now=runs[0].path if is_copy else _print_now(runs, pointed))
+    return EvidenceState(state="moved", now=_print_now(runs, pointed, is_copy=is_copy))
 
 
 def _share(survive: int, pointed: int) -> float:
@@ -317,12 +317,16 @@ def _share(survive: int, pointed: int) -> float:
     return share if survive == pointed else min(max(share, 0.001), 0.999)
 
 
-def _print_now(runs: Sequence[LineRun], pointed: int) -> str | None:
-    """Return the lines around most of the surviving ones, as `path:12-14`.
+def _print_now(runs: Sequence[LineRun], pointed: int, *, is_copy: bool = False) -> str | None:
+    """Return the lines around most of the surviving ones, as `path:12-14`; None if no pointer could name them.
 
     Lines between them belong to it if they are not more than the pointed ones: they are what has changed.
     """
     path, group = max(_by_path(runs).items(), key=lambda item: sum(run.length for run in item[1]))
+    if not _can_be_named(path):
+        return None
+    if is_copy:
+        return path
     clusters: list[tuple[int, int, int]] = []  # first line, last line, surviving lines
     for first, last in join_ranges((run.start, run.start + run.length - 1) for run in group):
         count = last + 1 - first
@@ -331,8 +335,14 @@ def _print_now(runs: Sequence[LineRun], pointed: int) -> str | None:
         else:
             clusters.append((first, last, count))
     first, last, _ = max(clusters, key=lambda cluster: (cluster[2], -cluster[0]))
+    return f"{path}:{first}" if first == last else f"{path}:{first}-{last}"
+
+
+def _can_be_named(path: str) -> bool:
+    """True if a pointer can have this path: control characters and names that are not UTF-8 stand in none."""
     try:
         path.encode()
-    except UnicodeEncodeError:  # its name is not UTF-8, and no pointer could lead to it
-        return None
-    return f"{path}:{first}" if first == last else f"{path}:{first}-{last}"
+        check_path(path)
+    except (EngramBusError, UnicodeEncodeError):
+        return False
+    return True

@@ -85,7 +85,7 @@ def find_registered(common: Path, name: str) -> Worktree | None:
             git_file = Path(os.path.normpath(os.path.join(record, Path(record, "gitdir").read_text("utf-8").strip())))
         except (OSError, UnicodeDecodeError):
             continue
-        if git_file.name == ".git" and str(git_file.parent) == name:
+        if git_file.name == ".git" and os.path.realpath(git_file.parent) == name:
             worktree = open_worktree(common, git_file.parent)
             return worktree if worktree is not None and str(worktree.directory) == os.path.realpath(record) else None
     return None
