@@ -22,6 +22,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(folder, "init", "-q", "-b", "main")
     randomness = random.Random(5)
     files = {f"src/module{number}.py": _lines(randomness, f"module {number}", 40) for number in range(3)}
+    commit_files(folder, {path: "".join(lines) for path, lines in files.items()})
+    commit_files(folder, {"LICENSE": "".join(_lines(randomness, "license", 40))})
     for step in range(STEPS):
         before = dict(files)
         branch = step % 10 == 9
