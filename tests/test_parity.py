@@ -28,6 +28,7 @@ LOCAL_COMMANDS = {
     "keys export",
     "keys import",
     "init",
+    "learn",
     "up",
     "mcp",
     "hook",
@@ -181,6 +182,10 @@ OTHER_DATA_FIELDS = {
     ("recall", "paths"): "names files",
     ("recall", "occasion"): "one of four names",
     ("recall", "task"): "a digest",
+    ("learn_repository", "commit"): "a commit id by its pattern",
+    ("learn_repository", "claims.key"): "a hash",
+    ("learn_repository", "claims.claim"): "checked one by one; what holds code is left out and counted",
+    ("learn_repository", "claims.ref"): "a pointer",
     ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""

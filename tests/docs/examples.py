@@ -135,7 +135,7 @@ class Reader:
     def start_bus(self) -> None:
         """Start the bus, as `make up` does."""
         self._server = subprocess.Popen(
-            ["engrambus", "up", "--port", str(self.port)],
+            ["engrambus", "up", "--no-learn", "--port", str(self.port)],  # the examples begin with an empty memory
             cwd=self.clone,
             env=self.environment,
             stdout=subprocess.PIPE,

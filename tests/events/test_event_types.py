@@ -35,6 +35,7 @@ from engrambus.knowledge.engrams import (
     PromotionAnswered,
     PromotionRequested,
     Provenance,
+    RepositoryLearned,
 )
 from engrambus.knowledge.gate import GateOverridden
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
@@ -158,6 +159,7 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         EVERYONE,
     ),
     (EngramForgotten(id=ID, space="cr7", by=BY), "less.engram.forget", {"engram": ID}, "r7"),
+    (RepositoryLearned(commit="a" * 40, run=RUN, by=BY), "less.repository.learn", {"commit": "a" * 40}, EVERYONE),
     (EngramTrusted(id=ID, by=BY), "less.engram.trust", {"engram": ID}, EVERYONE),
     (EngramPinned(id=ID, space="r7", by=BY), "less.engram.pin", {"engram": ID}, "r7"),
     (EngramUnpinned(id=ID, space="p", by=BY), "less.engram.unpin", {"engram": ID}, EVERYONE),

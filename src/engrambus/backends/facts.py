@@ -31,6 +31,7 @@ from engrambus.knowledge.engrams import (
     PromotionAnswered,
     PromotionRequested,
     RecallForgotten,
+    RepositoryLearned,
     TaskRecalled,
 )
 from engrambus.knowledge.gate import GateOverridden
@@ -38,6 +39,7 @@ from engrambus.knowledge.memory import MemoryRead
 from engrambus.knowledge.messages import BroadcastSent, MailHandedOver, MessageAccepted, MessageRejected, with_packs
 from engrambus.policy import (
     ADMIN,
+    LEARN,
     AgentAdded,
     AgentDismissed,
     CallDenied,
@@ -77,6 +79,7 @@ EngramChange = (
     | EngramsListed
     | PromotionRequested
     | PromotionAnswered
+    | RepositoryLearned
 )
 IdentityChange = RunOpened | RunClosed | AgentAdded | AgentDismissed | TokenIssued | TokenWithdrawn | PolicyApplied
 ReservationChange = ReservationMade | ReservationChanged | ReservationReleased
@@ -152,7 +155,7 @@ def used_paths_of(fact: Fact) -> tuple[str, str, list[str]] | None:
     match fact:
         case DerefProved():
             agent, refs = fact.agent, [fact.ref]
-        case EngramPut():
+        case EngramPut(learned=None):
             agent = fact.engram.provenance.created_by.rpartition("/")[2]
             refs = [pointer.ref for pointer in fact.engram.pointers]
         case _:
@@ -214,9 +217,9 @@ def mail_of(fact: Fact) -> list[Delivery]:
 
 
 def rate_keys(fact: EngramPut | EngramCaptured) -> tuple[str, str] | None:
-    """Return the full names of the lineage's root and the author whose rates a put counts for; None for the admin's."""
+    """Return the names of the root and the author whose rates a put counts for; None for the admin and `learn`."""
     author = fact.engram.provenance.created_by
     run, _, name = author.rpartition("/")
-    if name == ADMIN:
+    if name in (ADMIN, LEARN):
         return None
     return (f"{run}/{fact.root}" if fact.root else author), author

@@ -207,6 +207,10 @@ class ProjectFiles:
         """Return the path of the private file or folder `name`."""
         return (self._state or self.root) / name
 
+    def derived_path(self, name: str) -> Path | None:
+        """Return the path of the file `name` that is made from others and may be deleted; None if there is none."""
+        return self._derived / name if self._derived is not None else None
+
     @property
     def receipts(self) -> ReceiptFolder:
         """The receipts as files."""

@@ -13,7 +13,7 @@ import msgspec
 
 from engrambus.core import SECOND_US
 from engrambus.errors import BudgetExceeded
-from engrambus.knowledge.engrams import EngramPut, is_contradiction
+from engrambus.knowledge.engrams import EngramPut, Learned, is_contradiction
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from engrambus.policy import CallDenied, ContentDrawn, DerefProved, DerefRequested, Turn, TurnCharged, TurnClosed
 from engrambus.policy.grants import GrantIssued
@@ -169,6 +169,8 @@ TurnOf = Callable[[str, str], Turn]
 def count_of(fact: object, turn_of: TurnOf) -> Count | None:
     """Return what a fact adds; `turn_of` returns the turn of an agent of a run before the fact."""
     match fact:
+        case EngramPut(learned=Learned()):  # the repository said it: no agent's work, and nothing saved yet
+            return None
         case EngramPut():
             tally = Tally(
                 engrams=1, contradictions=int(is_contradiction(fact.engram)), pointed_tokens=fact.pointed_tokens

@@ -51,6 +51,7 @@ from engrambus.operations.engram_filters import (
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
 from engrambus.operations.evidence_about import EvidenceAbout, engram_states, evidence_about, stale_engrams
+from engrambus.operations.learned_about import LearnedAbout, learned_about
 from engrambus.operations.replacing_about import past_about, past_stores, read_past_time, replaced_about
 from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope, confirmed_space
 
@@ -126,6 +127,7 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer in prose that it was taken from, while it is unconfirmed."""
     captured: Capture | None = None
     """The answer in prose that it was taken from, and who confirmed it."""
+    learned: LearnedAbout | None = None
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -293,6 +295,7 @@ def about_engrams(
     adoptions, captures = context.view.adoptions(ids), context.view.captures(ids)
     replaced = replaced_about(stores, engrams)
     memories = memories_about(context, engrams)
+    learned = context.view.learned([engram.id for engram in engrams])
     about = {}
     for engram in engrams:
         adoption, capture = adoptions.get(engram.id), captures.get(engram.id)
@@ -309,6 +312,7 @@ def about_engrams(
             captured=capture if capture is not None and capture.confirmed_by is not None else None,
             replaces=replaced.get(engram.id, []),
             **(past_about(stores, engram) if of_past else {}),
+            learned=learned_about(learned.get(engram.id), context.as_of),
         )
     return about
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.identity import (
         ADMIN,
+        LEARN,
         ROLE_PREFIX,
         ROLES,
         Agent,
@@ -135,8 +136,9 @@ if not TYPE_CHECKING:
             "PolicyApplied RunClosed RunOpened TokenIssued TokenWithdrawn TurnCharged TurnClosed "
         ),
         "identity": (
-            "ADMIN ROLES ROLE_PREFIX Agent AgentsBelow Caller IdentityReads LeadRole Role Run check_descends "
-            "descends find_agent is_role lineage_of lineage_of_agent parent_of root_of with_article "
+            "ADMIN LEARN ROLES ROLE_PREFIX Agent AgentsBelow Caller IdentityReads LeadRole Role Run "
+            "check_descends descends find_agent is_role lineage_of lineage_of_agent parent_of root_of "
+            "with_article "
         ),
         "journal_key": "create_journal_key load_journal_key",
         "key_archive": "export_keys import_keys",
@@ -170,15 +172,15 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS", "MEMORY_SPACE",
-    "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES", "UNTRUSTED_SPACE",
-    "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied", "Caller",
-    "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads", "InlineBudget",
-    "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy", "PolicyApplied",
-    "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened", "Scope",
-    "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged",
-    "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref", "after_draw",
-    "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends",
+    "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "LEARN", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS",
+    "MEMORY_SPACE", "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES",
+    "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied",
+    "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads",
+    "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy",
+    "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened",
+    "Scope", "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget",
+    "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
+    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends",
     "check_folders", "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
     "confirmed_space", "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run",
     "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",

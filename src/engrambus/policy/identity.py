@@ -29,6 +29,8 @@ MAX_AMBIGUOUS = 8
 MAX_NAMES_COMPARED = 1000
 """Agents of the project whose names a near miss is compared with."""
 ADMIN = "admin"
+LEARN = "learn"
+"""The author of what was learned from the repository; no agent has this name."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +168,8 @@ def check_name(name: str, field: str = "name") -> str:
         )
     if name == ADMIN:
         raise FieldValue("The name 'admin' is reserved for the person at the machine.", field=field)
+    if name == LEARN:
+        raise FieldValue("The name 'learn' is reserved for what is learned from the repository.", field=field)
     return name
 
 

@@ -53,11 +53,14 @@ from engrambus.knowledge.engrams import (
     EngramTrusted,
     EngramUnpinned,
     EngramUse,
+    Learned,
+    LearnedEngram,
     PastEngram,
     PromotionAnswered,
     PromotionRequested,
     RecallForgotten,
     RecentPuts,
+    RepositoryLearned,
     StoredEngram,
     StoredPromotion,
     TaskRecalled,
@@ -69,6 +72,7 @@ from engrambus.knowledge.engrams import (
     pointer_names,
     posted_keys,
     twin_key,
+    was_withdrawn,
     with_gain,
 )
 from engrambus.knowledge.gate import GateOverridden, GateOverride, shown_override
@@ -162,6 +166,9 @@ class KnowledgeState:
         self.pins: dict[int, None] = {}
         self.adoptions: dict[int, Adoption] = {}
         self.captures: dict[int, Capture] = {}
+        self.learned: dict[int, Learned] = {}
+        self.learned_commit: str | None = None
+        self.unwanted_keys: set[str] = set()
         self.uses: dict[tuple[str, str, str], EngramUse] = {}
         self.listed: dict[tuple[str, str], int] = {}
         self.recalled: dict[tuple[str, str], dict[str, bool]] = {}
@@ -251,6 +258,8 @@ class KnowledgeState:
             case EngramPut():
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
                 self._count_put(fact, at_us)
+                if fact.learned is not None:
+                    self.learned[self.ordinal] = fact.learned
             case _ if isinstance(fact, EngramChange):
                 self._change_engram(fact, at_us)
             case _ if isinstance(fact, GrantChange):
@@ -384,6 +393,10 @@ class KnowledgeState:
                     self.uses.setdefault((fact.kind, fact.item, engram_id), use)
             case EngramsListed():
                 self.listed[listing_reader(fact.run, fact.agent)] = fact.position
+            case RepositoryLearned():
+                self.learned_commit = fact.commit
+                for engram_id in fact.renewed:
+                    self._renew(engram_id, fact.expires_at)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramAdopted():
@@ -401,6 +414,7 @@ class KnowledgeState:
                 self._forget(fact)
             case EngramReplaced():
                 ordinal = self.ids.pop((fact.space, fact.id))
+                self._refuse_learned(ordinal)
                 self.past[ordinal] = PastEngram(self.stored.pop(ordinal), at_us, fact.replaced_by)
             case EngramPinned():
                 self.pins[self.ids[fact.space, fact.id]] = None
@@ -508,14 +522,27 @@ class KnowledgeState:
         self._insert(msgspec.structs.replace(stored, space=fact.space), keys)
         self.captures[ordinal] = self.captures[ordinal].confirm(fact.by, print_time(at_us))
 
+    def _renew(self, engram_id: str, expires_at: int) -> None:
+        for ordinal in self.learned:
+            stored = self.stored.get(ordinal)
+            if stored is not None and stored.engram.id == engram_id:
+                self.stored[ordinal] = msgspec.structs.replace(stored, expires_at=expires_at)
+
     def _insert(self, stored: StoredEngram, keys: frozenset[str]) -> None:
         self.stored[stored.ordinal] = stored
         self.keys[stored.ordinal] = keys
         self.ids[stored.space, stored.engram.id] = stored.ordinal
 
+    def _refuse_learned(self, ordinal: int) -> None:
+        """Do not learn again what a person or an agent has decided about."""
+        if ordinal in self.learned:
+            self.unwanted_keys.add(self.learned[ordinal].key)
+
     def _forget(self, fact: EngramForgotten) -> None:
         ordinal = self.ids.get((fact.space, fact.id))
         if ordinal is not None:
+            if not was_withdrawn(fact):
+                self._refuse_learned(ordinal)
             self._drop(ordinal)
             return
         for past in list(self.past.values()):
@@ -752,6 +779,26 @@ class MemoryView(MemoryCortex):
             for ordinal, stored in live
             if stored.engram.id in engram_ids and stored.expires_at > self._as_of
         }
+
+    def learned(self, engram_ids: Sequence[str]) -> dict[str, Learned]:
+        return {row.id: row.learned for row in self.learned_engrams() if row.id in engram_ids}
+
+    def learned_ordinals(self, spaces: Sequence[str]) -> frozenset[int]:
+        return frozenset(row.ordinal for row in self.learned_engrams() if row.space in spaces)
+
+    def learned_engrams(self) -> list[LearnedEngram]:
+        live = ((self._state.stored.get(ordinal), learned) for ordinal, learned in sorted(self._state.learned.items()))
+        return [
+            LearnedEngram(stored.ordinal, stored.engram.id, stored.space, stored.expires_at, learned)
+            for stored, learned in live
+            if stored is not None and stored.expires_at > self._as_of
+        ]
+
+    def unwanted_keys(self) -> frozenset[str]:
+        return frozenset(self._state.unwanted_keys)
+
+    def learned_commit(self) -> str | None:
+        return self._state.learned_commit
 
     def outbox(self) -> list[StoredEngram]:
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]

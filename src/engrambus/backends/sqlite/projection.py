@@ -50,6 +50,7 @@ from engrambus.knowledge.engrams import (
     PromotionAnswered,
     PromotionRequested,
     RecallForgotten,
+    RepositoryLearned,
     TaskRecalled,
 )
 from engrambus.knowledge.gate import GateOverridden
@@ -104,7 +105,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 35
+LAYOUT = 36
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -119,6 +120,7 @@ decode_engram = msgspec.json.Decoder(Engram).decode
 decode_adoption = msgspec.json.Decoder(engrams.Adoption).decode
 decode_reservation = msgspec.json.Decoder(Reservation).decode
 decode_capture = msgspec.json.Decoder(engrams.Capture).decode
+decode_learned = msgspec.json.Decoder(engrams.Learned).decode
 
 
 class KnowledgeIndexState(msgspec.Struct, kw_only=True):
@@ -154,6 +156,7 @@ class KnowledgeProjection:
         self._tokens: list[tuple[int, str]] = []
         self._adoptions: list[tuple[int, str, bytes]] = []
         self._captures: list[tuple[int, str, bytes]] = []
+        self._learned: list[tuple[int, str, bytes]] = []
         self._puts: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._put_turns: dict[tuple[str, str], Turn] = {}
         self._live: dict[tuple[str, str], int] = {}
@@ -173,6 +176,8 @@ class KnowledgeProjection:
         if isinstance(fact, EngramPut):  # puts come in bulk, so their rows are gathered
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             self._count_put(fact, at_us)
+            if fact.learned is not None:
+                self._learned.append((self.state.ordinal, fact.engram.id, _encode(fact.learned)))
             return
         if isinstance(fact, EngramAdopted):
             self._put(fact, UNTRUSTED_SPACE)
@@ -305,7 +310,9 @@ class KnowledgeProjection:
             case EngramForgotten():
                 self._forget(fact)
             case EngramReplaced():
-                self._end(self._row_of(fact.space, fact.id)[0], at_us, fact.replaced_by)
+                ordinal = self._row_of(fact.space, fact.id)[0]
+                self._execute("refuse_learned", ordinal)
+                self._end(ordinal, at_us, fact.replaced_by)
             case EngramConfirmed():
                 self._confirm(fact, at_us)
             case EngramPinned():
@@ -317,6 +324,10 @@ class KnowledgeProjection:
                     self._execute("insert_use", engram_id, fact.kind, fact.item, fact.run, fact.agent, at_us)
             case EngramsListed():
                 self._execute("set_listed", *engrams.listing_reader(fact.run, fact.agent), fact.position)
+            case RepositoryLearned():
+                self._execute("set_learned_commit", fact.commit)
+                for engram_id in fact.renewed:
+                    self._execute("renew_learned", fact.expires_at, engram_id)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
@@ -357,6 +368,7 @@ class KnowledgeProjection:
         self.connection.executemany(self._sql["use_id"], ((row[2],) for row in self._engrams))
         self.connection.executemany(self._sql["insert_adoption"], self._adoptions)
         self.connection.executemany(self._sql["insert_capture"], self._captures)
+        self.connection.executemany(self._sql["insert_learned"], self._learned)
         # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
         if self.state.pending + len(self._tokens) < MAX_PENDING:
             self.connection.executemany(self._sql["add_pending"], self._tokens)
@@ -376,7 +388,7 @@ class KnowledgeProjection:
             self._set_turn(run, agent, turn)
         for (space, kind), count in self._live.items():
             self._execute("count_live", space, kind, count)
-        self._engrams, self._tokens, self._adoptions, self._captures = [], [], [], []
+        self._engrams, self._tokens, self._adoptions, self._captures, self._learned = [], [], [], [], []
         self._puts, self._put_turns, self._live = {}, {}, {}
 
     def sweep(self, now_us: int) -> int:
@@ -518,6 +530,8 @@ class KnowledgeProjection:
     def _forget(self, fact: EngramForgotten) -> None:
         row: Any = self.connection.execute(self._sql["engram_row"], (fact.space, fact.id)).fetchone()
         if row is not None:
+            if not engrams.was_withdrawn(fact):
+                self._execute("refuse_learned", row[0])
             self._drop(row[0])
             return
         past: list[Any] = self.connection.execute(self._sql["past_rows"], (fact.space, fact.id)).fetchall()
@@ -535,6 +549,7 @@ class KnowledgeProjection:
         self._execute("unpin", ordinal)
         self._execute("delete_adoption", ordinal)
         self._execute("delete_capture", ordinal)
+        self._execute("delete_learned", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:

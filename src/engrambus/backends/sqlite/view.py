@@ -20,6 +20,7 @@ from engrambus.backends.sqlite.projection import (
     decode_adoption,
     decode_capture,
     decode_engram,
+    decode_learned,
     decode_reservation,
     run_from_row,
     turn_from_row,
@@ -37,6 +38,8 @@ from engrambus.knowledge.engrams import (
     Engram,
     EngramReads,
     EngramUse,
+    Learned,
+    LearnedEngram,
     PastEngram,
     PromotionAnswered,
     PromotionRequested,
@@ -336,6 +339,30 @@ class SqliteView(SqliteCortex):
         pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
         rows: Any = self._connection.executemany(self._sql["captures"], pairs)
         return {engram_id: decode_capture(body) for engram_id, body in rows}
+
+    def learned(self, engram_ids: Sequence[str]) -> dict[str, Learned]:
+        pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
+        rows: Any = self._connection.executemany(self._sql["learned"], pairs)
+        return {engram_id: decode_learned(body) for engram_id, body in rows}
+
+    def learned_ordinals(self, spaces: Sequence[str]) -> frozenset[int]:
+        pairs = ((space, self._as_of) for space in spaces)
+        rows: Any = self._connection.executemany(self._sql["learned_ordinals"], pairs)
+        return frozenset(ordinal for (ordinal,) in rows)
+
+    def learned_engrams(self) -> list[LearnedEngram]:
+        rows: Any = self._connection.execute(self._sql["learned_engrams"], (self._as_of,))
+        return [
+            LearnedEngram(ordinal, engram_id, space, expires_at, decode_learned(body))
+            for ordinal, engram_id, space, expires_at, body in rows
+        ]
+
+    def unwanted_keys(self) -> frozenset[str]:
+        return frozenset(key for (key,) in self._connection.execute(self._sql["unwanted_keys"]))
+
+    def learned_commit(self) -> str | None:
+        row = self._row("learned_commit")
+        return row[0] if row else None
 
     def outbox(self) -> list[StoredEngram]:
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]

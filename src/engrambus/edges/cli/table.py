@@ -28,6 +28,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus init",
         "start:init",
     ),
+    "learn": Entry(
+        "start",
+        "Fill the memory from what this repository already says, without a model.",
+        "engrambus learn --dry-run",
+        "learn:learn",
+    ),
     "up": Entry(
         "start",
         "Serve the project's page and HTTP API on this machine, and print a link to the page.",

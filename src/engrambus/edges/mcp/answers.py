@@ -15,6 +15,7 @@ import msgspec
 from engrambus.core import check_tokens_fit, estimate_tokens
 from engrambus.evidence.pointers import Pointer, compact_ref, describe_state, shorten_refs
 from engrambus.knowledge.engrams import describe_readers
+from engrambus.operations.learned_about import describe_learned
 from engrambus.visible_text import count_invisible
 
 if TYPE_CHECKING:
@@ -106,7 +107,12 @@ def engram_line(engram: Engram, about: EngramAbout) -> str:
 
 
 def _readers(engram: Engram, about: EngramAbout) -> str:
-    """Return who read the evidence, in few tokens; a line has no room for more than the first."""
+    """Return who read the evidence, in few tokens; a line has no room for more than the first.
+
+    Of what was learned from the repository, where it was learned: nobody read it to say it.
+    """
+    if about.learned is not None and not about.read_by:
+        return describe_learned(about.learned)
     first = [reader for reader in about.read_by if reader.agent == about.read_by[0].agent]
     return f"read by {describe_readers(first, len(engram.pointers))}" if first else "not read"
 

@@ -28,7 +28,7 @@ BUCKETS = {"PT1M": ("the last hour", 60), "PT1H": ("the last two days", 48), "P1
 """Length of a point on the plots, the time all points cover, and their number."""
 
 _BRIEF_ENGRAM = re.compile(
-    r"(?:- )?\[(?P<pin>pinned )?(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?"
+    r"(?:- )?\[(?P<pin>pinned )?(?:learned )?(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?"
     r"(?:, (?P<state>changed since|gone))?\)"
 )
 """A line about an engram or a memory; versions of older releases begin with `- `."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.documents import ArtifactResolver
     from engrambus.evidence.pointers.excerpts import DerefAnswer, PointedText, cut_to_fit, pointed_text
     from engrambus.evidence.pointers.git import GitRepository, find_repository
+    from engrambus.evidence.pointers.git_history import commit_time_s, is_ancestor, line_times, read_history
     from engrambus.evidence.pointers.grammar import (
         MAX_REF,
         check_name,
@@ -81,6 +82,7 @@ if not TYPE_CHECKING:
         "documents": "ArtifactResolver",
         "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
         "git": "GitRepository find_repository",
+        "git_history": "commit_time_s is_ancestor line_times read_history",
         "grammar": "MAX_REF check_name check_path check_pointer parse_ref print_address",
         "links": (
             "editor_link github_compare_link github_link github_section_link parse_github_link parse_swhid "
@@ -109,9 +111,9 @@ __all__ = [
     "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories",
     "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "Touch", "UrlAddress",
     "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
-    "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state", "diff_paths", "editor_link", "find_registered",
-    "find_repository", "find_worktree", "git_identity", "github_compare_link", "github_link", "github_section_link",
-    "hooks_folder", "is_ref", "line_changes", "name_repository", "open_worktree", "parse_file_span",
-    "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans",
-    "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "commit_time_s", "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state", "diff_paths", "editor_link",
+    "find_registered", "find_repository", "find_worktree", "git_identity", "github_compare_link", "github_link",
+    "github_section_link", "hooks_folder", "is_ancestor", "is_ref", "line_changes", "line_times", "name_repository",
+    "open_worktree", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text",
+    "print_address", "print_spans", "read_history", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -7,8 +7,9 @@ at a path of a commit is proved to be there. Commits and trees are cached, so th
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,15 @@ from engrambus.errors import (
     RevisionNotFound,
 )
 from engrambus.evidence.pointers.git_links import LinkCheck
-from engrambus.evidence.pointers.git_process import Completed, GitObject, ObjectReader, git_environment, run_git
+from engrambus.evidence.pointers.git_process import (
+    MAX_IDS_PER_REQUEST,
+    Completed,
+    GitObject,
+    ObjectReader,
+    git_environment,
+    run_git,
+    stream_git,
+)
 from engrambus.evidence.pointers.git_trees import Tree, read_tree
 from engrambus.evidence.pointers.snapshot import commit_index, take_snapshot
 
@@ -40,6 +49,12 @@ MAX_RENAMES = 1000
 RETAIN_REFS = "refs/engrambus/keep/"
 """Refs under this name keep commits from being pruned by git."""
 
+_DIFF_OPTIONS = (
+    "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--no-relative", "--text", "-U3",
+    "--inter-hunk-context=0", "--diff-algorithm=myers", "--indent-heuristic", "--ws-error-highlight=none",
+    "--full-index", "--src-prefix=a/", "--dst-prefix=b/",
+)  # fmt: skip
+_INDEX_LINE = re.compile(rb"^index ([0-9a-f]{40,64})\.\.([0-9a-f]{40,64})", re.MULTILINE)
 _TREE, _LINK, _MODULE = b"40000", b"120000", b"160000"
 _FILE = b"100"
 
@@ -231,13 +246,41 @@ class GitRepository:
                 )
         self._retained.put(revision, True)
 
+    def retain_history(self, head: str, revisions: Iterable[str]) -> None:
+        """Keep a commit from being pruned, and with it `revisions`, which the caller knows to be its ancestors."""
+        self.retain(head)
+        for revision in revisions:
+            self._retained.put(revision, True)
+
+    def stream(self, *args: str, timeout_s: float) -> Iterator[bytes]:
+        """Run a git command of this repository and yield its output in chunks."""
+        self._check_own_objects()
+        return stream_git(args, self._environment, timeout_s)
+
+    def blobs(self, blob_ids: Sequence[str], take: Callable[[str, bytes], None]) -> None:
+        """Pass the content of blobs to `take`; those that are absent, damaged or too large are left out."""
+        for start in range(0, len(blob_ids), MAX_IDS_PER_REQUEST):
+            part = blob_ids[start : start + MAX_IDS_PER_REQUEST]
+            delivered: set[str] = set()
+
+            def take_one(blob_id: str, git_object: GitObject, delivered: set[str] = delivered) -> None:
+                delivered.add(blob_id)
+                if git_object.kind == "blob":
+                    take(blob_id, git_object.data)
+
+            try:
+                self._check_own_objects()
+                self._reader.read_many(part, self.max_bytes, take_one)
+            except EngramBusError:
+                # A request for many gives up at the first problem; the others are read one by one.
+                for blob_id in part:
+                    if blob_id not in delivered:
+                        with suppress(EngramBusError):
+                            take(blob_id, self.blob(blob_id))
+
     def diff(self, old: str, new: str) -> bytes:
         """Return the hunks between two blobs, the same under every git configuration."""
-        done = self._run(
-            "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--no-relative", "--text", "-U3",
-            "--inter-hunk-context=0", "--diff-algorithm=myers", "--indent-heuristic", "--ws-error-highlight=none",
-            "--full-index", "--src-prefix=a/", "--dst-prefix=b/", old, new,
-        )  # fmt: skip
+        done = self._run("diff", *_DIFF_OPTIONS, old, new)
         if done.returncode:
             raise GitTrouble("Git could not compare the two files.")
         start = done.stdout.find(b"\n@@ ")
@@ -254,6 +297,17 @@ class GitRepository:
     def changed_files(self, base: str, head: str) -> list[ChangedFile]:
         """Return the files that differ between two commits; a renamed file has two paths, as git finds renames."""
         return [_changed_file(*entry) for entry in self._compare_trees(base, head)]
+
+    def diff_many(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the hunks of every changed file between pairs of commits, older first, by the ids of its two blobs.
+
+        They are the bytes that `diff` returns for these blobs, at the cost of one git for all of them.
+        """
+        for commit in {commit for pair in pairs for commit in pair}:
+            self.check_commit(commit)
+        stdin = "".join(f"{head} {base}\n" for base, head in pairs).encode()
+        done = self._run("diff-tree", "--stdin", "-r", "-p", *_DIFF_OPTIONS, "--no-commit-id", stdin=stdin)
+        return {} if done.returncode else dict(_split_diffs(done.stdout))
 
     def renames(self, base: str, head: str) -> dict[str, str]:
         """Return the files that were renamed between two commits, the old path by the new one, as git finds them."""
@@ -336,7 +390,7 @@ class GitRepository:
 
     def _folder(self, revision: str, folders: Iterable[bytes]) -> str:
         """Return the tree of a folder, given by the names on the way to it."""
-        # decision 9: each tree on the way is read by id and hashed again, so the path is proved, not taken from git
+        # decision 9: each tree on the way is read by id and hashed again, so the path is proved, not delivered from git
         tree = self.tree_of(revision)
         for folder in folders:
             mode, object_id = self._entry(tree, folder, revision)
@@ -485,6 +539,17 @@ def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
         if is_bare.strip() == b"true":
             return common, None
     return common, common.parent
+
+
+def _split_diffs(output: bytes) -> Iterator[tuple[tuple[str, str], bytes]]:
+    """Yield the hunks of each file of a patch by the ids of its blobs before and after."""
+    # Lines of a hunk begin with a space, a sign or a backslash, so no content can pass for the head of a file.
+    for part in output.split(b"\ndiff --git "):
+        match = _INDEX_LINE.search(part)
+        start = part.find(b"\n@@ ")
+        if match is not None and match.start() < start:
+            hunks = part[start + 1 :]
+            yield (match[1].decode(), match[2].decode()), hunks if hunks.endswith(b"\n") else hunks + b"\n"
 
 
 def _git_directory(path: Path) -> Path:

@@ -8,7 +8,7 @@ import select
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -93,6 +93,38 @@ def run_git(
         raise GitTrouble("Git did not answer in time.", limit=f"{timeout_s:g} s") from None
     except OSError as problem:
         raise GitTrouble(f"Git cannot be started: {problem.strerror}.") from None
+
+
+def stream_git(args: tuple[str, ...], environment: Mapping[str, str], timeout_s: float) -> Iterator[bytes]:
+    """Run one git command and yield its output in chunks; a reader that stops early ends it.
+
+    Nothing is raised if git fails after it has written something: what it has written is complete as far as it goes.
+    """
+    import subprocess  # slow to import, and many calls need no git
+
+    try:
+        process = subprocess.Popen(
+            [*git_command(), *args],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError as problem:
+        raise GitTrouble(f"Git cannot be started: {problem.strerror}.") from None
+    assert process.stdout  # noqa: S101 - it is a pipe
+    deadline = time.monotonic() + timeout_s
+    wrote = False
+    try:
+        while chunk := os.read(process.stdout.fileno(), _CHUNK_BYTES):
+            wrote = True
+            yield chunk
+            if time.monotonic() > deadline:
+                raise GitTrouble("Git did not finish in time.", limit=f"{timeout_s:g} s")
+        if process.wait() and not wrote:
+            raise GitTrouble("Git could not read the repository's history.")
+    finally:
+        _end(process)
 
 
 class GitObject(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -134,15 +135,60 @@ class DiffResolver:
             hunks = _one_sided_hunk(b"+", new.data) if new else _one_sided_hunk(b"-", old.data if old else b"")
         else:
             hunks = _strip_function_names(repository.diff(old.id, new.id))
-        old_header = b"--- a/" + old_path.encode() if old else b"--- /dev/null"
-        new_header = b"+++ b/" + new_path.encode() if new else b"+++ /dev/null"
-        data = b"%s%s\n%s\n%s" % (renamed, old_header, new_header, hunks)
-        if len(data) > repository.max_bytes:
-            raise ContentTooLarge(limit=repository.max_bytes, used=len(data))
-        if old and (first := _FIRST_CHANGE.search(hunks)):
-            line = max(1, int(first[1]) + first[2].count(b"\n"))
-            source = RepoAddress(path=new_path, revision=address.head, lines=(line, line))
-        return Content.of(data, source=source)
+        present = (old is not None, new is not None)
+        return _patch(repository, address.head, (old_path, new_path), present, hunks, renamed)
+
+    def resolve_many(self, addresses: Iterable[DiffAddress], take: Callable[[DiffAddress, Content], None]) -> None:
+        """Pass the diffs of files that both commits have to `take`, with one git for all; others are left out."""
+        by_repository: dict[str | None, list[DiffAddress]] = {}
+        for address in addresses:
+            by_repository.setdefault(address.repository, []).append(address)
+        for name, group in by_repository.items():
+            with suppress(EngramBusError):
+                _take_diffs(self._repositories.select(name), group, take)
+
+
+def _take_diffs(
+    repository: GitRepository, addresses: Iterable[DiffAddress], take: Callable[[DiffAddress, Content], None]
+) -> None:
+    blobs: dict[DiffAddress, tuple[str, str]] = {}
+    for address in addresses:
+        with suppress(EngramBusError):
+            old, new = (repository.blob_id(side, address.path) for side in (address.base, address.head))
+            blobs[address] = (old, new)
+    readable: set[str] = set()
+    # Read for their hashes: what git compares must be what the commits name.
+    repository.blobs(list(dict.fromkeys(chain(*blobs.values()))), lambda blob_id, _: readable.add(blob_id))
+    hunks = repository.diff_many(dict.fromkeys((address.base, address.head) for address in blobs))
+    for address, pair in blobs.items():
+        if pair in hunks and readable.issuperset(pair):
+            path = address.path
+            body = _strip_function_names(hunks[pair])
+            with suppress(EngramBusError):
+                take(address, _patch(repository, address.head, (path, path), (True, True), body, b""))
+
+
+def _patch(
+    repository: GitRepository,
+    head: str,
+    paths: tuple[str, str],
+    present: tuple[bool, bool],
+    hunks: bytes,
+    renamed: bytes,
+) -> Content:
+    """Return a change as content: its headers and hunks, and the first line of it in the new file."""
+    old_path, new_path = paths
+    old, new = present
+    source = RepoAddress(path=new_path, revision=head)
+    old_header = b"--- a/" + old_path.encode() if old else b"--- /dev/null"
+    new_header = b"+++ b/" + new_path.encode() if new else b"+++ /dev/null"
+    data = b"%s%s\n%s\n%s" % (renamed, old_header, new_header, hunks)
+    if len(data) > repository.max_bytes:
+        raise ContentTooLarge(limit=repository.max_bytes, used=len(data))
+    if old and (first := _FIRST_CHANGE.search(hunks)):
+        line = max(1, int(first[1]) + first[2].count(b"\n"))
+        source = RepoAddress(path=new_path, revision=head, lines=(line, line))
+    return Content.of(data, source=source)
 
 
 def _read_if_present(repository: GitRepository, revision: str, path: str) -> Blob | None:

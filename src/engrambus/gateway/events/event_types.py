@@ -53,6 +53,7 @@ FACT_EVENTS: dict[str, FactMapping] = {
         agent="engram.provenance.created_by",
         audience="scope",
     ),
+    "repository.learned": FactMapping(type="less.repository.learn", data={"commit": "commit"}, audience="project"),
     "engram.trusted": FactMapping(type="less.engram.trust", data={"engram": "id"}, audience="project"),
     "engram.promoted": FactMapping(
         type="less.engram.promote", data={"engram": "id", "scope": "scope"}, audience="project"

@@ -41,6 +41,8 @@ PER_PATH = 24
 PINS_WEIGHT = 6
 """The share of pins: about as much as that of all engrams of a role together."""
 PINNED = "pinned"
+LEARNED_MARK = "learned"
+LEARNED_WEIGHT = 2
 PINNED_MEMORY = f"{PINNED} memory"
 
 
@@ -102,6 +104,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     pinned_ids: frozenset[str]
     stale_count: int = 0
     """Engrams that were left out because their evidence is changed or gone."""
+    learned_ids: frozenset[str] = frozenset()
+    """Those that quote the repository: they stand after what was stated."""
 
 
 def used_paths(view: ContentsView, reader: Caller) -> UsedPaths:
@@ -143,11 +147,19 @@ def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -
     known_ids, known_claims = {engram.id for engram in pinned}, {_one_line(memory.text) for memory in memories}
     engrams: list[Engram] = []
     open_kinds: list[str] = []
+    learned = view.learned_ordinals(spaces)
+    learned_ids: set[str] = set()
     for kind in kinds_of(reader.role):
-        newest = view.newest(spaces, kind=kind, limit=PER_KIND + 1, older_than=None)
-        if len(newest) > PER_KIND:
+        # decision 83: what people and agents said is read first, however much was learned after it
+        newest = view.newest(spaces, kind=kind, limit=PER_KIND + 1 + len(learned), older_than=None)
+        stated = [ordinal for ordinal in newest if ordinal not in learned]
+        quoted = [ordinal for ordinal in newest if ordinal in learned]
+        if len(stated) > PER_KIND:
             open_kinds.append(kind)
-        engrams += view.engrams(newest[:PER_KIND])
+        engrams += view.engrams(stated[:PER_KIND])
+        quotations = view.engrams(quoted[: -PER_KIND - 1 : -1])  # put best first, so the best are the oldest
+        learned_ids.update(engram.id for engram in quotations)
+        engrams += quotations
     # A memory that was contributed with pointers is an engram, too.
     eligible = [
         engram
@@ -162,6 +174,7 @@ def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -
         open_kinds=frozenset(open_kinds),
         pinned_ids=frozenset(known_ids),
         stale_count=len(eligible) - len(current),
+        learned_ids=frozenset(learned_ids),
     )
 
 
@@ -185,6 +198,7 @@ def add_engrams_about(
     for key in name_keys(f"repo:{path}@" for path in paths.files):
         ordinals.update(dict.fromkeys(view.postings(spaces, key, kind=None, limit=PER_PATH)))
     known = candidates.pinned_ids | {engram.id for engram in candidates.engrams}
+    learned_ids = candidates.learned_ids | view.learned([engram.id for engram in view.engrams(list(ordinals))]).keys()
     older = [
         engram
         for engram in view.engrams(list(ordinals))
@@ -192,7 +206,8 @@ def add_engrams_about(
     ]
     stale = find_stale(older)
     current = [engram for engram in older if engram.id not in stale]
-    return msgspec.structs.replace(candidates, engrams=newest_first([*candidates.engrams, *current]))
+    engrams = newest_first([*candidates.engrams, *current])
+    return msgspec.structs.replace(candidates, engrams=engrams, learned_ids=learned_ids)
 
 
 def engram_sections(candidates: Candidates, role: str, paths: UsedPaths) -> list[BriefSection]:
@@ -200,8 +215,9 @@ def engram_sections(candidates: Candidates, role: str, paths: UsedPaths) -> list
     # decision 61: sorting is stable, so what is equally near stays ordered by time
     nearest = sorted(candidates.engrams, key=paths.distance) if paths.files else candidates.engrams
     sections = [candidates.pins]
+    stated = [engram for engram in nearest if engram.id not in candidates.learned_ids]
     for section in SECTIONS[role]:
-        engrams = [engram for engram in nearest if engram.kind in section.kinds]
+        engrams = [engram for engram in stated if engram.kind in section.kinds]
         sections.append(
             BriefSection(
                 items=list(map(_engram_item, engrams[:MAX_LINES])),
@@ -210,7 +226,21 @@ def engram_sections(candidates: Candidates, role: str, paths: UsedPaths) -> list
                 open_labels=candidates.open_kinds.intersection(section.kinds),
             )
         )
+    sections.append(_learned_section(candidates, paths))
     return sections
+
+
+def _learned_section(candidates: Candidates, paths: UsedPaths) -> BriefSection:
+    """Return what quotes the repository, after everything that was stated."""
+    best_first = sorted(
+        (engram for engram in candidates.engrams if engram.id in candidates.learned_ids), key=lambda engram: engram.id
+    )
+    engrams = sorted(best_first, key=lambda engram: (paths.distance(engram), -engram.confidence))
+    return BriefSection(
+        items=[_engram_item(engram, LEARNED_MARK) for engram in engrams[:MAX_LINES]],
+        weight=LEARNED_WEIGHT,
+        further=Counter(f"{LEARNED_MARK} {engram.kind}" for engram in engrams[MAX_LINES:]),
+    )
 
 
 def kinds_of(role: str) -> tuple[str, ...]:
@@ -278,7 +308,7 @@ def _engram_item(engram: Engram, mark: str = "", state: Staleness | None = None)
         id="" if is_memory(engram.id) else engram.id,
         author=engram.provenance.created_by,
         created_at=engram.provenance.created_at,
-        is_pinned=bool(mark),
+        is_pinned=mark == PINNED,
         state=state,
     )
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         PromotionAnswered,
         PromotionRequested,
         RecallForgotten,
+        RepositoryLearned,
         TaskRecalled,
     )
     from engrambus.knowledge.engrams.filters import (
@@ -61,6 +62,13 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.finding import find_engram, find_shown, find_visible
     from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
+    from engrambus.knowledge.engrams.learned import (
+        LearnableEngram,
+        LearnedOutcome,
+        day_of,
+        put_learned,
+        was_withdrawn,
+    )
     from engrambus.knowledge.engrams.lifecycle import (
         ConfirmAnswer,
         ForgetAnswer,
@@ -83,6 +91,7 @@ if TYPE_CHECKING:
         EngramReads,
         EngramUse,
         EngramView,
+        LearnedEngram,
         ListingReads,
         PastEngram,
         RecallReads,
@@ -126,6 +135,7 @@ if TYPE_CHECKING:
         CheckedEngram,
         Engram,
         Kind,
+        Learned,
         Provenance,
         Source,
         UserKind,
@@ -151,7 +161,8 @@ if not TYPE_CHECKING:
         "facts": (
             "EngramAdopted EngramCaptured EngramConfirmed EngramDelivered EngramForgotten EngramPinned "
             "EngramPromoted EngramPut EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsListed "
-            "EngramsRecalled EngramsUsed PromotionAnswered PromotionRequested RecallForgotten TaskRecalled "
+            "EngramsRecalled EngramsUsed PromotionAnswered PromotionRequested RecallForgotten RepositoryLearned "
+            "TaskRecalled "
         ),
         "filters": (
             "AuthorRoles EngramFilter filter_store list_once listed_up_to listing_reader mark_listed own_name "
@@ -159,14 +170,15 @@ if not TYPE_CHECKING:
         ),
         "finding": "find_engram find_shown find_visible",
         "keys": "hash_keys name_keys normalise_key query_keys",
+        "learned": "LearnableEngram LearnedOutcome day_of put_learned was_withdrawn",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget mark_delivered promote "
             "receive repoint resolve_again set_pinned with_gain "
         ),
         "memories": "engram_of_memory memory_of_engram",
         "ports": (
-            "EVERYTHING EngramReads EngramUse EngramView ListingReads PastEngram RecallReads RecentPuts "
-            "StoredEngram Traits UseReads VisibleStore fill kind_key "
+            "EVERYTHING EngramReads EngramUse EngramView LearnedEngram ListingReads PastEngram RecallReads "
+            "RecentPuts StoredEngram Traits UseReads VisibleStore fill kind_key "
         ),
         "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
@@ -181,8 +193,8 @@ if not TYPE_CHECKING:
         "used": "find_used used_facts visible_uses",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_USED Adoption "
-            "Capture CheckedEngram Engram Kind Provenance Source UserKind has_evidence is_contradiction is_memory "
-            "less_export memory_name "
+            "Capture CheckedEngram Engram Kind Learned Provenance Source UserKind has_evidence is_contradiction "
+            "is_memory less_export memory_name "
         ),
     })
 
@@ -192,19 +204,20 @@ __all__ = [
     "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
     "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
     "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
-    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "ListingReads", "PastEngram", "PathLines", "PinAnswer",
-    "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads",
-    "PromotionRequested", "PromotionView", "Provenance", "PutFact", "Reader", "RecallForgotten", "RecallReads",
-    "RecentPuts", "Renewal", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits",
-    "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name",
-    "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "confirm", "count_negations",
-    "count_sentences", "current_first", "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store",
-    "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence",
-    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export",
-    "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram",
-    "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys",
-    "prefix_field", "prepare", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
+    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
+    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
+    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
+    "PutFact", "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter",
+    "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
+    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all", "check_foreign",
+    "check_may_repoint", "check_own_words", "confirm", "count_negations", "count_sentences", "current_first", "day_of",
+    "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
+    "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence", "hash_keys",
+    "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export", "list_once",
+    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys",
+    "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
+    "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
     "read_moment", "read_used", "recall_line", "receive", "renewed_pointers", "repoint", "resolve_again",
     "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stale_line", "stamp", "twin_key", "used_facts",
-    "validate", "visible_uses", "with_gain", "worst_stale",
+    "validate", "visible_uses", "was_withdrawn", "with_gain", "worst_stale",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from engrambus.evidence.pointers import Pointer
-from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, UserKind
+from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, Learned, UserKind
 
 # Tags and field names are stored in every project's journal, so they never change.
 
@@ -28,6 +28,22 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """The author's turn that paid for it; 0 if none did."""
     put_tokens: int = 0
     """Tokens that were charged to that turn."""
+    learned: Learned | None = None
+    """Where in the repository it was learned; None if a person or an agent stated it."""
+
+
+class RepositoryLearned(
+    msgspec.Struct, frozen=True, kw_only=True, tag="repository.learned", tag_field="fact", omit_defaults=True
+):
+    """The repository was learned from: what it says at a commit is in the store."""
+
+    commit: str
+    run: str
+    by: str
+    renewed: tuple[str, ...] = ()
+    """Ids of engrams learned before that still stand in the repository, and whose ttl starts over."""
+    expires_at: int = 0
+    """End of their ttl in microseconds."""
 
 
 class EngramCaptured(

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, UserKind
+from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, Learned, UserKind
 from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
@@ -64,6 +64,16 @@ class PastEngram(NamedTuple):
     """When it was replaced; None if it has expired without that."""
     replaced_by: str | None = None
     """Id of the engram that replaced it, or the pointer to a memory that did."""
+
+
+class LearnedEngram(NamedTuple):
+    """A live engram that was learned from the repository."""
+
+    ordinal: int
+    id: str
+    space: str
+    expires_at: int
+    learned: Learned
 
 
 class EngramReads(Protocol):
@@ -147,6 +157,26 @@ class EngramReads(Protocol):
 
     def captures(self, engram_ids: Sequence[str]) -> dict[str, Capture]:
         """Return which answers those of these live engrams came from that were taken from prose, by id."""
+        ...
+
+    def learned(self, engram_ids: Sequence[str]) -> dict[str, Learned]:
+        """Return where those of these live engrams were learned that were, by id."""
+        ...
+
+    def learned_ordinals(self, spaces: Sequence[str]) -> frozenset[int]:
+        """Return the ordinals of the live engrams in these spaces that were learned."""
+        ...
+
+    def learned_engrams(self) -> list[LearnedEngram]:
+        """Return the live engrams of every space that were learned, in the order in which they were put."""
+        ...
+
+    def unwanted_keys(self) -> frozenset[str]:
+        """Return the keys of what was learned and then forgotten by a person: it is not learned again."""
+        ...
+
+    def learned_commit(self) -> str | None:
+        """Return the commit of the repository that was learned from last."""
         ...
 
     def outbox(self) -> list[StoredEngram]:

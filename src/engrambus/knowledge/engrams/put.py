@@ -300,7 +300,7 @@ def put_or_confirm(
     Repeating a claim of the same commit produces no fact. An engram whose author chose its id is always put.
     """
     batch = batch or PutBatch()
-    fact = _put_fact(view, prepared, caller, randomness, source, batch)
+    fact = put_fact(view, prepared, caller, randomness, source, batch)
     engram, twin = fact.engram, twin_key(fact.engram)
     if not prepared.checked.id:  # an author that chose an id wants to find the engram under it
         repeated = batch.find_repeated(engram, twin)
@@ -371,7 +371,7 @@ def _settle_scope(checked: CheckedEngram, caller: Caller, policy: Policy, limits
     return msgspec.structs.replace(checked, scope=scope)
 
 
-def _put_fact(
+def put_fact(
     view: EngramView,
     prepared: PreparedEngram,
     caller: Caller,
@@ -379,6 +379,7 @@ def _put_fact(
     source: Source | None,
     batch: PutBatch,
 ) -> EngramPut:
+    """Return the fact that an engram is put, with an id and a time."""
     checked = prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, randomness)
     check_digests_were_read(view, checked.pointers, caller)

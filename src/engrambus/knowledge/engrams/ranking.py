@@ -2,9 +2,9 @@
 
 For each key the newest `DEPTH` live engrams that the caller may see are read. A key found on few of them weighs more
 than one found on many; an engram's rank is the sum of the weights of the keys it was found by. A phrase is looked up
-only if the shorter phrases in it were found. Of equal ranks, untrusted engrams come last; then they are
-ordered by scope (the nearest first), by age in whole seconds, confidence, how many of its pointers lead to a file the
-question names, and last by id.
+only if the shorter phrases in it were found. Of equal ranks, untrusted engrams come last, and
+before them those learned from the repository; then they are ordered by scope (the nearest first), by age in whole
+seconds, confidence, how many of its pointers lead to a file the question names, and last by id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_K = 100
 
 T = TypeVar("T")
 
-_Order: TypeAlias = tuple[int, bool, int, int, float, int, str]
+_Order: TypeAlias = tuple[int, bool, bool, int, int, float, int, str]
 """What candidates are sorted by; its last part is the id."""
 
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
@@ -101,9 +101,16 @@ def _ordered(stores: Sequence[VisibleStore], ranks: dict[int, int], keys: frozen
         *_contenders({name: rank for name, rank in ranks.items() if name % store_count not in untrusted}, wanted),
         *_contenders({name: rank for name, rank in ranks.items() if name % store_count in untrusted}, wanted),
     ]
+    learned = [store.reads.learned_ordinals(store.spaces) for store in stores]
     return sorted(
         _Entry(
-            _order(ranks[traits.ordinal * store_count + store_index], store.is_untrusted, traits, keys),
+            _order(
+                ranks[traits.ordinal * store_count + store_index],
+                store.is_untrusted,
+                traits.ordinal in learned[store_index],
+                traits,
+                keys,
+            ),
             store_index,
             traits.ordinal,
         )
@@ -189,11 +196,12 @@ def _contenders(ranks: dict[int, int], k: int) -> list[int]:
     return [name for name, rank in ranks.items() if rank >= lowest]
 
 
-def _order(rank: int, is_untrusted: bool, traits: Traits, keys: frozenset[str]) -> _Order:
+def _order(rank: int, is_untrusted: bool, is_learned: bool, traits: Traits, keys: frozenset[str]) -> _Order:
     named_files = sum(name in keys for name in traits.names.split())
     return (
         -rank,
         is_untrusted,
+        is_learned,
         _DISTANCE[traits.scope],
         -(traits.created_us // SECOND_US),
         -traits.confidence,

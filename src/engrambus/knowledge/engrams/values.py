@@ -104,6 +104,21 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, confirmed_by=by, confirmed_at=at)
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where in the repository an engram was learned; it quotes what stands there, and no person or agent said it."""
+
+    source: str = msgspec.field(name="from")
+    """The kind of place: commit, changelog, decision, todo and so on."""
+    at: str
+    """The place as people call it: the path of a file, or the beginning of a commit's id."""
+    commit: str
+    """The commit that was checked out when it was learned."""
+    since: str = ""
+    """The day on which what it quotes was written, as far as git knows."""
+    key: str = ""
+    """Name of what it quotes, by which the next run knows it again."""
+
+
 class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     """A validated engram that can be stamped and stored."""
 

@@ -20,6 +20,7 @@ from engrambus.testing.conformance.figures import FigureConformance
 from engrambus.testing.conformance.gate import GateConformance
 from engrambus.testing.conformance.grants import GrantConformance
 from engrambus.testing.conformance.journal import JournalConformance
+from engrambus.testing.conformance.learning import LearningConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
 from engrambus.testing.conformance.mail import MailConformance
 from engrambus.testing.conformance.messages import MessageConformance
@@ -52,6 +53,7 @@ __all__ = [
     "GateConformance",
     "GrantConformance",
     "JournalConformance",
+    "LearningConformance",
     "LifecycleConformance",
     "MailConformance",
     "MessageConformance",
@@ -82,6 +84,7 @@ class StoreConformance(
     RecallConformance,
     LifecycleConformance,
     ReplacingConformance,
+    LearningConformance,
     ApprovalConformance,
     DuplicateConformance,
     MessageConformance,

@@ -341,6 +341,37 @@ DELETE FROM captures WHERE ordinal = ?;
 -- name: captures
 SELECT c.id, c.body FROM captures c JOIN engrams USING (ordinal) WHERE c.id = ? AND expires_at > ?;
 
+-- name: insert_learned
+INSERT INTO learned (ordinal, id, body) VALUES (?, ?, ?);
+
+-- name: delete_learned
+DELETE FROM learned WHERE ordinal = ?;
+
+-- name: renew_learned
+UPDATE engrams SET expires_at = ? WHERE ordinal IN (SELECT ordinal FROM learned WHERE id = ?);
+
+-- name: set_learned_commit
+INSERT OR REPLACE INTO learned_from (one, commit_id) VALUES (1, ?);
+
+-- name: refuse_learned
+INSERT OR IGNORE INTO unwanted (key) SELECT json_extract(body, '$.key') FROM learned WHERE ordinal = ?;
+
+-- name: unwanted_keys
+SELECT key FROM unwanted;
+
+-- name: learned_commit
+SELECT commit_id FROM learned_from;
+
+-- name: learned
+SELECT l.id, l.body FROM learned l JOIN engrams USING (ordinal) WHERE l.id = ? AND expires_at > ?;
+
+-- name: learned_ordinals
+SELECT ordinal FROM learned JOIN engrams e USING (ordinal) WHERE e.space = ? AND expires_at > ?;
+
+-- name: learned_engrams
+SELECT ordinal, e.id, space, expires_at, l.body FROM learned l JOIN engrams e USING (ordinal) WHERE expires_at > ?
+ORDER BY ordinal;
+
 -- name: adoptions
 SELECT a.id, a.body FROM adoptions a WHERE a.id = ?1 AND (
     EXISTS (SELECT 1 FROM engrams e WHERE e.ordinal = a.ordinal AND expires_at > ?2)

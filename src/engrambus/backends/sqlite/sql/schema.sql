@@ -153,6 +153,22 @@ CREATE TABLE captures (             -- engrams taken from prose; unconfirmed whi
 ) STRICT;
 CREATE INDEX captures_id ON captures (id);
 
+CREATE TABLE learned (              -- engrams that quote the repository
+    ordinal    INTEGER PRIMARY KEY,
+    id         TEXT    NOT NULL,
+    body       BLOB    NOT NULL     -- where it was learned, as JSON
+) STRICT;
+CREATE INDEX learned_id ON learned (id);
+
+CREATE TABLE learned_from (         -- the commit that was learned from last: at most one row
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    commit_id  TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE unwanted (             -- keys of what was learned and then forgotten by a person
+    key        TEXT    PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE uses (                 -- engrams that others named as used; the ids may have left the project since
     position   INTEGER PRIMARY KEY,
     engram     TEXT    NOT NULL,

@@ -24,11 +24,13 @@ MAX_SESSION_TURNS = 16
 
 _NEXT = (
     ("engrambus up", "opens the project's page"),
+    ("engrambus learn", "fills the memory from what this repository already says"),
     ("engrambus demo", "shows four agents at work on this repository, in a minute"),
     ("engrambus install CLIENT", "connects claude-code, codex, cursor, vscode or gemini"),
     ('engrambus put "What you know." --at path:10-20', "records the first claim"),
 )
-"""What to do with a new project; the last only in a git repository, where there are lines to point at."""
+_NEED_GIT = ("engrambus learn", 'engrambus put "What you know." --at path:10-20')
+"""What to do with a new project; some only in a git repository, where there are lines to point at."""
 
 
 @local_command(
@@ -38,6 +40,7 @@ _NEXT = (
         is_flag=True,
         help="Create only the files that are committed, for a gateway under another account.",
     ),
+    click.Option(["--learn", "learn"], is_flag=True, help="Then fill the memory from what this repository says."),
     section="start",
     example="engrambus init",
     rank=10,
@@ -61,9 +64,25 @@ def init(session: Session, values: Values) -> None:
             return
         yield dim("Next, any of these:")
         with_git = project.git_folder is not None
-        yield from (f"  {line}" for line in pairs(_NEXT if with_git else _NEXT[:-1]))
+        steps = _NEXT if with_git else tuple(step for step in _NEXT if step[0] not in _NEED_GIT)
+        yield from (f"  {line}" for line in pairs(step for step in steps if not (learns and "learn" in step[0])))
 
+    learns = bool(values["learn"]) and not files_only and project.git_folder is not None
     session.print({"project": project.project_id, "catalog": str(project.catalog)}, render)
+    if learns or (not files_only and project.git_folder is not None and _wants_to_learn(session)):
+        from engrambus.edges.cli.commands.learn import learn
+
+        learn.run(session, {"dry_run": False, "fresh": False})
+
+
+def _wants_to_learn(session: Session) -> bool:
+    """Ask whether to learn from the repository, if a person is there to answer."""
+    if session.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    # On stderr, so that the answer of the command stands alone on stdout.
+    return click.confirm(
+        "Learn now from what this repository says (commits, decisions, rules)?", default=True, err=True
+    )
 
 
 @local_command("hook", section="start", example="engrambus hook < event.json", rank=60)

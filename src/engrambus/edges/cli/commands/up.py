@@ -46,6 +46,11 @@ TOKEN_SECONDS = 60
         type=click.Choice(["json"]),
         help="Log every event, call and error to stderr, one JSON object a line.",
     ),
+    click.Option(
+        ["--no-learn", "no_learn"],
+        is_flag=True,
+        help="Do not fill an empty memory from what the repository says.",
+    ),
     section="start",
     example="engrambus up --port 7171",
     rank=20,
@@ -53,7 +58,8 @@ TOKEN_SECONDS = 60
 def up(session: Session, values: Values) -> None:
     """Serve the project's page and HTTP API on this machine, and print a link to the page.
 
-    In a folder without a project, one is created first. Only this machine can reach the server.
+    In a folder without a project, one is created first. An empty memory is filled from what the repository says, while
+    the page is already there: see engrambus learn. Only this machine can reach the server.
     """
     from engrambus.errors import ProjectNotFound
 
@@ -75,7 +81,7 @@ def up(session: Session, values: Values) -> None:
         stack.enter_context(_log(gateway, values.get("log")))
         stack.enter_context(telemetry_of(session, gateway))
         listening = listening or stack.enter_context(closing(_listen(session, port)))
-        _serve(session, gateway, descriptor, listening)
+        _serve(session, gateway, descriptor, listening, learns=not values["no_learn"])
 
 
 def _open(session: Session) -> Gateway:
@@ -110,13 +116,21 @@ def telemetry_of(session: Session, gateway: Gateway) -> AbstractContextManager[N
     return export_telemetry(gateway, session.settings.exports)
 
 
-def _serve(session: Session, gateway: Gateway, record: int, listening: socket.socket) -> None:
+def _serve(session: Session, gateway: Gateway, record: int, listening: socket.socket, *, learns: bool) -> None:
+    from engrambus.edges.cli.commands.first_learning import FirstLearning
     from engrambus.edges.http import SignInCodes, serve
 
     codes = SignInCodes()
     port = listening.getsockname()[1]
     os.pwrite(record, json.dumps({"pid": os.getpid(), "port": port}).encode(), 0)
-    serve(gateway, listening, lambda: _print_link(session, gateway, port, codes.new(), running=False), codes=codes)
+    with FirstLearning(session, gateway) as learning:
+
+        def ready() -> None:
+            _print_link(session, gateway, port, codes.new(), running=False)
+            if learns:
+                learning.start()
+
+        serve(gateway, listening, ready, codes=codes)
 
 
 def _print_link(session: Session, gateway: Gateway, port: int, code: str, *, running: bool) -> None:

@@ -27,6 +27,15 @@ def _author(engram: Engram) -> str:
     return engram.provenance.created_by.rpartition("/")[2]
 
 
+def _said_by(engram: Engram, about: EngramAbout | None) -> str:
+    """Return the author of an engram, or where it was learned."""
+    if about is None or about.learned is None:
+        return _author(engram)
+    from engrambus.operations.learned_about import describe_learned
+
+    return describe_learned(about.learned)
+
+
 def engram_list(answer: QueryAnswer) -> Iterator[str]:
     columns = width()
     for engram in answer.engrams:
@@ -39,7 +48,7 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
         about = answer.about.get(engram.id)
         parts = [
             *([short_ref(evidence[0]) + extra] if evidence else []),
-            _author(engram),
+            _said_by(engram, about),
             age(engram.provenance.created_at, answer.as_of),
             *untrusted(about),
             *replaced(about),
@@ -120,6 +129,7 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
     (shown,) = answer.engrams
     about = answer.about.get(shown.id)
     rows = [*_replacing_rows(about), *_adoption_rows(shown, about), *_capture_rows(shown, about)]
+    rows += [("quotes", _said_by(shown, about))] if about is not None and about.learned is not None else []
     if about is not None and about.evidence is not None and about.evidence.state not in (None, "unresolved"):
         rows += [("evidence", describe_state(about.evidence) or "unchanged")]
         rows += [("", way) for way in what_to_do(shown, about)]
@@ -224,7 +234,12 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
         uses = row.about.used_by.count if row.about.used_by is not None else 0
         marks += [f"used {uses} time{'s' * (uses != 1)}"] if uses else []
         marks += [*untrusted(row.about), *replaced(row.about), *evidence_words(engram, row.about)]
-        about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks, read_by(engram, row.about)]
+        about = [
+            _said_by(engram, row.about),
+            age(engram.provenance.created_at, answer.as_of),
+            *marks,
+            read_by(engram, row.about),
+        ]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
         yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + extra, *about, engram.id])))

@@ -1,0 +1,42 @@
+"""Learning: what a repository already says, as drafts of claims with the place of each. No model, nothing guessed."""
+
+from typing import TYPE_CHECKING
+
+from engrambus.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.learning.commits import commit_draft
+    from engrambus.knowledge.learning.covered_modules import coverage_drafts
+    from engrambus.knowledge.learning.selection import Chosen, ClaimSelection, best_of_each, select
+    from engrambus.knowledge.learning.sources import MAX_FILES, plan_of, read_file
+    from engrambus.knowledge.learning.values import (
+        DEFAULT_CONFIDENCE,
+        LEARNED_CONFIDENCE,
+        LEARNED_TTL,
+        MAX_LEARNED,
+        SOURCES,
+        Draft,
+        FileDrafts,
+        LearnedClaim,
+        SourceCommit,
+    )
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "commits": "commit_draft",
+        "covered_modules": "coverage_drafts",
+        "selection": "Chosen ClaimSelection best_of_each select",
+        "sources": "MAX_FILES plan_of read_file",
+        "values": (
+            "DEFAULT_CONFIDENCE LEARNED_CONFIDENCE LEARNED_TTL MAX_LEARNED SOURCES Draft FileDrafts LearnedClaim "
+            "SourceCommit "
+        ),
+    })
+
+__all__ = [
+    "DEFAULT_CONFIDENCE", "LEARNED_CONFIDENCE", "LEARNED_TTL", "MAX_FILES", "MAX_LEARNED", "SOURCES", "Chosen",
+    "ClaimSelection", "Draft", "FileDrafts", "LearnedClaim", "SourceCommit", "best_of_each", "commit_draft",
+    "coverage_drafts", "plan_of", "read_file", "select",
+]
