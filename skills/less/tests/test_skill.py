@@ -45,8 +45,18 @@ def test_the_frontmatter_keeps_the_formats_rules() -> None:
     assert len(BODY.splitlines()) < 500
 
 
-def test_it_teaches_the_protocol_for_few_tokens() -> None:
-    assert estimate_tokens(TEXT) < 1300
+def test_it_teaches_the_protocol_for_few_tokens() -> None:  # BX-12
+    splintr = pytest.importorskip("splintr")
+    assert len(splintr.Tokenizer.from_pretrained("o200k_base").encode_ordinary(TEXT)) < 500
+    assert estimate_tokens(TEXT) < 575  # the estimate is above the tokenizer's count
+
+
+def test_it_says_when_to_use_which_part_of_the_memory() -> None:  # BX-12
+    uses = "less_put_engram", "memory keep", "contribute", "less_query_engrams", "less_brief", "reserve", "less_inbox"
+    table = [line for line in BODY.splitlines() if line.startswith("| ")]
+    for use in uses:
+        assert any(use in line for line in table), use
+    assert "others: true" in BODY
 
 
 def test_it_names_only_tools_and_refusals_that_exist() -> None:
@@ -62,7 +72,7 @@ def test_it_names_only_tools_and_refusals_that_exist() -> None:
 def test_its_numbers_are_the_default_budgets() -> None:
     inline, deref = DEFAULT_POLICY.inline, DEFAULT_POLICY.deref
     assert f"At most {inline.max_inline_tokens} tokens and {inline.max_engrams} engrams" in BODY
-    turn = f"{deref.repo} repo, {deref.artifact} artifact and\n   {deref.sam} sam dereferences, {deref.tokens:,} tokens"
+    turn = f"{deref.repo} repo, {deref.artifact} artifact, {deref.sam} sam reads, {deref.tokens:,} tokens"
     assert turn in BODY
 
 
@@ -123,7 +133,7 @@ def test_the_form_it_shows_is_taken(shop: Path, tmp_path: Path) -> None:
     sent = _less(shop, tmp_path, "less.message", json.dumps({"text": form}), "--as", "ada")
     assert sent.returncode == 0, sent.stderr
     answer = json.loads(sent.stdout)
-    assert (len(answer["engrams"]), len(answer["requests"])) == (1, 1)
+    assert len(answer["engrams"]) == 1
 
 
 def test_the_runtime_tells_refusals_as_problems(shop: Path, tmp_path: Path) -> None:

@@ -78,12 +78,12 @@ def requested_filter(context: Context, fields: FilterFields, *, others: bool = F
 
 
 def filter_stores(
-    context: Context, stores: Iterable[VisibleStore], wanted: EngramFilter, *, newer_than: int = 0
+    context: Context, stores: Iterable[VisibleStore], criteria: EngramFilter, *, newer_than: int = 0
 ) -> list[VisibleStore]:
     """Return stores without what a filter excludes; the stores themselves if it excludes nothing."""
-    if wanted.excludes_nothing and not newer_than:
+    if criteria.excludes_nothing and not newer_than:
         return list(stores)
-    matches = wanted.matcher(AuthorRoles(context.view))
+    matches = criteria.matcher(AuthorRoles(context.view))
     return [filter_store(store, matches, newer_than=newer_than) for store in stores]
 
 

@@ -18,6 +18,7 @@ from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,
+    MAX_SHOWN_ID_CHARS,
     Adoption,
     AuthorRoles,
     Capture,
@@ -58,8 +59,6 @@ from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope, confirmed_spa
 MAX_QUERY_CHARS = 2000
 MAX_CURSOR_DIGITS = 18
 MAX_CURSOR_CHARS = 2 * MAX_CURSOR_DIGITS + 1
-MAX_SHOWN_ID_CHARS = 120
-"""Length of an id that may be asked for; the longest is the pointer to a memory."""
 DEFAULT_ROWS = 50
 MAX_ROWS = 200
 MAX_SEARCHED = 10_000
@@ -170,33 +169,33 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
     keys = _requested_keys(request)
     past_us = read_past_time(context, request.as_of)
     with context.visible_stores(request.scope) as present:
-        wanted = requested_filter(context, request, others=request.others)
+        criteria = requested_filter(context, request, others=request.others)
         position = 0
         if request.since_last:
             # Positions are counted in the project's own store.
             present = [store for store in present if store.reads is context.view]
             position = listed_up_to(context.view, context.caller)
         if not (keys or request.keys or request.q.strip()):
-            return _list_newest(context, request, present, wanted, position, past_us)
+            return _list_newest(context, request, present, criteria, position, past_us)
         if not keys:
             context.limits.applied(_nothing_searched(request))
         if request.cursor is not None:
             raise FieldValue(
                 "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
             )
-        stores = filter_stores(context, past_stores(present, past_us), wanted, newer_than=position)
+        stores = filter_stores(context, past_stores(present, past_us), criteria, newer_than=position)
         if past_us is None:
-            found = _found(context, request, stores, keys)
+            engrams = _found(context, request, stores, keys)
         else:  # what is stale now was not stale then
-            found = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
-        return _query_answer(context, request, present, found, [], past_us)
+            engrams = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
+        return _query_answer(context, request, present, engrams, [], past_us)
 
 
 def _list_newest(
     context: Context,
     request: QueryEngrams,
     present: Sequence[VisibleStore],
-    wanted: EngramFilter,
+    criteria: EngramFilter,
     position: int,
     past_us: int | None,
 ) -> QueryAnswer:
@@ -211,14 +210,14 @@ def _list_newest(
     # decision 81: what comes in while pages are read is not shown by them, and stays new
     newest = next(iter(reads.newest(spaces, kind=None, limit=1, older_than=None)), 0)
     newest = newest if first_newest is None else min(newest, first_newest)
-    (listed,) = filter_stores(context, [VisibleStore(reads, spaces)], wanted, newer_than=position)
+    (listed,) = filter_stores(context, [VisibleStore(reads, spaces)], criteria, newer_than=position)
     rows = list_once(listed, request.kind).reads
     ordinals = rows.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=older_than)
     engrams = rows.engrams(ordinals[: request.k])
     answer = _query_answer(
         context, request, present, engrams, ordinals, past_us, newest if request.since_last else None
     )
-    narrowed = request.kind or request.scope or past_us or wanted != EngramFilter(not_by=wanted.not_by)
+    narrowed = request.kind or request.scope or past_us or criteria != EngramFilter(not_by=criteria.not_by)
     if request.since_last and answer.engrams and answer.cursor is None and not narrowed:
         context.commit(lambda view: (mark_listed(view, context.caller, newest), None), type(None), in_run=False)
     return answer

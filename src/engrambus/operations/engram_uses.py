@@ -14,7 +14,7 @@ from engrambus.gateway.role_view import project_stores, restrict_view
 
 # decision 39: as a module, so that a message without `used` does not load the rules
 from engrambus.knowledge import engrams
-from engrambus.knowledge.engrams import MAX_USED, UserKind, VisibleStore
+from engrambus.knowledge.engrams import MAX_SHOWN_ID_CHARS, MAX_USED, UserKind, VisibleStore
 from engrambus.policy import shared_scopes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHOWN_USES = 5
 
 UsedIds: TypeAlias = Annotated[
-    list[Annotated[str, Meta(max_length=36)]],
+    list[Annotated[str, Meta(max_length=MAX_SHOWN_ID_CHARS)]],
     Meta(description=f"Id of an engram that it is based on; at most {MAX_USED}"),
 ]
 

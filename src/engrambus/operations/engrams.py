@@ -18,6 +18,7 @@ from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import (
     FOUND_DEFAULTS,
+    MAX_SHOWN_ID_CHARS,
     CheckedEngram,
     ConfirmAnswer,
     Engram,
@@ -38,7 +39,7 @@ from engrambus.knowledge.engrams import (
     set_pinned,
     validate,
 )
-from engrambus.operations.engram_queries import MAX_SHOWN_ID_CHARS, EngramId
+from engrambus.operations.engram_queries import EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.operations.evidence_renewal import follow_repeated_ids, follow_repeats, renew_evidence
 from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces

@@ -99,8 +99,12 @@ def engram_line(engram: Engram, about: EngramAbout) -> str:
     words = describe_state(evidence)
     state = f" {words}" if words else ""
     absent = evidence.unresolved if evidence is not None and evidence.state != "unresolved" else []
-    shown = [pointer for pointer in engram.pointers if pointer.ref != engram.id]  # a memory's id is its own pointer
-    places = " ".join(short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in shown)
+    evidence_pointers = [
+        pointer for pointer in engram.pointers if pointer.ref != engram.id
+    ]  # a memory's id is its own pointer
+    places = " ".join(
+        short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in evidence_pointers
+    )
     memory = "" if about.memory is None else "pinned memory" if about.memory.pinned else "memory"
     notes = ", ".join(filter(None, (places + state, _readers(engram, about) if places else "", memory)))
     return f"{mark}{kind}{_line(engram.claim)} [{notes}] {short_id(engram.id)}"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.edges.mcp.answers import compact_text, problem_text, takes_text_budget
+from engrambus.edges.mcp.answers import QUERY_TOKENS, compact_text, problem_text, takes_text_budget
 from engrambus.edges.mcp.tools import FULL, SPEAK_AS, find_resource, take_operation
 from engrambus.edges.mcp.wire import tool_result
 from engrambus.errors import (
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 log.addFilter(hide_secrets_in_faults)
 
 MAX_TOKENS = "max_tokens"
+SINCE_LAST = "since_last"
 INBOX = "inbox"
 MAX_CURSOR = 1 << 40
 """No mail has a later position."""
@@ -117,6 +118,9 @@ class ToolCalls:
                 # Lines are cut to the limit below; they cost less than the JSON that the operation would count.
                 max_tokens = arguments.pop(MAX_TOKENS, None)
                 to_request({MAX_TOKENS: max_tokens}, operation.request)
+                if arguments.get(SINCE_LAST):
+                    # decision 81: what the operation returns counts as shown, so it is cut there
+                    arguments[MAX_TOKENS] = max_tokens = max_tokens or QUERY_TOKENS
             answer = self._call(operation, {**defaults, **arguments}, credential, warnings.append)
             notes = [f"warning: {warning_line(item)}" for item in warnings]
             if full:

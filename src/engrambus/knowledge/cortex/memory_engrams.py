@@ -37,13 +37,13 @@ MAX_TAG_CHARS = 40
 
 def memory_engram(episode: Episode) -> Engram:
     """Return a memory in the form of an engram, without keys."""
-    own = Pointer(type="sam", ref=episode.ref, digest=digest(episode.text.encode()))
+    self_pointer = Pointer(type="sam", ref=episode.ref, digest=digest(episode.text.encode()))
     expires_us = episode.expires_us
     return Engram(
         id=episode.ref,
         kind=cast("Kind", episode.kind) if episode.kind in KINDS else OTHER_KIND,
         claim=shorten_to_claim(episode.text),
-        pointers=(own, *episode.pointers[: MAX_POINTERS - 1]),
+        pointers=(self_pointer, *episode.pointers[: MAX_POINTERS - 1]),
         confidence=episode.importance if episode.confidence is None else episode.confidence,
         ttl=FOREVER_TTL if expires_us is None else print_duration(expires_us - episode.created_us),
         scope="project",

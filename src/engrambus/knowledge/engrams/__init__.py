@@ -129,6 +129,7 @@ if TYPE_CHECKING:
         MAX_CLAIM_CHARS,
         MAX_CLAIM_SENTENCES,
         MAX_POINTERS,
+        MAX_SHOWN_ID_CHARS,
         MAX_USED,
         Adoption,
         Capture,
@@ -192,19 +193,19 @@ if not TYPE_CHECKING:
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
         "values": (
-            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_USED Adoption "
-            "Capture CheckedEngram Engram Kind Learned Provenance Source UserKind has_evidence is_contradiction "
-            "is_memory less_export memory_name "
+            "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
+            "MAX_USED Adoption Capture CheckedEngram Engram Kind Learned Provenance Source UserKind has_evidence "
+            "is_contradiction is_memory less_export memory_name "
         ),
     })
 
 __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
-    "MAX_K", "MAX_POINTERS", "MAX_USED", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram",
-    "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
-    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
-    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
-    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
+    "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome",
+    "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered",
+    "EngramFilter", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived",
+    "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled",
+    "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
     "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
     "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
     "PutFact", "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter",

@@ -139,9 +139,9 @@ def list_once(store: VisibleStore, kind: str | None) -> VisibleStore:
 
 def path_matcher(path: str) -> Callable[[str], bool]:
     """Return a function that tells whether a ref leads to a file, into a folder or to what a pattern matches."""
-    wanted = nfc(path).removeprefix("./").rstrip("/")
-    has_wildcard = any(character in wanted for character in "*?[")
-    pattern = re.compile(f"{translate(wanted)}|{translate(wanted + '/*')}") if has_wildcard else None
+    prefix = nfc(path).removeprefix("./").rstrip("/")
+    has_wildcard = any(character in prefix for character in "*?[")
+    pattern = re.compile(f"{translate(prefix)}|{translate(prefix + '/*')}") if has_wildcard else None
 
     def leads_there(ref: str) -> bool:
         pointed = pointed_path(ref)
@@ -153,7 +153,7 @@ def path_matcher(path: str) -> Callable[[str], bool]:
             pointed = unquote(pointed)
         if pattern is not None:
             return pattern.match(pointed) is not None
-        return not wanted or pointed == wanted or pointed.startswith(f"{wanted}/")
+        return not prefix or pointed == prefix or pointed.startswith(f"{prefix}/")
 
     return leads_there
 

@@ -9,10 +9,12 @@ from typing import NamedTuple
 from engrambus.core import canonical_id
 from engrambus.errors import AlreadyReplaced, EngramNotFound, IdAmbiguous
 from engrambus.knowledge.engrams.ports import EngramReads, PastEngram, StoredEngram, VisibleStore
+from engrambus.knowledge.engrams.values import is_memory
 
 LEAST_ID_CHARS = 8
 """A shorter text is no beginning of an id."""
 MAX_LISTED_IDS = 5
+MEMORY_HINT = "A memory is changed by `sam.keep`, which makes a new version, and pinned by `sam.pin`."
 MAX_CHAIN = 1000
 """Replacements that are followed to the engram that is live now."""
 
@@ -41,7 +43,7 @@ def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str, field:
     replaced = find_replaced(view, spaces, engram_id, field)
     if replaced is not None:
         raise _already_replaced(view, spaces, replaced, field)
-    raise EngramNotFound(field=field)
+    raise EngramNotFound(field=field, hint=MEMORY_HINT if is_memory(engram_id) else None)
 
 
 def find_replaced(view: EngramReads, spaces: Sequence[str], engram_id: str, field: str = "id") -> PastEngram | None:

@@ -122,7 +122,7 @@ def _ordered(stores: Sequence[VisibleStore], ranks: dict[int, int], keys: frozen
 def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
     """Return the candidates with a memory replaced by its engram, if it has one of this kind, and each only once."""
     # decision 81: whichever of the two was found, the engram stands for both, at the better place
-    found: dict[tuple[int, int], _Entry] = {}
+    entries: dict[tuple[int, int], _Entry] = {}
     for entry in ordered:
         ordinal = entry.ordinal
         if is_memory(entry.order[-1]):
@@ -130,8 +130,8 @@ def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind:
             engram = engram_of_memory(reads, reads.engrams((ordinal,))[0])
             if engram is not None and (kind is None or reads.engrams((engram,))[0].kind == kind):
                 ordinal = engram
-        found.setdefault((entry.store, ordinal), entry._replace(ordinal=ordinal))
-    return list(found.values())
+        entries.setdefault((entry.store, ordinal), entry._replace(ordinal=ordinal))
+    return list(entries.values())
 
 
 def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], bool]) -> list[T]:

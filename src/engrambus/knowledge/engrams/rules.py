@@ -32,6 +32,7 @@ from engrambus.knowledge.engrams.sentences import count_sentences
 from engrambus.knowledge.engrams.values import (
     DEFAULTS,
     MAX_CLAIM_SENTENCES,
+    MAX_SHOWN_ID_CHARS,
     MAX_USED,
     CheckedEngram,
     Defaults,
@@ -107,9 +108,9 @@ def read_used(value: Any, field: str = "used") -> tuple[str, ...]:
     for position, engram_id in enumerate(ids):
         if not isinstance(engram_id, str):
             raise FieldType("An engram's id is a text.", field=f"{field}[{position}]", limit="string")
-        if not 0 < len(engram_id) <= MAX_ID_CHARS:
+        if not 0 < len(engram_id) <= MAX_SHOWN_ID_CHARS:
             raise FieldValue(
-                "This is no engram's id.", field=f"{field}[{position}]", limit=MAX_ID_CHARS, used=len(engram_id)
+                "This is no engram's id.", field=f"{field}[{position}]", limit=MAX_SHOWN_ID_CHARS, used=len(engram_id)
             )
     return tuple(ids)
 

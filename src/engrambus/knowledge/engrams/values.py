@@ -18,6 +18,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 MAX_CLAIM_CHARS = 500
 MAX_CLAIM_SENTENCES = 3
 MAX_POINTERS = 12
+MAX_SHOWN_ID_CHARS = 120
+"""Length of an id that an answer may show; the longest is the pointer to a memory."""
 MAX_USED = 12
 """Engrams that one author may name as used: as many as a message may put."""
 

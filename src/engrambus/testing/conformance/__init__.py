@@ -28,6 +28,7 @@ from engrambus.testing.conformance.names import NameConformance
 from engrambus.testing.conformance.one_memory import OneMemoryConformance
 from engrambus.testing.conformance.passed_on_grants import PassedOnGrantConformance
 from engrambus.testing.conformance.puts import PutConformance
+from engrambus.testing.conformance.query_filters import QueryFilterConformance
 from engrambus.testing.conformance.reads import ReadConformance
 from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.replacing import ReplacingConformance
@@ -61,6 +62,7 @@ __all__ = [
     "OneMemoryConformance",
     "PassedOnGrantConformance",
     "PutConformance",
+    "QueryFilterConformance",
     "ReadConformance",
     "RecallConformance",
     "ReplacingConformance",
@@ -80,6 +82,7 @@ class StoreConformance(
     CaptureConformance,
     UseConformance,
     UnaskedConformance,
+    QueryFilterConformance,
     ReadConformance,
     RecallConformance,
     LifecycleConformance,

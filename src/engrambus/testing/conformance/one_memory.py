@@ -36,9 +36,9 @@ class OneMemoryConformance:
         assert (memory.scope, memory.provenance.source) == ("project", "sam")
         about = answer.about[memory.id].memory
         assert (about.ref, about.pinned) == ("sam:preference:deploys@1", True)
-        shown = client.call("show_engram", id=memory.id)
-        assert shown.engrams[0].claim == memory.claim
-        assert shown.about[memory.id].memory.pinned
+        answer = client.call("show_engram", id=memory.id)
+        assert answer.engrams[0].claim == memory.claim
+        assert answer.about[memory.id].memory.pinned
 
     def test_engrams_and_memories_are_one_ranking(self, harness: Harness) -> None:  # BX-12
         client = GatewayClient(harness)
@@ -62,10 +62,10 @@ class OneMemoryConformance:
             "The ledger rounds half to even in reports.",
             "The ledger rounds down",
         ]
-        before = client.call("query_engrams", q="ledger rounds reports")
+        first_answer = client.call("query_engrams", q="ledger rounds reports")
         harness.reopen()
         harness.delete_index()
-        assert client.call("query_engrams", q="ledger rounds reports").engrams == before.engrams
+        assert client.call("query_engrams", q="ledger rounds reports").engrams == first_answer.engrams
         assert harness.gateway.store.verify() == []
 
     def test_words_beyond_the_claim_and_categories_find_a_memory(self, harness: Harness) -> None:  # BX-12
@@ -108,12 +108,12 @@ class OneMemoryConformance:
 
     def test_memories_are_not_counted_as_engrams_and_keep_their_own_rules(self, harness: Harness) -> None:  # BX-12
         client = GatewayClient(harness)
-        kept = client.call("keep_episode", text="Refunds need two approvals.", kind="policy")
+        memory = client.call("keep_episode", text="Refunds need two approvals.", kind="policy")
         client.put("Refunds are slow")
         assert client.counts()["engrams"] == 1
         for name in ("confirm_engram", "pin_engram", "forget_engram"):
             with expect_refusal("ENGRAM_NOT_FOUND"):
-                client.call(name, id=kept.ref)
+                client.call(name, id=memory.ref)
         assert [row.engram.claim for row in client.call("feed").rows] == ["Refunds are slow"]
 
     def test_an_accepted_contribution_with_evidence_is_shown_once(self, harness: Harness) -> None:  # BX-12, SC-06
@@ -173,11 +173,11 @@ class OneMemoryConformance:
             client.put(f"Ledger claim number {number}")
             client.call("keep_episode", text=f"Ledger memory number {number}.", slug=f"m{number}")
         assert len(claims(client, q="ledger", k=5)) == 5
-        whole = client.call("query_engrams", q="ledger", k=12)
-        assert len(whole.engrams) == 12
+        full = client.call("query_engrams", q="ledger", k=12)
+        assert len(full.engrams) == 12
         cut = client.call("query_engrams", q="ledger", k=12, max_tokens=600)
         assert cut.truncated
-        assert cut.engrams == whole.engrams[: len(cut.engrams)]
+        assert cut.engrams == full.engrams[: len(cut.engrams)]
 
     def test_pages_without_words_hold_engrams_and_memories_by_time(self, harness: Harness) -> None:  # BX-12
         client = GatewayClient(harness)

@@ -168,12 +168,21 @@ _MEMORY_OBJECTS = {
     "trust_snapshot_path": "trust_filter",
 }
 """The object of the request that an option of `memory read` belongs to."""
+EXCERPT_TOKENS = 400
+"""Tokens of excerpts that `memory read` asks for by default."""
 
 
 @override(
     click.Option(["--query"], help="What to search for."),
-    click.Option(["--store", "store_paths"], multiple=True, metavar="FILE", help="A JSONL file (repeatable)."),
-    click.Option(["--max-excerpt-tokens"], type=int, help="Tokens of all excerpts together."),
+    click.Option(
+        ["--store", "store_paths"],
+        multiple=True,
+        metavar="FILE",
+        help="A JSONL file (repeatable) [default: what the team remembers]",
+    ),
+    click.Option(
+        ["--max-excerpt-tokens"], type=int, help=f"Tokens of all excerpts together [default: {EXCERPT_TOKENS}]"
+    ),
     click.Option(["--per-item-max-excerpt-tokens"], type=int, help="Tokens of one excerpt."),
     click.Option(["--max-items"], type=int, help="Number of excerpts at most [default: 50]"),
     click.Option(
@@ -219,6 +228,7 @@ def memory_read(session: Session, operation: Operation[Any, Any], values: Values
     else:
         if options.pop("no_tags", False):
             options["enable_tag_overlap"] = False
+        options = {"max_excerpt_tokens": EXCERPT_TOKENS, "store_paths": [_team_store(session)], **options}
         request = _nested(options)
     session.call_and_print(operation, request)
 
@@ -230,6 +240,17 @@ def artifact_add(session: Session, operation: Operation[Any, Any], values: Value
     if "name" not in values and file != STDIN:
         values["name"] = Path(file).name
     session.call_and_print(operation, {**values, "text": read_text_file(file, "FILE")})
+
+
+def _team_store(session: Session) -> str:
+    """Return the file of what the team remembers."""
+    store = "sam/episodes.jsonl"
+    if session.remote:
+        return f".catalog/{store}"
+    from engrambus.policy import find_project
+
+    path = find_project(session.folder, session.settings.private_home).state / store
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _nested(options: Values) -> Values:
