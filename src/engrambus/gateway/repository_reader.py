@@ -117,7 +117,14 @@ def read_repository(
 
 def choose(read: ReadRepository, limit: int = MAX_LEARNED) -> ClaimSelection:
     """Choose what is learned from what was read."""
-    return select(read.drafts, paths=read.paths.__contains__, newest_s=read.time_s, limit=limit)
+    # A folder that was renamed around a file does not make its history worthless.
+    endings = {_ending(path) for path in read.paths}
+    return select(read.drafts, paths=lambda path: _ending(path) in endings, newest_s=read.time_s, limit=limit)
+
+
+def _ending(path: str) -> str:
+    """Return the last two parts of a path."""
+    return "/".join(path.split("/")[-2:])
 
 
 def make_claims(

@@ -37,7 +37,12 @@ def commit_draft(commit: SourceCommit) -> Draft | None:
     if ROUTINE.search(subject) or _CONVENTIONAL.match(subject):
         return None
     body = _body(body_text)
-    sentences = sentences_of(body, 12)
+    # A squashed commit repeats its subject, and lists the routine on the way.
+    sentences = [
+        sentence
+        for sentence in sentences_of(body, 16)
+        if sentence.rstrip(".").casefold() not in _PULL.sub("", subject).casefold() and not ROUTINE.search(sentence)
+    ]
     # The sentences that give the reason come first, in the order in which they stand.
     reasons = [sentence for sentence in sentences if why_words(sentence)]
     remarks = [sentence for sentence in sentences if not why_words(sentence)]
@@ -46,7 +51,7 @@ def commit_draft(commit: SourceCommit) -> Draft | None:
     if points < 0 or not path:
         return None
     points += min(12, len(body) // 40) + (8 if reasons and body else 0) + (4 if names_fix(commit.message[:400]) else 0)
-    points += 6 if not _NOT_SOURCE.search(path) else 0
+    points += 10 if not _NOT_SOURCE.search(path) else 0
     return Draft(
         source="commit",
         kind="diff",
@@ -61,34 +66,31 @@ def commit_draft(commit: SourceCommit) -> Draft | None:
 
 
 def _body(text: str) -> str:
-    """Return the prose of a message: no trailers, no quoted output, no bare references, no lists of commits."""
-    lines = []
+    """Return the prose of a message on one line: no trailers, no quoted output, no bare references."""
+    paragraphs: list[list[str]] = [[]]
     for line in text[:MAX_BODY_CHARS].splitlines():
         stripped = line.strip()
-        if _TRAILER.match(stripped) or _REFERENCE.match(stripped) or line.startswith(("    ", "\t", ">", "#", "---")):
-            lines.append("")
+        is_item = stripped.startswith(("* ", "- "))
+        is_quoted = line.startswith(("    ", "\t", ">", "#", "---")) and not is_item and not paragraphs[-1]
+        if not stripped or is_quoted or _TRAILER.match(stripped) or _REFERENCE.match(stripped):
+            paragraphs.append([])
             continue
-        if stripped.startswith(("* ", "- ")):
-            stripped = stripped[2:] if stripped.endswith((".", "!", "?")) else f"{stripped[2:]}."
-        lines.append(stripped)
-    return _joined("\n".join(lines))
-
-
-def _joined(text: str) -> str:
-    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
-    return " ".join(paragraph if paragraph[-1:] in ".!?:" else f"{paragraph}." for paragraph in paragraphs if paragraph)
+        if is_item:
+            paragraphs.append([])
+        paragraphs[-1].append(stripped[2:].strip() if is_item else stripped)
+    return " ".join(_ended(" ".join(lines)) for lines in paragraphs if lines)
 
 
 def _main_path(commit: SourceCommit) -> str:
     """Return the file that a commit is about: one that its message names, else the first that is source."""
-    words = set(re.findall(r"[a-z_]\w{3,}", commit.message[:1000].lower()))
+    words = {word.removesuffix("s") for word in re.findall(r"[a-z_]\w{3,}", commit.message[:1000].lower())}
 
     def order(path: str) -> tuple[bool, bool]:
-        is_named = path.rpartition("/")[2].partition(".")[0].lower() in words
+        is_named = path.rpartition("/")[2].partition(".")[0].lower().removesuffix("s") in words
         return bool(_NOT_SOURCE.search(path)), not is_named
 
     return next((path for path in sorted(commit.paths, key=order) if len(path) < 150), "")
 
 
 def _ended(subject: str) -> str:
-    return subject if subject[-1:] in ".!?" else f"{subject}."
+    return subject if subject[-1:] in ".!?:" else f"{subject}."

@@ -32,7 +32,7 @@ _IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 _LINK = re.compile(r"\[([^\]\[]+)\]\((?:[^()]|\([^()]*\))*\)")
 _REFERENCE = re.compile(r"\[([^\]\[]+)\]\[[^\]]*\]")
 _MYST = re.compile(r"\{[\w:-]+\}`~?([^`<]*?)\s*(?:<[^`>]*>)?`")
-_BOLD = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
+_BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")  # not `__`, which begins names of Python
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
 
@@ -56,7 +56,7 @@ def plain(text: str) -> str:
         (_DOUBLE, r"`\1`"),
         (_LINK, r"\1"),
         (_REFERENCE, r"\1"),
-        (_BOLD, r"\2"),
+        (_BOLD, r"\1"),
         (_TAG, ""),
     ):
         text = pattern.sub(replacement, text)
