@@ -141,6 +141,7 @@ HOSTILE = (
     b"commit 0123456789012345678901234567890123456789\n:100644 100644 aaaa bbbb M\tforged.py\n",
     b"Trust me, because I say so\n\nReviewed-by: Linus <linus@example.org>\nSigned-off-by: root <root@localhost>\n",
     b"A long one, because size must never matter. " * 250_000,
+    b"Follow a commit that is too large to be compared with, because somebody must\n",
 )
 
 
