@@ -183,6 +183,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
 │   ├── EpisodeNotFound           EPISODE_NOT_FOUND
 │   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
+│   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
@@ -197,6 +198,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
+│   ├── ClaimNear                 CLAIM_NEAR
+│   ├── ClaimContradicts          CLAIM_CONTRADICTS
 │   ├── PinReplaced               PIN_REPLACED
 │   ├── UsedUnresolved            USED_UNRESOLVED
 │   ├── UsedUntrusted             USED_UNTRUSTED
@@ -210,6 +213,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
 │   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
 │   ├── ContributionDecided       CONTRIBUTION_DECIDED
+│   ├── ContradictionDecided      CONTRADICTION_DECIDED
 │   ├── PromotionDecided          PROMOTION_DECIDED
 │   ├── LaneFull             429  LANE_FULL
 │   ├── StaleFence                STALE_FENCE
@@ -481,7 +485,7 @@ class LinesUncommitted(EngramRefusal):
 
 
 class TimeInvalid(EngramRefusal):
-    """The time is not an RFC 3339 date-time."""
+    """The time is not an RFC 3339 date-time, or out of range."""
 
 
 class PointerRefusal(Refusal):
@@ -1146,6 +1150,10 @@ class EpisodeNotFound(NotFound):
     """No memory is stored under this name."""
 
 
+class ContradictionNotFound(NotFound):
+    """There is no such contradiction, or you do not see both claims."""
+
+
 class ContributionNotFound(NotFound):
     """There is no such contribution."""
 
@@ -1229,6 +1237,14 @@ class ScopeLowered(Notice):
 
 class ClaimConfirmed(Notice):
     """The claim repeats an engram, which was confirmed instead of storing it again."""
+
+
+class ClaimNear(Notice):
+    """An earlier claim is near this one."""
+
+
+class ClaimContradicts(Notice):
+    """The claim may contradict an earlier one."""
 
 
 class PinReplaced(Notice):
@@ -1333,6 +1349,10 @@ class KeysExist(Conflict):
 
 class MemoryStoreChanged(Conflict):
     """A memory store changed while it was read."""
+
+
+class ContradictionDecided(Conflict):
+    """The contradiction was decided otherwise."""
 
 
 class ContributionDecided(Conflict):

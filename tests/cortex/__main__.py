@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.cortex.measure import measure, pairs
+from tests.cortex.measure import measure, measure_nearest, pairs
 
 
 def main() -> None:
@@ -13,6 +13,8 @@ def main() -> None:
     for group in ("tuned", "held", "later", "unseen", "last", None):
         result = measure(group)
         print(f"{group or 'all':6} precision {result.precision:.3f}  recall {result.recall:.3f}  {result}")
+    print("nearest, among 40 earlier claims:", measure_nearest(crowded=False))
+    print("nearest, among all of the others:", measure_nearest(crowded=True))
     for pair in pairs("tuned"):
         if pair.is_flagged != (pair.label == "contradiction"):
             print(f"{'false' if pair.is_flagged else 'missed'}  [{pair.label}] {pair.first} | {pair.second}")

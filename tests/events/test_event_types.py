@@ -17,7 +17,12 @@ from engrambus.gateway.events import EVENT_TYPES, Event, filter_for, parse_resum
 from engrambus.gateway.events.event_types import FACT_EVENTS, fact_events
 from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE
 from engrambus.knowledge.brief import BriefMade
-from engrambus.knowledge.cortex import ContributionMoved, SnapshotTaken
+from engrambus.knowledge.cortex import (
+    ContradictionRecorded,
+    ContradictionSettled,
+    ContributionMoved,
+    SnapshotTaken,
+)
 from engrambus.knowledge.engrams import (
     Adoption,
     Capture,
@@ -111,6 +116,20 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         EngramReplaced(id=ID, space="r7", replaced_by=ID, by=BY, run=RUN),
         "less.engram.replace",
         {"engram": ID, "replaced_by": ID},
+        "r7",
+    ),
+    (
+        ContradictionRecorded(
+            contradiction_id=ID, run=RUN, by=BY, newer=ID, older=ID, verdict="conflict", risk=ID, space="p"
+        ),
+        "less.contradiction.record",
+        {"contradiction": ID, "newer": ID, "older": ID, "risk": ID},
+        "p",
+    ),
+    (
+        ContradictionSettled(contradiction_id=ID, run=RUN, by=BY, keep="both", reason="No.", space="r7"),
+        "less.contradiction.settle",
+        {"contradiction": ID, "keep": "both"},
         "r7",
     ),
     (

@@ -11,7 +11,14 @@ from engrambus.errors import FormatUnknown
 from engrambus.evidence.pointers import pointed_path
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.knowledge.brief import BriefMade
-from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
+from engrambus.knowledge.cortex import (
+    ContradictionRecorded,
+    ContradictionSettled,
+    ContributionMoved,
+    ContributionSubmitted,
+    EpisodeKept,
+    SnapshotTaken,
+)
 from engrambus.knowledge.engrams import (
     EngramAdopted,
     EngramCaptured,
@@ -84,6 +91,7 @@ EngramChange = (
 IdentityChange = RunOpened | RunClosed | AgentAdded | AgentDismissed | TokenIssued | TokenWithdrawn | PolicyApplied
 ReservationChange = ReservationMade | ReservationChanged | ReservationReleased
 RecallChange = EngramsRecalled | TaskRecalled | RecallForgotten
+CortexChange = EpisodeKept | ContributionSubmitted | ContributionMoved | ContradictionRecorded | ContradictionSettled
 GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
 
 Fact = (
@@ -96,10 +104,8 @@ Fact = (
     | CallDenied
     | ContentDrawn
     | MemoryRead
-    | EpisodeKept
+    | CortexChange
     | SnapshotTaken
-    | ContributionSubmitted
-    | ContributionMoved
     | TurnCharged
     | TurnClosed
     | MessageAccepted

@@ -46,7 +46,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     engrams: int = 0
     """Put engrams; a repeated claim is not counted."""
     contradictions: int = 0
-    """Put engrams that are risks with two sources."""
+    """Put engrams that are risks with two sources; two spans of one file are one source."""
     pointed_tokens: int = 0
     """Tokens of content behind the sent pointers, once for each reader."""
     denials: int = 0

@@ -16,8 +16,10 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
+from engrambus.knowledge import cortex
 from engrambus.knowledge.engrams import (
     FOUND_DEFAULTS,
+    HELD_KINDS,
     MAX_SHOWN_ID_CHARS,
     CheckedEngram,
     ConfirmAnswer,
@@ -26,7 +28,6 @@ from engrambus.knowledge.engrams import (
     Kind,
     PinAnswer,
     PreparedEngram,
-    PutFact,
     Source,
     confirm,
     find_visible,
@@ -42,6 +43,7 @@ from engrambus.knowledge.engrams import (
 from engrambus.operations.engram_queries import EngramId
 from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.operations.evidence_renewal import follow_repeated_ids, follow_repeats, renew_evidence
+from engrambus.operations.near_claims import find_near, with_contradictions
 from engrambus.policy import ADMIN, PROJECT_SPACE, SHARED_SCOPES, Scope, shared_scopes, visible_spaces
 
 T = TypeVar("T")
@@ -141,8 +143,10 @@ def put_found(context: Context, request: PutFound) -> Engram:
 
 def _put(context: Context, request: PutEngram, source: Source | None = None) -> Engram:
     prepared = _prepare(context, request)
-    engram = context.commit(
-        lambda view: put_one(
+    near = find_near(context, [prepared])
+
+    def decide(view: View) -> tuple[list[Any], Engram]:
+        facts, engram = put_one(
             view,
             prepared,
             caller=context.caller,
@@ -150,9 +154,10 @@ def _put(context: Context, request: PutEngram, source: Source | None = None) -> 
             limits=context.limits,
             randomness=context.randomness,
             source=source,
-        ),
-        Engram,
-    )
+        )
+        return with_contradictions(context, view, facts, near), engram
+
+    engram = context.commit(decide, Engram)
     (engram,) = follow_repeats(context, [(prepared, engram)])
     context.deliver(engram.scope)  # after the commit: a shared store has a write lock of its own
     return engram
@@ -191,7 +196,10 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
         with prefix_field(f"engrams[{position}]", context.limits):
             prepared.append(_prepare(context, draft))
 
-    def decide(view: View) -> tuple[list[PutFact], PutAnswer]:
+    # An import of thousands of observations would take several times as long, so only agreements are compared.
+    near = find_near(context, [item for item in prepared if item.checked.kind in HELD_KINDS])
+
+    def decide(view: View) -> tuple[list[Any], PutAnswer]:
         facts, ids = put_all(
             view,
             prepared,
@@ -201,7 +209,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             randomness=context.randomness,
             field="engrams",
         )
-        return facts, PutAnswer(ids=ids)
+        return with_contradictions(context, view, facts, near), PutAnswer(ids=ids)
 
     answer = context.commit(decide, PutAnswer)
     follow_repeated_ids(context, prepared, answer.ids)
@@ -270,9 +278,12 @@ def _check_not_shared(context: Context, engram_id: str) -> None:
 )
 def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     """Remove an engram, so that no query and no brief shows it again."""
-    return _commit_where_found(
-        context, lambda view, spaces: forget(view, spaces, request.id, context.caller), ForgetAnswer
-    )
+
+    def rule(view: View, spaces: Sequence[str]) -> tuple[list[Any], ForgetAnswer]:
+        facts, answer = forget(view, spaces, request.id, context.caller)
+        return [*facts, *cortex.close_contradictions(view, facts, context.caller)], answer
+
+    return _commit_where_found(context, rule, ForgetAnswer)
 
 
 class ConfirmEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

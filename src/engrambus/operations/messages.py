@@ -32,6 +32,7 @@ from engrambus.operations.message_texts import (
     parse_text,
     reject_text,
 )
+from engrambus.operations.near_claims import find_near, with_contradictions
 from engrambus.policy import ADMIN, InlineBudget
 
 Text = Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="The message, as YAML or JSON")]
@@ -91,6 +92,7 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
 
 def deliver_report(context: Context, request: SendMessage, report: messages.PreparedReport) -> MessageAnswer:
     """Deliver a checked message to its receiver."""
+    near = find_near(context, report.engrams)
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
         facts, accepted = messages.accept_report(
@@ -103,7 +105,7 @@ def deliver_report(context: Context, request: SendMessage, report: messages.Prep
             randomness=context.randomness,
         )
         sent = accepted.message
-        return facts, MessageAnswer(
+        return with_contradictions(context, view, facts, near), MessageAnswer(
             message_id=sent.message_id,
             to=sent.to if sent.to_run is None else f"{sent.to_run}/{sent.to}",
             engrams=list(sent.engrams),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,6 +13,7 @@ from engrambus.errors import CortexOff
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.ports import View
 from engrambus.knowledge.cortex import (
     MAX_KIND_CHARS,
     MAX_LABEL_CHARS,
@@ -35,6 +36,7 @@ from engrambus.knowledge.engrams import PreparedEngram, validate
 from engrambus.operations.cortex import HOW_TO_SWITCH_ON, Importance, Lifetime, lifetime_us, log_failure
 from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.operations.engrams import prepare_engram
+from engrambus.operations.near_claims import find_near, with_contradictions
 
 MAX_REASON_CHARS = 500
 MAX_LISTED = 100
@@ -169,8 +171,10 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
             waiting = find_contribution(view, request.id, context.caller)
         pointers = evidence_pointers(waiting)
         prepared = _prepare_engram(context, waiting, pointers) if pointers else None
-        contribution = context.commit(
-            lambda view: accept(
+        near = find_near(context, [prepared]) if prepared is not None else {}
+
+        def decide(view: View) -> tuple[list[Any], Contribution]:
+            facts, accepted = accept(
                 view,
                 request.id,
                 terms,
@@ -179,9 +183,10 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
                 caller=context.caller,
                 randomness=context.randomness,
                 used=used,
-            ),
-            Contribution,
-        )
+            )
+            return with_contradictions(context, view, facts, near), accepted
+
+        contribution = context.commit(decide, Contribution)
     context.write_episodes()
     context.note(log_line("CONTRIBUTION_ACCEPT", contribution_id=request.id, stm_id=contribution.memory_id))
     return contribution

@@ -15,6 +15,7 @@ OPERATIONS = Operations(__package__, {
     "artifacts": "store_artifact",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
+    "contradictions": "list_contradictions decide_contradiction",
     "cortex": "keep_episode pin_episode inherit contribute",
     "deref_requests": "request_deref list_requests approve_request deny_request",
     "engram_queries": "query_engrams query_by_embedding get_engram show_engram feed",

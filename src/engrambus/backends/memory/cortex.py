@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from engrambus.backends.facts import CortexChange
 from engrambus.core import parse_time
 from engrambus.knowledge.cortex import (
+    Contradiction,
+    ContradictionRecorded,
+    ContradictionSettled,
     Contribution,
     ContributionMoved,
     ContributionSubmitted,
@@ -13,6 +17,7 @@ from engrambus.knowledge.cortex import (
     EpisodeKept,
     Status,
     apply_move,
+    settle,
 )
 
 
@@ -22,8 +27,9 @@ class CortexState:
     def __init__(self) -> None:
         self.episodes: list[Episode] = []
         self.contributions: dict[str, Contribution] = {}
+        self.contradictions: dict[str, Contradiction] = {}
 
-    def apply(self, fact: EpisodeKept | ContributionSubmitted | ContributionMoved, at_us: int) -> None:
+    def apply(self, fact: CortexChange, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case EpisodeKept():
@@ -33,6 +39,11 @@ class CortexState:
             case ContributionMoved():
                 contribution = self.contributions[fact.contribution_id]
                 self.contributions[fact.contribution_id] = apply_move(contribution, fact, at_us)
+            case ContradictionRecorded():
+                self.contradictions[fact.contradiction_id] = fact.record(at_us)
+            case ContradictionSettled():
+                waiting = self.contradictions[fact.contradiction_id]
+                self.contradictions[fact.contradiction_id] = settle(waiting, fact, at_us)
 
 
 class MemoryCortex:
@@ -98,6 +109,24 @@ class MemoryCortex:
             if contribution.dedupe.similarity_key == similarity_key
         ]
         return ids[:limit]
+
+    def contradiction(self, contradiction_id: str) -> Contradiction | None:
+        return self._cortex.contradictions.get(contradiction_id)
+
+    def contradictions(self, *, waiting: bool, limit: int, before: str | None) -> Sequence[Contradiction]:
+        return [
+            record
+            for record_id, record in sorted(self._cortex.contradictions.items(), reverse=True)
+            if (not waiting or record.keep is None) and (before is None or record_id < before)
+        ][:limit]
+
+    def waiting_contradictions(self, engram_id: str) -> Sequence[Contradiction]:
+        records = (record for _, record in sorted(self._cortex.contradictions.items()))
+        return [
+            record
+            for record in records
+            if record.keep is None and engram_id in (record.newer, record.older, record.risk)
+        ]
 
     def _unpinned(self, categories: frozenset[str]) -> Iterator[Episode]:
         return (episode for episode in self._live_episodes() if not episode.pinned and episode.has_category(categories))

@@ -10,6 +10,7 @@ import msgspec
 from engrambus.backends.facts import (
     IDEMPOTENCY_WINDOW_US,
     RATE_WINDOW_SECONDS,
+    CortexChange,
     EngramChange,
     Fact,
     GrantChange,
@@ -24,13 +25,7 @@ from engrambus.core import SECOND_US, parse_time, print_time
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import MAX_OUTCOMES, Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
-from engrambus.knowledge.cortex import (
-    ContributionMoved,
-    ContributionSubmitted,
-    EpisodeKept,
-    earlier_id,
-    memory_put,
-)
+from engrambus.knowledge.cortex import EpisodeKept, earlier_id, memory_put
 from engrambus.knowledge.engrams import (
     EVERYTHING,
     Adoption,
@@ -272,7 +267,7 @@ class KnowledgeState:
                     self.reads.setdefault(span.of, {})[RecordedRead(fact.run, fact.agent, span)] = None
             case ContentDrawn():
                 self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
-            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+            case _ if isinstance(fact, CortexChange):
                 self.cortex.apply(fact, at_us)
                 if isinstance(fact, EpisodeKept):
                     self._post_memory(fact, at_us)

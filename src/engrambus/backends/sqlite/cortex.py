@@ -9,8 +9,12 @@ from typing import Any
 import apsw
 import msgspec
 
+from engrambus.backends.facts import CortexChange
 from engrambus.core import parse_time
 from engrambus.knowledge.cortex import (
+    Contradiction,
+    ContradictionRecorded,
+    ContradictionSettled,
     Contribution,
     ContributionMoved,
     ContributionSubmitted,
@@ -18,20 +22,22 @@ from engrambus.knowledge.cortex import (
     EpisodeKept,
     Status,
     apply_move,
+    settle,
 )
 
 _encode = msgspec.json.Encoder().encode
 _decode_episode = msgspec.json.Decoder(Episode).decode
+_decode_contradiction = msgspec.json.Decoder(Contradiction).decode
 _decode_contribution = msgspec.json.Decoder(Contribution).decode
 
 
 def apply_cortex(
     connection: apsw.Connection,
     sql: Mapping[str, str],
-    fact: EpisodeKept | ContributionSubmitted | ContributionMoved,
+    fact: CortexChange,
     at_us: int,
 ) -> None:
-    """Apply one fact about episodes or contributions."""
+    """Apply one fact about episodes, contributions or contradictions."""
     match fact:
         case EpisodeKept():
             # decision 26: earlier versions stay, since pointers lead to them
@@ -55,6 +61,16 @@ def apply_cortex(
         case ContributionMoved():
             row: Any = connection.execute(sql["contribution"], (fact.contribution_id,)).fetchone()
             _replace(connection, sql, apply_move(_decode_contribution(row[0]), fact, at_us))
+        case ContradictionRecorded():
+            _store_contradiction(connection, sql, fact.record(at_us))
+        case ContradictionSettled():
+            found: Any = connection.execute(sql["contradiction"], (fact.contradiction_id,)).fetchone()
+            _store_contradiction(connection, sql, settle(_decode_contradiction(found[0]), fact, at_us))
+
+
+def _store_contradiction(connection: apsw.Connection, sql: Mapping[str, str], record: Contradiction) -> None:
+    values = (record.contradiction_id, record.newer, record.older, record.risk, record.keep is None, _encode(record))
+    connection.execute(sql["replace_contradiction"], values)
 
 
 def _replace(connection: apsw.Connection, sql: Mapping[str, str], contribution: Contribution) -> None:
@@ -117,6 +133,18 @@ class SqliteCortex:
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
         rows: Any = self._connection.execute(self._sql["similar_contributions"], (similarity_key, limit))
         return [contribution_id for (contribution_id,) in rows]
+
+    def contradiction(self, contradiction_id: str) -> Contradiction | None:
+        row: Any = self._connection.execute(self._sql["contradiction"], (contradiction_id,)).fetchone()
+        return _decode_contradiction(row[0]) if row else None
+
+    def contradictions(self, *, waiting: bool, limit: int, before: str | None) -> Sequence[Contradiction]:
+        rows: Any = self._connection.execute(self._sql["contradictions"], (waiting, before, before, limit))
+        return [_decode_contradiction(body) for (body,) in rows]
+
+    def waiting_contradictions(self, engram_id: str) -> Sequence[Contradiction]:
+        rows: Any = self._connection.execute(self._sql["waiting_contradictions"], (engram_id,))
+        return [_decode_contradiction(body) for (body,) in rows]
 
     def _with_category(self, categories: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:
         # Categories are inside the JSON body, so rows are decoded one by one until there are enough.

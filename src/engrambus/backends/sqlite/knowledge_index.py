@@ -72,6 +72,7 @@ COMPARED = {
     "recalled_tasks": "SELECT run, agent, task, engrams FROM recalled_tasks ORDER BY position",
     "uses": "SELECT * FROM uses ORDER BY position",
     "episodes": "SELECT * FROM episodes ORDER BY ordinal",
+    "contradictions": "SELECT * FROM contradictions ORDER BY id",
     "contributions": "SELECT * FROM contributions ORDER BY id",
     "turns": "SELECT * FROM turns ORDER BY run, agent",
     "reads": "SELECT * FROM reads ORDER BY content, run, agent, first, last, to_end, unit",

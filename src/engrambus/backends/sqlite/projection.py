@@ -10,6 +10,7 @@ import msgspec
 
 from engrambus.backends.facts import (
     RATE_WINDOW_SECONDS,
+    CortexChange,
     EngramChange,
     Fact,
     GrantChange,
@@ -29,7 +30,7 @@ from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
 from engrambus.knowledge import cortex, engrams  # as modules: the code that makes keys loads with the first engram
 from engrambus.knowledge.brief import BriefMade
-from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
+from engrambus.knowledge.cortex import EpisodeKept
 from engrambus.knowledge.engrams import (
     Engram,
     EngramAdopted,
@@ -105,7 +106,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 36
+LAYOUT = 37
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -228,7 +229,7 @@ class KnowledgeProjection:
                     self._execute("record_read", span.of, fact.run, fact.agent, *extent)
             case ContentDrawn():
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
-            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+            case _ if isinstance(fact, CortexChange):
                 apply_cortex(self.connection, self._sql, fact, at_us)
                 if isinstance(fact, EpisodeKept):
                     self._post_memory(fact, at_us)

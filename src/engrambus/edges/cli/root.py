@@ -39,6 +39,7 @@ GROUPS = {
     "reservation": "List, check and release what agents have reserved: files that others keep out of.",
     "memory": "Search memory files, and record what the team should remember.",
     "review": "Accept or reject what agents contribute to the team's memory.",
+    "contradiction": "Decide which of two contradictory claims holds.",
     "session": "List the browsers that are signed in to the page, and sign them out.",
     "policy": "Apply the project's limits and permissions.",
     "keys": "Back up the project's keys, and bring them to another machine.",

@@ -217,6 +217,20 @@ COMMANDS: dict[str, Entry] = {
         "forget_engram",
         "engram.forget",
     ),
+    "contradiction list": Entry(
+        "knowledge",
+        "List claims that may contradict each other and wait for a decision.",
+        "engrambus contradiction list",
+        "list_contradictions",
+        "contradiction.list",
+    ),
+    "contradiction decide": Entry(
+        "knowledge",
+        "Decide which of two contradictory claims holds; the other one is replaced by it.",
+        'engrambus contradiction decide 01K7Z3V5QX0000000000000000 --keep new --reason "Measured again."',
+        "decide_contradiction",
+        "contradiction.decide",
+    ),
     "memory read": Entry(
         "knowledge",
         "Search JSONL memory files; equal input gives equal excerpts, within a token limit.",

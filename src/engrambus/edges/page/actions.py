@@ -75,6 +75,11 @@ def _reject(session: PageSession, form: Form) -> str:
     return "Rejected. Its author can read your reason."
 
 
+def _decide(session: PageSession, form: Form) -> str:
+    row = session.call("decide_contradiction", id=form["id"], keep=form["keep"], reason=form["reason"])
+    return "Both claims stay." if row.keep == "both" else f"Decided: the {row.keep} claim holds."
+
+
 def _approve_promotion(session: PageSession, form: Form) -> str:
     row = session.call("approve_promotion", id=form["id"])
     return f"Approved. Every project with the scope {row.scope} sees it."
@@ -92,6 +97,7 @@ ACTIONS: dict[str, Action] = {
     "approve": Action(_approve, _ID | {"cap_tokens", "uses"}, _ID),
     "approve-promotion": Action(_approve_promotion, _ID, _ID),
     "confirm": Action(_confirm, _ID, _ID),
+    "decide": Action(_decide, _ID | {"keep", "reason"}, _ID | {"keep", "reason"}),
     "decline-promotion": Action(_decline_promotion, _ID, _ID),
     "deny": Action(_deny, _ID, _ID),
     "message": Action(send_message, frozenset({"to", "text"}), frozenset({"to", "text"})),

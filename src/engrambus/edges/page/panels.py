@@ -69,9 +69,16 @@ def load_requests(session: PageSession, params: Params) -> PanelData:
 
 
 def load_review(session: PageSession, params: Params) -> PanelData:
-    """Return the contributions that wait for a decision, newest first."""
+    """Return the contributions and the contradictions that wait for a decision, newest first."""
     answer = session.call("list_contributions", k=REVIEW_ROWS)
-    return {"rows": answer.contributions, "now": answer.as_of, "has_more": answer.cursor is not None}
+    disputes = session.call("list_contradictions", k=REVIEW_ROWS)
+    return {
+        "rows": answer.contributions,
+        "contradictions": disputes.contradictions,
+        "now": answer.as_of,
+        "has_more": answer.cursor is not None,
+        "has_more_contradictions": disputes.cursor is not None,
+    }
 
 
 # Brief
@@ -297,7 +304,7 @@ PANELS: dict[str, Panel] = {
             title="Review",
             load=load_review,
             start="rail",
-            live=("cortex.contribute", "cortex.review"),
+            live=("cortex.contribute", "cortex.review", "less.contradiction."),
         ),
         Panel(
             name="messages",

@@ -111,7 +111,8 @@ class PageView:
         """Return the variables of the bar: the page's title, and the number of items that wait for an answer."""
         panel = f"{PANELS[self._main].title} · " if self._main else ""
         panels = {name: PANELS[name].load(self._session, {}) for name in ("requests", "review")}
-        waiting = {name: len(data["rows"]) + len(data.get("promotions", ())) for name, data in panels.items()}
+        lists = ("rows", "promotions", "contradictions")
+        waiting = {name: sum(len(data.get(rows, ())) for rows in lists) for name, data in panels.items()}
         # On its own panel mail counts as seen, though the bar may be loaded a moment before the panel.
         waiting["messages"] = count_unseen(self._session) if self._main != "messages" else 0
         total = sum(waiting.values())

@@ -12,7 +12,7 @@ import msgspec
 
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.edges.sdk.methods import Methods
-from engrambus.errors import ClaimConfirmed, EngramBusError, TooDeep
+from engrambus.errors import ClaimConfirmed, ClaimNear, EngramBusError, TooDeep
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
@@ -146,7 +146,7 @@ class Bus(Methods):
         for error in warned:
             if self._on_warning is not None:
                 self._on_warning(error)
-            elif not isinstance(error, ClaimConfirmed):  # told only to who asks: a confirmed claim is no problem
+            elif not isinstance(error, ClaimConfirmed | ClaimNear):  # told only to who asks: neither is a problem
                 warnings.warn(LimitWarning(error), stacklevel=_USER_CODE)
         return answer
 

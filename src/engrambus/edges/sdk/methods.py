@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engrambus.operations.artifacts import ArtifactAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
+    from engrambus.operations.contradictions import ContradictionRow, ContradictionsAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
@@ -182,6 +183,40 @@ class Methods(ABC):
             cursor: Continue after this yool
         """
         return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
+
+    def list_contradictions(
+        self,
+        *,
+        all: bool = False,
+        k: int = 20,
+        cursor: str | None = None,
+    ) -> ContradictionsAnswer:
+        """List claims that may contradict each other and wait for a decision.
+
+        Args:
+            all: Also those that were decided, or of which a claim has ended
+            k: Maximum number of results
+            cursor: Continue where the previous answer ended
+        """
+        return cast("ContradictionsAnswer", self._do("list_contradictions", {"all": all, "k": k, "cursor": cursor}))
+
+    def decide_contradiction(
+        self,
+        id: str,
+        *,
+        keep: Literal["new", "old", "both"],
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> ContradictionRow:
+        """Decide which of two contradictory claims holds; the other one is replaced by it.
+
+        Args:
+            id: The contradiction's id
+            keep: The claim that holds: new, old or both
+            reason: The reason
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ContradictionRow", self._do("decide_contradiction", {"id": id, "keep": keep, "reason": reason}, idempotency_key))
 
     def keep_episode(
         self,

@@ -26,7 +26,7 @@ COUNTERS = {
     "deref_tokens": "Tokens read from pointers.",
     "requests": "Requests to read more than a turn allows.",
     "grants": "Grants issued.",
-    "contradictions": "Engrams of kind risk that point at two sources.",
+    "contradictions": "Engrams of kind risk that point at two sources, not at two spans of one.",
     "pointed_tokens": "Tokens behind the pointers in reports and engrams, counted once for each reader.",
     "denials": "Calls refused by a limit, a role or a grant.",
     "warnings": "Exceeded limits that the policy only warns about.",

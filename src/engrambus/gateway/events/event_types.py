@@ -71,6 +71,14 @@ FACT_EVENTS: dict[str, FactMapping] = {
     "engram.replaced": FactMapping(
         type="less.engram.replace", data={"engram": "id", "replaced_by": "replaced_by"}, audience="space"
     ),
+    "contradiction.recorded": FactMapping(
+        type="less.contradiction.record",
+        data={"contradiction": "contradiction_id", "newer": "newer", "older": "older", "risk": "risk"},
+        audience="space",
+    ),
+    "contradiction.settled": FactMapping(
+        type="less.contradiction.settle", data={"contradiction": "contradiction_id", "keep": "keep"}, audience="space"
+    ),
     "engram.pinned": FactMapping(type="less.engram.pin", data={"engram": "id"}, audience="space"),
     "engram.unpinned": FactMapping(type="less.engram.unpin", data={"engram": "id"}, audience="space"),
     "deref.proved": FactMapping(
@@ -306,6 +314,8 @@ _ENGRAM_FACTS = frozenset(
         "engram.promoted",
         "engram.forgotten",
         "engram.replaced",
+        "contradiction.recorded",
+        "contradiction.settled",
         "engram.trusted",
         "engram.pinned",
         "engram.unpinned",

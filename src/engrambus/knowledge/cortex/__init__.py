@@ -11,8 +11,22 @@ if TYPE_CHECKING:
         adopt_memories,
         check_foreign_memory,
     )
+    from engrambus.knowledge.cortex.contradiction_records import (
+        close_contradictions,
+        decide_between,
+        find_contradiction,
+        is_waiting,
+        may_see_contradiction,
+        record_contradictions,
+    )
     from engrambus.knowledge.cortex.episodes import EpisodeDraft, SamResolver, episode_at, keep, no_episode, pin
     from engrambus.knowledge.cortex.memory_engrams import earlier_id, memory_engram, memory_put
+    from engrambus.knowledge.cortex.nearest import (
+        EarlierClaim,
+        earlier_claims,
+        names_memory,
+        nearest_claims,
+    )
     from engrambus.knowledge.cortex.ports import CortexReads
     from engrambus.knowledge.cortex.review import (
         AcceptanceTerms,
@@ -59,6 +73,10 @@ if TYPE_CHECKING:
         log_line,
     )
     from engrambus.knowledge.cortex.values import (
+        CHECKED_KINDS,
+        Contradiction,
+        ContradictionRecorded,
+        ContradictionSettled,
         Contribution,
         ContributionMoved,
         ContributionSubmitted,
@@ -66,9 +84,12 @@ if TYPE_CHECKING:
         EpisodeKept,
         EvidenceItem,
         EvidenceKind,
+        Keep,
+        NearClaim,
         SnapshotTaken,
         Status,
         apply_move,
+        settle,
     )
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -76,8 +97,13 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "adoption": "AdoptableMemory ForeignMemory adopt_memories check_foreign_memory",
+        "contradiction_records": (
+            "close_contradictions decide_between find_contradiction is_waiting may_see_contradiction "
+            "record_contradictions "
+        ),
         "episodes": "EpisodeDraft SamResolver episode_at keep no_episode pin",
         "memory_engrams": "earlier_id memory_engram memory_put",
+        "nearest": "EarlierClaim earlier_claims names_memory nearest_claims",
         "ports": "CortexReads",
         "review": (
             "AcceptanceTerms accept engram_draft evidence_pointers find_contribution reject visible_contributions "
@@ -96,20 +122,23 @@ if not TYPE_CHECKING:
             "check_kind check_label check_slug check_text log_line "
         ),
         "values": (
-            "Contribution ContributionMoved ContributionSubmitted Episode EpisodeKept EvidenceItem EvidenceKind "
-            "SnapshotTaken Status apply_move "
+            "CHECKED_KINDS Contradiction ContradictionRecorded ContradictionSettled Contribution "
+            "ContributionMoved ContributionSubmitted Episode EpisodeKept EvidenceItem EvidenceKind Keep NearClaim "
+            "SnapshotTaken Status apply_move settle "
         ),
     })
 
 __all__ = [
-    "DEFAULT_MAX_BYTES", "DEFAULT_MAX_ITEMS", "MAX_CATEGORIES", "MAX_CONTENT_CHARS", "MAX_EVIDENCE",
+    "CHECKED_KINDS", "DEFAULT_MAX_BYTES", "DEFAULT_MAX_ITEMS", "MAX_CATEGORIES", "MAX_CONTENT_CHARS", "MAX_EVIDENCE",
     "MAX_EVIDENCE_CHARS", "MAX_INPUT_CHARS", "MAX_KIND_CHARS", "MAX_LABEL_CHARS", "MAX_SLUG_CHARS", "MAX_TEXT_CHARS",
-    "AcceptanceTerms", "AdoptableMemory", "Contribution", "ContributionDraft", "ContributionMoved",
-    "ContributionSubmitted", "CortexReads", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
-    "ForeignMemory", "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken",
-    "Status", "accept", "adopt_memories", "apply_move", "check_draft", "check_foreign_memory", "check_kind",
-    "check_label", "check_slug", "check_text", "compare_with_pins", "covered_engrams", "earlier_id", "engram_draft",
-    "episode_at", "evidence_pointers", "find_contribution", "inherit_snapshot", "keep", "log_line", "memory_engram",
-    "memory_put", "no_episode", "pin", "redact_draft", "reject", "snapshot_bytes", "submit", "visible_contributions",
-    "visible_part", "withdraw",
+    "AcceptanceTerms", "AdoptableMemory", "Contradiction", "ContradictionRecorded", "ContradictionSettled",
+    "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted", "CortexReads", "EarlierClaim",
+    "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind", "ForeignMemory", "Keep", "NearClaim",
+    "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept",
+    "adopt_memories", "apply_move", "check_draft", "check_foreign_memory", "check_kind", "check_label", "check_slug",
+    "check_text", "close_contradictions", "compare_with_pins", "covered_engrams", "decide_between", "earlier_claims",
+    "earlier_id", "engram_draft", "episode_at", "evidence_pointers", "find_contradiction", "find_contribution",
+    "inherit_snapshot", "is_waiting", "keep", "log_line", "may_see_contradiction", "memory_engram", "memory_put",
+    "names_memory", "nearest_claims", "no_episode", "pin", "record_contradictions", "redact_draft", "reject", "settle",
+    "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from engrambus.knowledge.engrams import EngramView, UseReads
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.cortex.values import Contribution, Episode, Status
+    from engrambus.knowledge.cortex.values import Contradiction, Contribution, Episode, Status
 
 
 class CortexReads(Protocol):
@@ -55,6 +55,18 @@ class CortexReads(Protocol):
 
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
         """Return the ids of contributions with this similarity key, the newest first."""
+        ...
+
+    def contradiction(self, contradiction_id: str) -> Contradiction | None:
+        """Return the current state of a contradiction."""
+        ...
+
+    def contradictions(self, *, waiting: bool, limit: int, before: str | None) -> Sequence[Contradiction]:
+        """Return contradictions, the newest first; if `waiting`, only those that nobody has decided."""
+        ...
+
+    def waiting_contradictions(self, engram_id: str) -> Sequence[Contradiction]:
+        """Return the undecided contradictions that an engram is a side or the risk of, the oldest first."""
         ...
 
 

@@ -12,6 +12,7 @@ from engrambus.errors import ContributionDecided, ContributionNotFound, NotYourD
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.cortex.episodes import expiry, free_slug, kept_fact
 from engrambus.knowledge.cortex.memory_engrams import shorten_to_claim
+from engrambus.knowledge.cortex.nearest import nearest_pins
 from engrambus.knowledge.cortex.ports import CortexView
 from engrambus.knowledge.cortex.text_rules import slug_of
 from engrambus.knowledge.cortex.values import (
@@ -31,7 +32,7 @@ from engrambus.knowledge.engrams import (
     put_or_confirm,
     used_facts,
 )
-from engrambus.policy import ADMIN, Caller, check_descends
+from engrambus.policy import ADMIN, Caller, check_descends, visible_spaces
 
 PAGE_SIZE = 100
 UNVERIFIED = "conflict/unverified"
@@ -72,6 +73,10 @@ def visible_part(view: CortexView, contribution: Contribution, caller: Caller) -
         dedupe=msgspec.structs.replace(contribution.dedupe, similar_to=visible),
         used=view.used_in("contribution", contribution.contribution_id),
         review_used=view.used_in("review", contribution.contribution_id),
+        # decision 77: who decides sees the nearest pins, because the rules find less than half of what contradicts
+        nearest=nearest_pins(view, visible_spaces(caller), contribution.content)
+        if contribution.status in UNDECIDED
+        else (),
     )
 
 

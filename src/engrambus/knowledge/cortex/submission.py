@@ -9,6 +9,7 @@ import msgspec
 
 from engrambus.core import Randomness, new_ulid, print_time
 from engrambus.knowledge.cortex.contradiction import find_conflicts
+from engrambus.knowledge.cortex.nearest import ClaimReads
 from engrambus.knowledge.cortex.ports import CortexReads, CortexView
 from engrambus.knowledge.cortex.review import visible_part
 from engrambus.knowledge.cortex.text_rules import check_label, check_text
@@ -24,7 +25,7 @@ from engrambus.knowledge.cortex.values import (
 )
 from engrambus.knowledge.engrams import EngramsUsed, count_negations, is_same_statement, numbers, used_facts
 from engrambus.knowledge.memory import normalise
-from engrambus.policy import Caller
+from engrambus.policy import PROJECT_SPACE, Caller
 from engrambus.policy.secrets import SecretRules, redact
 
 MAX_CONTENT_CHARS = 4_000
@@ -143,10 +144,12 @@ def submit(
     return facts, msgspec.structs.replace(visible_part(view, contribution, caller), used=tuple(used))
 
 
-def compare_with_pins(reads: CortexReads, content: str) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the worst verdict of a content against the pinned episodes, and the ids of those it contradicts."""
+def compare_with_pins(reads: ClaimReads, content: str) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the worst verdict of a content against the project's pins, and the ids of those it contradicts."""
     # decision 26: only pins are compared, because they are what the team has said it holds to.
-    return find_conflicts(content, ((pin.memory_id, pin.text) for pin in reads.pins(limit=MAX_PINS)))
+    memories = ((pin.memory_id, pin.text) for pin in reads.pins(limit=MAX_PINS))
+    engrams = ((engram.id, engram.claim) for engram in reads.engrams(reads.pinned((PROJECT_SPACE,))))
+    return find_conflicts(content, (*memories, *engrams))
 
 
 def content_hash(content: str) -> str:

@@ -20,6 +20,10 @@ UNDECIDED: tuple[Status, ...] = (*WAITING, "duplicate")
 """Statuses that may still be decided on. A duplicate is not listed as waiting, but a parent may decide on it too."""
 
 Verdict = Literal["clean", "potential_conflict", "conflict"]
+CHECKED_KINDS = frozenset({"fact", "decision", "constraint", "policy"})
+"""Kinds of a new engram that is compared with earlier claims."""
+Keep = Literal["new", "old", "both"]
+"""Which of two contradictory claims holds."""
 EvidenceKind = Literal["path", "url", "command_output", "note"]
 
 
@@ -101,6 +105,18 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
 
 
+class NearClaim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An earlier claim that a new one is near to."""
+
+    id: str
+    """The engram's id, or the memory's: `kind:slug@version`."""
+    kind: str
+    claim: str
+    pinned: bool = False
+    verdict: Verdict = "clean"
+    """What the rules say about the two; they only sort, and find less than half of all contradictions."""
+
+
 class EvidenceItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Evidence for a contribution."""
 
@@ -113,7 +129,7 @@ class EvidenceItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ConflictCheck(msgspec.Struct, frozen=True, kw_only=True):
     status: Verdict = "clean"
     against: tuple[str, ...] = ()
-    """The pinned episodes it contradicts."""
+    """The pinned memories and engrams it contradicts."""
 
 
 class Dedupe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,6 +178,8 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """Engrams that the decision on it is based on; filled in when it is shown."""
     untrusted: Adoption | None = None
     """Where it came from, if a person took it on from elsewhere; only a person decides on it."""
+    nearest: tuple[NearClaim, ...] = ()
+    """The pins that are nearest to it, at most three, while it waits; filled in when it is shown."""
 
 
 class EpisodeKept(msgspec.Struct, frozen=True, kw_only=True, tag="sam.kept", tag_field="fact"):
@@ -214,4 +232,71 @@ def apply_move(contribution: Contribution, fact: ContributionMoved, now_us: int)
         decided_at=print_time(now_us),
         reason=fact.reason or None,
         memory_id=fact.memory_id,
+    )
+
+
+class Contradiction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two claims that the rules call contradictory; a person or a parent decides which holds."""
+
+    contradiction_id: str
+    found_at: str
+    found_by: str
+    """The author of the newer claim: `<run>/<agent>`."""
+    newer: str
+    """Id of the engram that was put last."""
+    older: str
+    """Id of the earlier engram, or of the pinned memory: `kind:slug@version`."""
+    verdict: Verdict
+    risk: str
+    """Id of the risk engram that points at the sources of both."""
+    space: str
+    """The space of those who see both."""
+    keep: Keep | None = None
+    """The decision; None while it waits."""
+    decided_by: str | None = None
+    decided_at: str | None = None
+    reason: str | None = None
+
+
+class ContradictionRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="contradiction.recorded", tag_field="fact"):
+    """A journal fact: a new claim may contradict an earlier one."""
+
+    contradiction_id: str
+    run: str
+    by: str
+    newer: str
+    older: str
+    verdict: Verdict
+    risk: str
+    space: str
+
+    def record(self, now_us: int) -> Contradiction:
+        """Return the contradiction as it waits for a decision."""
+        return Contradiction(
+            contradiction_id=self.contradiction_id,
+            found_at=print_time(now_us),
+            found_by=self.by,
+            newer=self.newer,
+            older=self.older,
+            verdict=self.verdict,
+            risk=self.risk,
+            space=self.space,
+        )
+
+
+class ContradictionSettled(msgspec.Struct, frozen=True, kw_only=True, tag="contradiction.settled", tag_field="fact"):
+    """A journal fact: it was decided which of two claims holds, or one of them has ended."""
+
+    contradiction_id: str
+    run: str
+    by: str
+    keep: Keep
+    reason: str
+    space: str
+
+
+def settle(contradiction: Contradiction, fact: ContradictionSettled, now_us: int) -> Contradiction:
+    """Return the contradiction as it is after the decision."""
+    return msgspec.structs.replace(
+        contradiction, keep=fact.keep, decided_by=fact.by, decided_at=print_time(now_us), reason=fact.reason or None
     )

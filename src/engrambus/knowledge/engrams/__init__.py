@@ -88,6 +88,8 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.memories import engram_of_memory, memory_of_engram
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
+        HELD,
+        HELD_KINDS,
         EngramReads,
         EngramUse,
         EngramView,
@@ -105,7 +107,6 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.put import (
         PreparedEngram,
-        PutFact,
         prefix_field,
         prepare,
         put_all,
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
     from engrambus.knowledge.engrams.recall_lines import PathLines, parse_path_lines, recall_line, stale_line
     from engrambus.knowledge.engrams.relevance import fit_before_edit, fit_text
+    from engrambus.knowledge.engrams.replacing import may_decide_on, replaced_fact
     from engrambus.knowledge.engrams.repointing import Renewal, check_may_repoint, renewed_pointers, worst_stale
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import read_used, stamp, validate
@@ -146,6 +148,7 @@ if TYPE_CHECKING:
         less_export,
         memory_name,
     )
+    from engrambus.knowledge.engrams.words import tokens
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
@@ -178,14 +181,15 @@ if not TYPE_CHECKING:
         ),
         "memories": "engram_of_memory memory_of_engram",
         "ports": (
-            "EVERYTHING EngramReads EngramUse EngramView LearnedEngram ListingReads PastEngram RecallReads "
-            "RecentPuts StoredEngram Traits UseReads VisibleStore fill kind_key "
+            "EVERYTHING HELD HELD_KINDS EngramReads EngramUse EngramView LearnedEngram ListingReads PastEngram "
+            "RecallReads RecentPuts StoredEngram Traits UseReads VisibleStore fill kind_key "
         ),
-        "put": "PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
+        "put": "PreparedEngram prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
         "readers": "Reader describe_readers read_by",
         "recall_lines": "PathLines parse_path_lines recall_line stale_line",
         "relevance": "fit_before_edit fit_text",
+        "replacing": "may_decide_on replaced_fact",
         "repointing": "Renewal check_may_repoint renewed_pointers worst_stale",
         "role_filter": "RoleFilter",
         "rules": "read_used stamp validate",
@@ -197,28 +201,30 @@ if not TYPE_CHECKING:
             "MAX_USED Adoption Capture CheckedEngram Engram Kind Learned Provenance Source UserKind has_evidence "
             "is_contradiction is_memory less_export memory_name "
         ),
+        "words": "tokens",
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES",
-    "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome",
-    "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered",
-    "EngramFilter", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived",
-    "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled",
-    "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
-    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
-    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
-    "PutFact", "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter",
-    "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
-    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all", "check_foreign",
-    "check_may_repoint", "check_own_words", "confirm", "count_negations", "count_sentences", "current_first", "day_of",
-    "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
-    "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence", "hash_keys",
-    "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export", "list_once",
-    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "memory_name", "memory_of_engram", "name_keys",
-    "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
-    "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
-    "read_moment", "read_used", "recall_line", "receive", "renewed_pointers", "repoint", "resolve_again",
-    "schema_bytes", "schema_names", "set_pinned", "split_sentences", "stale_line", "stamp", "twin_key", "used_facts",
-    "validate", "visible_uses", "was_withdrawn", "with_gain", "worst_stale",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KINDS", "MAX_CLAIM_CHARS",
+    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "Adoption", "AuthorRoles",
+    "Capture", "CaptureOutcome", "CheckedEngram", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured",
+    "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned", "EngramPromoted",
+    "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse",
+    "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer",
+    "Kind", "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome", "ListingReads", "PastEngram", "PathLines",
+    "PinAnswer", "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads",
+    "PromotionRequested", "PromotionView", "Provenance", "Reader", "RecallForgotten", "RecallReads", "RecentPuts",
+    "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits",
+    "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name",
+    "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "confirm", "count_negations",
+    "count_sentences", "current_first", "day_of", "describe_readers", "engram_of_memory", "every_space", "fill",
+    "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget",
+    "has_evidence", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key",
+    "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on",
+    "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines",
+    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
+    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
+    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
+    "split_sentences", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "visible_uses",
+    "was_withdrawn", "with_gain", "worst_stale",
 ]

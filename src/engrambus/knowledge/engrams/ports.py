@@ -17,6 +17,11 @@ MAX_SEARCHED = 10_000
 
 T = TypeVar("T")
 
+HELD_KINDS = frozenset({"decision", "constraint", "policy"})
+"""Kinds of what a team has agreed on; a new claim is compared with these."""
+HELD = "held"
+"""Stands for all of `HELD_KINDS` where engrams are looked up by kind (decision 77)."""
+
 
 def kind_key(kind: str) -> str:
     """Return the key every engram of a kind is posted under."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.memories import engram_of_memory
-from engrambus.knowledge.engrams.ports import EVERYTHING, Traits, VisibleStore, kind_key
+from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, kind_key
 from engrambus.knowledge.engrams.values import Engram, is_memory
 
 # decision 8: a window bounds the cost of a query whatever the size of the store, and integer ranks give the same answer
@@ -146,7 +146,8 @@ def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], boo
 
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
     """Return every key an engram is posted under: the common one, its kind, and the keys it is found by."""
-    return (EVERYTHING, kind_key(engram.kind), *engram.hash_keys, *more_keys)
+    held = (kind_key(HELD),) if engram.kind in HELD_KINDS else ()
+    return (EVERYTHING, kind_key(engram.kind), *held, *engram.hash_keys, *more_keys)
 
 
 def pointer_names(engram: Engram) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from engrambus.evidence.pointers import Address, Pointer
+from engrambus.evidence.pointers import Address, Pointer, pointed_path
 from engrambus.policy import Scope
 
 Kind = Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"]
@@ -208,9 +208,19 @@ def unresolved_refs(engram: Engram) -> list[str]:
 def is_contradiction(engram: Engram) -> bool:
     """True if an engram claims that two sources disagree: a risk that points at both.
 
-    A store cannot judge whether they really do; it only sees that there are two.
+    A store cannot judge whether they really do; it only sees that there are two. Two spans or two versions of one file
+    are one source.
     """
-    return engram.kind == "risk" and len({pointer.ref for pointer in engram.pointers}) > 1
+    return engram.kind == "risk" and len({source_of(pointer.ref) for pointer in engram.pointers}) > 1
+
+
+def source_of(ref: str) -> str:
+    """Return what a ref leads to, without lines, sections, commits and versions: a file, an artifact, a memory."""
+    path = pointed_path(ref)
+    if path is not None:
+        return path
+    name = ref.partition("#")[0]
+    return name.partition("@")[0] if ref.startswith("sam:") else name
 
 
 def less_export(fields: Any) -> Any:

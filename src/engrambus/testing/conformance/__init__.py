@@ -12,6 +12,7 @@ from engrambus.testing.conformance.agents import AgentConformance
 from engrambus.testing.conformance.approvals import ApprovalConformance
 from engrambus.testing.conformance.briefs import BriefConformance
 from engrambus.testing.conformance.captures import CaptureConformance
+from engrambus.testing.conformance.contradictions import ContradictionConformance
 from engrambus.testing.conformance.cortex import CortexConformance
 from engrambus.testing.conformance.denials import DenialConformance
 from engrambus.testing.conformance.duplicates import DuplicateConformance
@@ -46,6 +47,7 @@ __all__ = [
     "ApprovalConformance",
     "BriefConformance",
     "CaptureConformance",
+    "ContradictionConformance",
     "CortexConformance",
     "DenialConformance",
     "DuplicateConformance",
@@ -88,6 +90,7 @@ class StoreConformance(
     LifecycleConformance,
     ReplacingConformance,
     LearningConformance,
+    ContradictionConformance,
     ApprovalConformance,
     DuplicateConformance,
     MessageConformance,

@@ -118,6 +118,16 @@ class FigureConformance:
         assert (team.contradictions, team.engrams, team.contradiction_rate) == (1, 4, 0.25)
         assert list(team.kinds.items()) == [("risk", 3), ("fact", 1)]
 
+    def test_two_spans_or_versions_of_one_source_are_no_contradiction(self, harness: Harness) -> None:  # EB-24 EB-26
+        client = GatewayClient(harness)
+        spans = [repo_ref("src/a.py", 1, 5), repo_ref("src/a.py", 20, 25)]
+        client.put("Two spans of one file.", refs=spans, kind="risk")
+        client.put("Two versions of one memory.", refs=["sam:note:other@v1", "sam:note:other@v2"], kind="risk")
+        assert stats(client).team.contradictions == 0
+        client.put("Two files.", refs=[*spans, repo_ref("src/b.py", 1, 5)], kind="risk")
+        client.put("A file and a memory.", refs=[spans[0], "sam:note:other@v1"], kind="risk")
+        assert stats(client).team.contradictions == 2
+
     def test_a_repeated_claim_counts_no_engram(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         for author in (team.paul, team.pia):

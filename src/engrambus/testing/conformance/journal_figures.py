@@ -37,7 +37,9 @@ class JournalFigures:
             case "engram.put":
                 engram = fact["engram"]
                 author = engram["provenance"]["created_by"].rpartition("/")[2]
-                disagrees = engram["kind"] == "risk" and len({pointer["ref"] for pointer in engram["pointers"]}) > 1
+                # the files, artifacts and memories it points at, without commits, versions, lines and sections
+                sources = {pointer["ref"].rpartition("@")[0].partition("#")[0] for pointer in engram["pointers"]}
+                disagrees = engram["kind"] == "risk" and len(sources) > 1
                 pointed = fact.get("pointed_tokens", 0)
                 self._add(run, author, time, engrams=1, contradictions=int(disagrees), pointed_tokens=pointed)
                 self.kinds[run, author][engram["kind"]] += 1

@@ -573,6 +573,22 @@ SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDE
 -- name: mark_superseded
 UPDATE episodes SET last = 0 WHERE kind = ? AND slug = ? AND last = 1;
 
+-- name: replace_contradiction
+INSERT OR REPLACE INTO contradictions (id, newer, older, risk, waiting, body) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: contradiction
+SELECT body FROM contradictions WHERE id = ?;
+
+-- name: contradictions
+SELECT body FROM contradictions WHERE (NOT ? OR waiting) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
+
+-- name: waiting_contradictions
+SELECT body FROM contradictions WHERE id IN (
+    SELECT id FROM contradictions WHERE waiting AND newer = ?1
+    UNION SELECT id FROM contradictions WHERE waiting AND older = ?1
+    UNION SELECT id FROM contradictions WHERE waiting AND risk = ?1
+) ORDER BY id;
+
 -- name: insert_episode
 INSERT INTO episodes (kind, slug, version, at, importance, pinned, expires_at, last, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?);

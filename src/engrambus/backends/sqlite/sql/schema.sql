@@ -378,6 +378,18 @@ CREATE INDEX episodes_pinned ON episodes (importance, ordinal) WHERE last = 1 AN
 CREATE INDEX episodes_by_time ON episodes (at) WHERE last = 1;
 
 -- Contributions in their current state.
+CREATE TABLE contradictions (       -- pairs of claims that wait for a decision, or had one
+    id         TEXT    PRIMARY KEY,
+    newer      TEXT    NOT NULL,
+    older      TEXT    NOT NULL,
+    risk       TEXT    NOT NULL,
+    waiting    INTEGER NOT NULL,
+    body       BLOB    NOT NULL     -- the contradiction, as JSON
+) STRICT, WITHOUT ROWID;
+CREATE INDEX contradictions_newer ON contradictions (newer) WHERE waiting;
+CREATE INDEX contradictions_older ON contradictions (older) WHERE waiting;
+CREATE INDEX contradictions_risk ON contradictions (risk) WHERE waiting;
+
 CREATE TABLE contributions (
     id TEXT PRIMARY KEY,
     status TEXT NOT NULL,

@@ -12,11 +12,13 @@ from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, tab
 if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot
     from engrambus.knowledge.memory import ContextPackage
+    from engrambus.operations.contradictions import ContradictionRow, ContradictionsAnswer
     from engrambus.operations.cortex import EpisodeAnswer
     from engrambus.operations.review import ContributionsAnswer
 
 STATUS_COLOURS = {"accepted": "green", "rejected": "red", "flagged": "yellow", "duplicate": "yellow"}
 INDENT = 4
+MAX_QUOTED_CHARS = 80
 
 
 def episode(answer: EpisodeAnswer) -> Iterator[str]:
@@ -66,6 +68,9 @@ def contribution(answer: Contribution) -> Iterator[str]:
     if answer.conflict_check.status != "clean":
         against = ", ".join(answer.conflict_check.against)
         rows.append((answer.conflict_check.status.replace("_", " "), f"with {against}"))
+    for near in answer.nearest:
+        verdict = "" if near.verdict == "clean" else f" ({near.verdict.replace('_', ' ')})"
+        rows.append(("nearest pin", f"{near.id}{verdict}: {_first_words(near.claim)}"))
     if answer.dedupe.duplicate_of:
         rows.append(("duplicate of", answer.dedupe.duplicate_of))
     if answer.dedupe.similar_to:
@@ -83,6 +88,34 @@ def contribution(answer: Contribution) -> Iterator[str]:
         rows.append(("decided by", answer.decided_by.rpartition("/")[2]))
     rows += [("decided with", engram_id) for engram_id in answer.review_used]
     yield from pairs(rows)
+
+
+def _first_words(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= MAX_QUOTED_CHARS else plain[: MAX_QUOTED_CHARS - 1] + "…"
+
+
+def contradiction_list(answer: ContradictionsAnswer) -> Iterator[str]:
+    """Show pairs of claims, newest first."""
+    for row in answer.contradictions:
+        yield from contradiction(row)
+    if not answer.contradictions:
+        yield "No contradiction waits for a decision."
+    if answer.cursor:
+        yield dim(f"More: --cursor {answer.cursor}")
+
+
+def contradiction(row: ContradictionRow) -> Iterator[str]:
+    """Show two claims, and what was decided about them."""
+    colour = {"waiting": "yellow", "decided": "green", "ended": None}[row.status]
+    kept = f": {row.keep}" if row.keep is not None else ""
+    yield f"{click.style(row.status, fg=colour, bold=True)}{kept}  {safe(row.contradiction_id)}"
+    for side, claim in (("new", row.newer), ("old", row.older)):
+        pinned = " pinned" if claim.pinned else ""
+        yield f"  {side}  {safe_line(claim.claim) or 'forgotten'}"
+        yield "       " + dim(f"{safe(claim.kind)}{pinned} {safe(claim.id)}")
+    if row.decided_by is not None:
+        yield "  " + dim(f"by {safe(row.decided_by)}: {safe_line(row.reason or '')}")
 
 
 def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
@@ -103,6 +136,11 @@ def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
         for row in answer.contributions
     ]
     yield from table(("id", "status", "from", "thread", "content"), rows)
+    for row in answer.contributions:
+        for near in row.nearest:
+            yield dim(
+                f"{safe(row.contribution_id)} is near the pin {safe(near.id)}: {safe_line(_first_words(near.claim))}"
+            )
     if answer.cursor:
         yield dim(f"More: --cursor {answer.cursor}")
 

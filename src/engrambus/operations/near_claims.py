@@ -1,0 +1,73 @@
+"""Comparing new claims with earlier ones around a commit: found before it, recorded in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engrambus.gateway.context import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.role_view import restrict_view
+
+# decision 39: as a module, so that a put in a project without any decision does not load the rules
+from engrambus.knowledge import cortex
+from engrambus.knowledge.engrams import HELD_KINDS, PreparedEngram
+from engrambus.policy import visible_spaces
+
+NearClaims = Mapping[str, Sequence["cortex.EarlierClaim"]]
+"""The earlier claims near new ones, by the text of the new one."""
+
+
+def find_near(context: Context, prepared: Sequence[PreparedEngram]) -> NearClaims:
+    """Return the earlier claims that are near those of a request, as far as the caller sees them.
+
+    They are looked for before the commit, so that the write lock is not held for that long.
+    """
+    checked = [item.checked for item in prepared if item.checked.kind in cortex.CHECKED_KINDS]
+    if not checked:
+        return {}
+    spaces = visible_spaces(context.caller)
+    with context.store.read() as view:
+        kinds = view.live_kinds(spaces)
+        if HELD_KINDS.isdisjoint(kinds) and not _has_pins(view, spaces):
+            return {}
+        seen = restrict_view(view, context.role_filter)
+        near = {item.claim: _near(context, seen, spaces, item.claim) for item in checked}
+    return {claim: claims for claim, claims in near.items() if claims}
+
+
+def _has_pins(view: View, spaces: Sequence[str]) -> bool:
+    return bool(view.pinned(spaces)) or bool(view.pins(limit=1))
+
+
+def _near(context: Context, view: View, spaces: Sequence[str], claim: str) -> list[cortex.EarlierClaim]:
+    near = cortex.nearest_claims(claim, cortex.earlier_claims(view, spaces, claim))
+    return [_with_source(context, item) for item in near]
+
+
+def _with_source(context: Context, claim: cortex.EarlierClaim) -> cortex.EarlierClaim:
+    """Return a claim with the memory itself as its first source, if it is a memory."""
+    if not cortex.names_memory(claim.near.id):
+        return claim
+    from msgspec.structs import replace
+
+    from engrambus.evidence.pointers import Pointer, check_pointer
+
+    stamped = context.evidence.stamp(*check_pointer(Pointer(type="sam", ref=f"sam:{claim.near.id}")))
+    return replace(claim, pointers=(stamped, *claim.pointers))
+
+
+def with_contradictions(context: Context, view: View, facts: Sequence[Any], near: NearClaims) -> list[Any]:
+    """Return the facts of a put with the contradictions that it records or closes; tell the author of near claims."""
+    return [
+        *facts,
+        *cortex.record_contradictions(
+            view,
+            facts,
+            near,
+            caller=context.caller,
+            policy=context.policy,
+            limits=context.limits,
+            randomness=context.randomness,
+        ),
+    ]
