@@ -120,14 +120,14 @@ def recall(context: Context, request: RecallRequest) -> RecallAnswer:
     caller = context.caller
     run, agent, records = caller.run.run_id, caller.name, request.record and caller.role != ADMIN
     with context.store.read() as view:
-        shown = {} if not records or request.forget else view.recalled(run, agent)
+        shown_ids = {} if not records or request.forget else view.recalled(run, agent)
         forgets = records and request.forget and bool(view.recalled(run, agent))
         parent = _parent(view, context, request)
         task_found = view.task_recalled(run, parent, request.task) if parent else None
         if parent and task_found is None:  # the client did not tell the task: where its parent works may tell
             paths = list(view.agent_paths(run, parent, limit=MAX_PARENT_PATHS))
             request = structs.replace(request, paths=[*request.paths, *paths])
-        candidates = _candidates(context, view, request, shown, task_found)
+        candidates = _candidates(context, view, request, shown_ids, task_found)
     if not records or not (candidates or forgets or task_found is not None):
         return _answer(candidates, request.max_tokens)
 
@@ -137,8 +137,8 @@ def recall(context: Context, request: RecallRequest) -> RecallAnswer:
             return [TaskRecalled(run=run, agent=agent, task=request.task, engrams=ids)] if ids else [], RecallAnswer()
         forgotten = [RecallForgotten(run=run, agent=agent)] if forgets else []
         # Another hook of the same agent may have shown some of them since they were looked for.
-        now_shown = {} if request.forget else view.recalled(run, agent)
-        answer = _answer([item for item in candidates if _is_new(item, now_shown)], request.max_tokens)
+        shown_ids_now = {} if request.forget else view.recalled(run, agent)
+        answer = _answer([item for item in candidates if _is_new(item, shown_ids_now)], request.max_tokens)
         new = tuple(engram_id for engram_id in answer.engrams if engram_id not in answer.stale)
         used_up = parent if task_found is not None else ""
         if not (answer.engrams or answer.stale or used_up):
@@ -162,14 +162,14 @@ def _parent(view: View, context: Context, request: RecallRequest) -> str:
     return (agent.parent or "") if agent is not None and request.task else ""
 
 
-def _is_new(candidate: _Candidate, shown: dict[str, bool]) -> bool:
+def _is_new(candidate: _Candidate, shown_ids: dict[str, bool]) -> bool:
     if candidate.is_notice:
-        return not shown.get(candidate.engram_id, True)
-    return candidate.engram_id not in shown
+        return not shown_ids.get(candidate.engram_id, True)
+    return candidate.engram_id not in shown_ids
 
 
 def _candidates(
-    context: Context, view: View, request: RecallRequest, shown: dict[str, bool], task_found: tuple[str, ...] | None
+    context: Context, view: View, request: RecallRequest, shown_ids: dict[str, bool], task_found: tuple[str, ...] | None
 ) -> list[_Candidate]:
     """Return the lines that fit, the best first: what is new, then what is stale."""
     view = restrict_view(view, context.role_filter)
@@ -179,21 +179,21 @@ def _candidates(
         fits = [(engram, False) for engram in _engrams(stores, task_found or ())]
         if task_found is None and (request.text.strip() or places):
             fits = _fitting(stores, request, places)
-        before = _engrams(
-            stores, [] if request.occasion == "edit" else [i for i, is_stale in shown.items() if not is_stale]
+        earlier = _engrams(
+            stores, [] if request.occasion == "edit" else [i for i, is_stale in shown_ids.items() if not is_stale]
         )
-        new = [(engram, at_lines) for engram, at_lines in fits if engram.id not in shown][:MAX_COMPARED]
-        known = _evidence(context, [*(engram for engram, _ in new), *before[:MAX_SHOWN_COMPARED]])
-    found = [(engram, known[engram.id], at_lines) for engram, at_lines in new]
-    found.sort(key=lambda item: _order(*item[1:], places=places, is_edit=request.occasion == "edit"))
+        new = [(engram, at_lines) for engram, at_lines in fits if engram.id not in shown_ids][:MAX_COMPARED]
+        evidence = _evidence(context, [*(engram for engram, _ in new), *earlier[:MAX_SHOWN_COMPARED]])
+    fitting = [(engram, evidence[engram.id], at_lines) for engram, at_lines in new]
+    fitting.sort(key=lambda item: _order(*item[1:], places=places, is_edit=request.occasion == "edit"))
     lines = [
         _Candidate(engram.id, recall_line(engram, describe_state(about)), _is_stale(about))
-        for engram, about, _ in found
+        for engram, about, _ in fitting
     ]
     notices = [
-        _Candidate(engram.id, stale_line(engram, describe_state(known[engram.id])), True, True)
-        for engram in before[:MAX_SHOWN_COMPARED]
-        if _is_stale(known[engram.id])
+        _Candidate(engram.id, stale_line(engram, describe_state(evidence[engram.id])), True, True)
+        for engram in earlier[:MAX_SHOWN_COMPARED]
+        if _is_stale(evidence[engram.id])
     ]
     # What an agent holds for true and is no longer comes first.
     return [*notices, *lines]
@@ -226,12 +226,12 @@ def _overlap(now: PathLines, place: PathLines) -> bool:
 def _engrams(stores: Sequence[VisibleStore], ids: Iterable[str]) -> list[Engram]:
     """Return those of these engrams that the caller still sees and may be shown unasked."""
     trusted = [store for store in stores if not store.is_untrusted]
-    found = []
+    engrams = []
     for engram_id in ids:
         stored = next((hit for store in trusted if (hit := store.reads.find(store.spaces, engram_id))), None)
         if stored is not None:
-            found.append(stored.engram)
-    return found
+            engrams.append(stored.engram)
+    return engrams
 
 
 def _evidence(context: Context, engrams: Sequence[Engram]) -> dict[str, EvidenceAbout | None]:

@@ -303,9 +303,9 @@ class KnowledgeState:
     def _recall(self, fact: RecallChange) -> None:
         match fact:
             case EngramsRecalled():
-                shown = self.recalled.setdefault((fact.run, fact.agent), {})
-                shown.update(dict.fromkeys(fact.engrams, False))
-                shown.update(dict.fromkeys(fact.stale, True))
+                stale_by_id = self.recalled.setdefault((fact.run, fact.agent), {})
+                stale_by_id.update(dict.fromkeys(fact.engrams, False))
+                stale_by_id.update(dict.fromkeys(fact.stale, True))
                 if fact.task_of:
                     key = (fact.run, fact.task_of, fact.task)
                     oldest = next(
@@ -733,8 +733,8 @@ class MemoryView(MemoryCortex):
 
     def task_recalled(self, run_id: str, agent: str, task: str) -> tuple[str, ...] | None:
         tasks = self._state.recalled_tasks
-        found = [waiting for waiting in tasks if (waiting.run, waiting.agent, waiting.task) == (run_id, agent, task)]
-        return found[0].engrams if found else None
+        same = [row for row in tasks if (row.run, row.agent, row.task) == (run_id, agent, task)]
+        return same[0].engrams if same else None
 
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         return sorted(row for row in self._state.puts.get(root, {}).values() if row.last_us > since_us)

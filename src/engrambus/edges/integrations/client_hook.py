@@ -10,8 +10,9 @@ import os
 import signal
 import sys
 from bisect import bisect_right
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,38 +71,64 @@ class TimeLimitPassed(BaseException):
     """The time limit passed. A BaseException, so that no `except Exception` swallows it."""
 
 
-def answer_client(data: bytes) -> int:
+def answer_client(data: bytes, time_limit_seconds: float = TIME_LIMIT_SECONDS) -> int:
     """Print the answer to an event; return 1, which no client takes for a decision, if it cannot be parsed."""
     # decision 31: an alarm also ends waits that have no timeout of their own, such as the store's lock.
     signal.signal(signal.SIGALRM, _raise_time_limit)
-    signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, max(time_limit_seconds, 0.001))
+    status, output = answer_data(data, Settings.from_environment(), Path.cwd())
+    sys.stdout.buffer.write(output)
+    sys.stdout.flush()
+    return status
+
+
+def answer_too_late(data: bytes) -> int:
+    """Print the answer to an event that a gateway did not answer in time: a stop is allowed, a spawn denied."""
+    problem = TimeLimitPassed()
+    _report(problem)
+    answer = _deny_after_failure(problem) if asks_to_spawn(data) else {}
+    sys.stdout.buffer.write(_encode(answer))
+    sys.stdout.flush()
+    return 0
+
+
+def answer_data(
+    data: bytes, settings: Settings, current_folder: Path, transport: Transport | None = None
+) -> tuple[int, bytes]:
+    """Return the exit status and the output for an event, answered by an open gateway if one is passed."""
     try:
-        event = read_event(data)
-        answer = answer_event(event, Settings.from_environment(), Path.cwd()) if event else {}
+        event = read_event(data, current_folder)
+        answer = answer_event(event, settings, current_folder, transport) if event else {}
     except (EngramBusError, OSError) as problem:
         _report(problem)
         # Clients go on when a hook fails; for a spawn that would let the team grow without limit.
         if not asks_to_spawn(data):
-            return 1
+            return 1, b""
         answer = _deny_after_failure(problem)
-    sys.stdout.buffer.write(make_json_visible(msgspec.json.encode(answer)) + b"\n")  # decision 72
-    sys.stdout.flush()
-    return 0
+    return 0, _encode(answer)
+
+
+def _encode(answer: dict[str, Any]) -> bytes:
+    return make_json_visible(msgspec.json.encode(answer)) + b"\n"  # decision 72
 
 
 def _raise_time_limit(number: int, frame: object) -> None:
     raise TimeLimitPassed
 
 
-def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> dict[str, Any]:
+def answer_event(
+    event: HookEvent, settings: Settings, current_folder: Path, transport: Transport | None = None
+) -> dict[str, Any]:
     """Return the client's answer. Never raises: failures are reported on stderr."""
     if event.kind in ("stop", "child_returned", "session_end") and not event.sets_caller:
         return {}  # the turns and reservations of the server's own lead end by themselves
     if event.kind == "edit" and not event.paths:
         return {}
     try:
-        with closing(_open_transport(event.folder or current_folder, settings)) as transport:
+        if transport is not None:
             return _ANSWERS[event.kind](_Session(event, transport, settings), event)
+        with closing(_open_transport(event.folder or current_folder, settings)) as opened:
+            return _ANSWERS[event.kind](_Session(event, opened, settings), event)
     except ProjectNotFound:
         return {}  # hooks installed for the whole account also run in folders without a project
     except (Exception, TimeLimitPassed) as problem:
@@ -195,7 +222,7 @@ def _brief_context(
     brief = bus.brief(max_tokens=BRIEF_TOKENS)
     fitting = recalled()
     # What the brief says anyway is not said again next to it.
-    new = [line for line in fitting[1:] if not any(_claim(line) in shown for shown in brief.lines)]
+    new = [line for line in fitting[1:] if not any(_claim(line) in brief_line for brief_line in brief.lines)]
     rules = [*rules, *([fitting[0], *new] if new else [])]
     name_line = [f"Your name there is {name}; your calls of the engrambus tools are made in it."] if name else []
     head = [
@@ -240,11 +267,11 @@ def _recall(bus: Bus, occasion: Occasion, other_lines: list[str], **more: Any) -
 
     Together with `other_lines` they stay within what a hook may add.
     """
-    left = MAX_ADDED_TOKENS - estimate_tokens("\n".join([*other_lines, ""])) - 1
-    if left < LEAST_RECALL_TOKENS:
+    tokens_left = MAX_ADDED_TOKENS - estimate_tokens("\n".join([*other_lines, ""])) - 1
+    if tokens_left < LEAST_RECALL_TOKENS:
         return []
     try:
-        answer = bus.recall(occasion=occasion, max_tokens=min(MAX_RECALL_TOKENS, left), record=True, **more)
+        answer = bus.recall(occasion=occasion, max_tokens=min(MAX_RECALL_TOKENS, tokens_left), record=True, **more)
     except (EngramBusError, OSError) as problem:  # the rest of the hook's answer matters more
         _report(problem)
         return []
@@ -365,11 +392,29 @@ def _close_turn(session: _Session, name: str | None, reason: str) -> None:
         session.bus.close_turn(name, why=reason)  # type: ignore[arg-type]  # a valid boundary
 
 
+_problems: ContextVar[list[str] | None] = ContextVar("problems", default=None)
+
+
+@contextmanager
+def collect_problems() -> Iterator[list[str]]:
+    """Collect the lines for stderr instead of printing them: the hook that asked is another process."""
+    collected: list[str] = []
+    reset_token = _problems.set(collected)
+    try:
+        yield collected
+    finally:
+        _problems.reset(reset_token)
+
+
 def _report(problem: BaseException) -> None:
     """Print one line for a person; never anything an agent wrote."""
     text = f"{_name(problem)}: {problem.title}" if isinstance(problem, EngramBusError) else _name(problem)
     field = f" ({problem.field})" if isinstance(problem, EngramBusError) and problem.field else ""
-    os.write(2, f"engrambus hook: {text}{field}\n".encode())
+    line, collected = f"engrambus hook: {text}{field}\n", _problems.get()
+    if collected is None:
+        os.write(2, line.encode())
+    else:
+        collected.append(line)
 
 
 def _name(problem: BaseException) -> str:

@@ -20,17 +20,17 @@ def edited_paths(tool: str, arguments: Any, folder: Path) -> list[str]:
     """Return the files below the folder's repository that a tool will edit, with lines where its input tells them."""
     if not isinstance(arguments, dict):
         return []
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for name, old_texts in _edits(tool, arguments):
         file = Path(os.path.normpath(folder / name))
         path = _repository_path(file, folder)
         if path is None or len(path) > 900:  # the longest path that a request takes
             continue
         spans = _spans(file, old_texts)
-        found.update(dict.fromkeys([f"{path}:{first}-{last}" for first, last in spans] or [path]))
-        if len(found) >= MAX_FILES:
+        paths.update(dict.fromkeys([f"{path}:{first}-{last}" for first, last in spans] or [path]))
+        if len(paths) >= MAX_FILES:
             break
-    return list(found)[:MAX_FILES]
+    return list(paths)[:MAX_FILES]
 
 
 def _edits(tool: str, arguments: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:

@@ -115,7 +115,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """True if the client's hook sets `as` on our tools: Claude Code's and Codex's."""
 
 
-def read_event(data: bytes) -> HookEvent | None:
+def read_event(data: bytes, current_folder: Path | None = None) -> HookEvent | None:
     """Parse a client's JSON; return None for an event that needs no answer."""
     event = _decode(data, _ClientEvent)
     kind = event.kind
@@ -137,7 +137,9 @@ def read_event(data: bytes) -> HookEvent | None:
         role=agent_type if agent_type in _CHILD_ROLES else "programmer",
         text=_text(event, kind),
         task=_task(event, kind),
-        paths=edited_paths(event.tool_name or "", event.tool_input, folder or Path.cwd()) if kind == "edit" else [],
+        paths=edited_paths(event.tool_name or "", event.tool_input, folder or current_folder or Path.cwd())
+        if kind == "edit"
+        else [],
         is_new_context=event.source in ("compact", "clear"),
         is_retry=bool(event.stop_hook_active),
         # Gemini sends a time with every event, Cursor a conversation instead of a session.

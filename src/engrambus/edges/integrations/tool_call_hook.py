@@ -7,7 +7,6 @@ product in the usual case. The agents themselves are looked up by the server tha
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -16,12 +15,12 @@ from typing import Any
 
 from engrambus.edges.integrations.client_ids import agent_key, session_key
 from engrambus.edges.integrations.tool_table import TOOLS
+from engrambus.edges.integrations.usual_project import find_usual_project
 from engrambus.policy.marks import SIGN, Mark, MarkKey
 
 OUR_TOOLS = r"mcp__(plugin_engrambus_)?engrambus__.*"
 """Matches the names that clients give to our tools: of a server in their configuration, and of the plugin's server."""
 _TOOL = re.compile(r"mcp__(?:plugin_engrambus_)?engrambus__(\w+)")
-_JOURNAL_HEADER_BYTES = 4096
 
 
 def calls_our_tool(data: bytes) -> dict[str, Any] | None:
@@ -89,11 +88,9 @@ def _marked(session: str, agent: str | None, name: str, folder: object, environm
 
 def _key_folder(folder: Path, environment: Mapping[str, str]) -> Path | None:
     """Return the folder of the project's keys."""
-    project = None if environment.get("ENGRAMBUS_HOME") else _usual_project(folder)
-    state, home = environment.get("XDG_STATE_HOME", ""), environment.get("HOME")
-    if project is not None and (state.startswith("/") or home):
-        state_home = Path(state) if state.startswith("/") else Path(str(home), ".local", "state")
-        return state_home / "engrambus" / project
+    project = find_usual_project(folder, environment)
+    if project is not None:
+        return project.key_folder
     from engrambus.errors import ProjectNotFound, Trouble
     from engrambus.policy import find_project
     from engrambus.settings import Settings
@@ -103,32 +100,3 @@ def _key_folder(folder: Path, environment: Mapping[str, str]) -> Path | None:
         return settings.key_folder(find_project(folder, settings.private_home).project_id)
     except (ProjectNotFound, Trouble):
         return None
-
-
-def _usual_project(folder: Path) -> str | None:
-    """Return the id of the project in the usual place, at the top of a plain clone; None if it is elsewhere."""
-    for place in (folder, *folder.parents):
-        git = place / ".git"
-        if git.is_dir() and not (git / "commondir").exists():
-            try:
-                project = json.loads(_first_line(place / ".catalog"))["project"]
-            except (OSError, ValueError, KeyError, TypeError):
-                return None
-            return project if isinstance(project, str) and project.isalnum() else None
-        if git.exists():
-            return None
-    return None
-
-
-def _first_line(catalog: Path) -> bytes:
-    """Return the first line of the journal; no link is followed, and a FIFO in its place is not waited for."""
-    # decision 44: not by core/files.py, which takes longer to load than a hook may
-    folder = os.open(catalog, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        journal = os.open("memory.jsonl", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    finally:
-        os.close(folder)
-    try:
-        return os.read(journal, _JOURNAL_HEADER_BYTES).partition(b"\n")[0]
-    finally:
-        os.close(journal)

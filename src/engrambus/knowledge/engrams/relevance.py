@@ -53,14 +53,14 @@ class Fit(NamedTuple):
 
 def named_paths(text: str) -> list[PathLines]:
     """Return the files that a text names: what has a slash or an extension, if it is a file shows the store."""
-    found: dict[PathLines, None] = {}
+    places: dict[PathLines, None] = {}
     for match in _PATH.finditer(text[:MAX_TEXT_CHARS]):
         name = match[0].rstrip(".")
         if "/" in name or "." in name.partition(":")[0].strip("."):
-            found[parse_path_lines(name)] = None
-            if len(found) == MAX_PATHS:
+            places[parse_path_lines(name)] = None
+            if len(places) == MAX_PATHS:
                 break
-    return list(found)
+    return list(places)
 
 
 def fit_text(stores: Sequence[VisibleStore], text: str, paths: Sequence[PathLines] = ()) -> list[Fit]:
@@ -72,10 +72,10 @@ def fit_text(stores: Sequence[VisibleStore], text: str, paths: Sequence[PathLine
     matched: dict[str, _Match] = {}
     total = max(LEAST_COUNT, sum(len(_postings(store, EVERYTHING)) for store in trusted))
     for word in [*names, *words][:MAX_WORDS]:
-        found = [(store, _postings(store, word)) for store in trusted]
-        count = sum(len(ordinals) for _, ordinals in found)
+        postings = [(store, _postings(store, word)) for store in trusted]
+        count = sum(len(ordinals) for _, ordinals in postings)
         weight = max(1, (min(total, DEPTH) // max(1, count)).bit_length()) * (NAME_WEIGHT if word in names else 1)
-        for store, ordinals in found:
+        for store, ordinals in postings:
             for ordinal in ordinals:
                 match = matched.setdefault(f"{id(store.reads)}/{ordinal}", _Match(store, ordinal))
                 match.weights[word] = weight
@@ -86,11 +86,11 @@ def fit_text(stores: Sequence[VisibleStore], text: str, paths: Sequence[PathLine
         for engram in match.store.reads.engrams((match.ordinal,))
         if _fits_words(engram, match.weights)
     ]
-    known = {fit.engram.id for fit in fits}
+    fit_ids = {fit.engram.id for fit in fits}
     scores = {(id(match.store.reads), match.ordinal): match.score for match in matched.values()}
     for store, ordinal, engram in _pointing_at(trusted, places):
-        if engram.id not in known:
-            known.add(engram.id)
+        if engram.id not in fit_ids:
+            fit_ids.add(engram.id)
             fits.append(_fit(engram, scores.get((id(store.reads), ordinal), 0), places))
     return _best_first(fits)
 
@@ -142,10 +142,10 @@ def _fits_words(engram: Engram, weights: dict[str, int]) -> bool:
     )
 
 
-def _words(found: Sequence[Token]) -> tuple[dict[str, None], dict[str, None]]:
+def _words(text_tokens: Sequence[Token]) -> tuple[dict[str, None], dict[str, None]]:
     """Return the words of a text, and the names from the code in it, each once and in order."""
-    words = dict.fromkeys(word for token in found for word in token.words)
-    names = dict.fromkeys(name for token in found for name in (*token.concepts, *token.identifiers))
+    words = dict.fromkeys(word for token in text_tokens for word in token.words)
+    names = dict.fromkeys(name for token in text_tokens for name in (*token.concepts, *token.identifiers))
     return {word: None for word in words if word not in names}, names
 
 
@@ -155,15 +155,15 @@ def _postings(store: VisibleStore, key: str) -> Sequence[int]:
 
 def _pointing_at(stores: Sequence[VisibleStore], places: Sequence[PathLines]) -> list[tuple[VisibleStore, int, Engram]]:
     """Return the engrams with evidence that point at one of these files, the newest first."""
-    found = []
+    pointing = []
     keys = name_keys(f"repo:{place.path}@" for place in places[:MAX_PATHS])
     for store in stores:
         ordinals = dict.fromkeys(ordinal for key in keys for ordinal in _postings(store, key))
         newest = sorted(ordinals, reverse=True)
         for ordinal, engram in zip(newest, store.reads.engrams(newest), strict=True):
             if has_evidence(engram) and _is_named(engram, places):
-                found.append((store, ordinal, engram))
-    return found
+                pointing.append((store, ordinal, engram))
+    return pointing
 
 
 def _fit(engram: Engram, score: int, places: Sequence[PathLines]) -> Fit:

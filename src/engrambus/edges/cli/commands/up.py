@@ -119,11 +119,12 @@ def telemetry_of(session: Session, gateway: Gateway) -> AbstractContextManager[N
 def _serve(session: Session, gateway: Gateway, record: int, listening: socket.socket, *, learns: bool) -> None:
     from engrambus.edges.cli.commands.first_learning import FirstLearning
     from engrambus.edges.http import SignInCodes, serve
+    from engrambus.edges.integrations.hook_server import answer_hooks
 
     codes = SignInCodes()
     port = listening.getsockname()[1]
     os.pwrite(record, json.dumps({"pid": os.getpid(), "port": port}).encode(), 0)
-    with FirstLearning(session, gateway) as learning:
+    with FirstLearning(session, gateway) as learning, answer_hooks(gateway, session.settings):
 
         def ready() -> None:
             _print_link(session, gateway, port, codes.new(), running=False)
