@@ -15,7 +15,7 @@ from engrambus.knowledge.engrams.ranking import RankedEngram
 PROVENANCE = Provenance(created_at="2026-01-01T00:00:00Z", created_by="run/ada", source="agent")
 
 
-def found(name: str, *, is_untrusted: bool = False) -> RankedEngram:
+def ranked_engram(name: str, *, is_untrusted: bool = False) -> RankedEngram:
     """Return an engram of this id."""
     engram = Engram(
         id=name, kind="fact", claim="A.", pointers=(), confidence=1, ttl="P1D", scope="run", provenance=PROVENANCE
@@ -36,11 +36,11 @@ def test_stale_engrams_come_last_and_nothing_else_changes(flags: list[bool], k: 
     stale = {name for name, is_stale in zip(ids, flags, strict=True) if is_stale}
     window = ids[: max(k, min(WINDOW * k, MAX_WINDOW))]
     expected = [*(name for name in window if name not in stale), *(name for name in window if name in stale)]
-    assert order([found(name) for name in ids], stale, k) == expected[:k]
+    assert order([ranked_engram(name) for name in ids], stale, k) == expected[:k]
 
 
 def test_only_the_engrams_of_an_answer_are_compared_if_none_of_them_is_stale() -> None:
-    ranked = [found(str(number)) for number in range(50)]
+    ranked = [ranked_engram(str(number)) for number in range(50)]
     compared: list[int] = []
 
     def find_stale(engrams: Sequence[Engram]) -> dict[str, Staleness]:
@@ -52,8 +52,8 @@ def test_only_the_engrams_of_an_answer_are_compared_if_none_of_them_is_stale() -
 
 
 def test_untrusted_engrams_do_not_take_the_place_of_stale_ones_of_the_project() -> None:
-    own = [found(f"own {number}") for number in range(4)]
-    foreign = [found(f"foreign {number}", is_untrusted=True) for number in range(8)]
+    own = [ranked_engram(f"own {number}") for number in range(4)]
+    foreign = [ranked_engram(f"foreign {number}", is_untrusted=True) for number in range(8)]
     answer = order([*own, *foreign], {entry.engram.id for entry in own}, 4)
     assert sorted(answer) == ["foreign 0", "foreign 1", "own 0", "own 1"]
     assert answer[-2:] == ["own 0", "own 1"]

@@ -31,7 +31,7 @@ from engrambus.knowledge.brief import (
     visible_lines,
 )
 from engrambus.knowledge.messages import read_payers
-from engrambus.operations.evidence_about import stale_engrams
+from engrambus.operations.evidence_about import EvidenceLookup
 from engrambus.policy import ADMIN, Caller, Role, find_agent, with_article
 
 if TYPE_CHECKING:
@@ -86,13 +86,15 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     lines have changed since are left out until they are confirmed; pinned ones are marked.
     """
 
+    lookup = EvidenceLookup(context)
+
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
         reader = _reader(context, view, request.role, request.for_agent)
         of_role, seen = _views(context, view, reader.role)
         facts, reading = read_brief(
             of_role,
             reader,
-            find_stale=partial(stale_engrams, context),
+            find_stale=lookup.find_stale,
             payers=read_payers(view, context.policy, reader, context.limits) if reader.name else None,
             restrict=partial(_restrict, context),
             since=request.since,
@@ -186,7 +188,7 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
     versions = list_versions(view, reader, limit=MAX_VERSIONS)
     of_role, seen = _views(context, view, reader.role)
     restrict = partial(_restrict, context)
-    find_stale = partial(stale_engrams, context)
+    find_stale = EvidenceLookup(context).find_stale
     composed = compose_brief(of_role, reader, restrict, find_stale)
     shown = composed if seen is None else compose_brief(seen, reader, restrict, find_stale)
     lines = shown.lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -51,7 +50,7 @@ from engrambus.operations.engram_filters import (
     requested_filter,
 )
 from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
-from engrambus.operations.evidence_about import EvidenceAbout, engram_states, evidence_about, stale_engrams
+from engrambus.operations.evidence_about import EvidenceAbout, EvidenceLookup, evidence_about
 from engrambus.operations.learned_about import LearnedAbout, learned_about
 from engrambus.operations.replacing_about import past_about, past_stores, read_past_time, replaced_about
 from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope, confirmed_space
@@ -184,11 +183,12 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
                 "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
             )
         stores = filter_stores(context, past_stores(present, past_us), criteria, newer_than=position)
+        lookup = EvidenceLookup(context)
         if past_us is None:
-            engrams = _found(context, request, stores, keys)
+            engrams = _found(request, stores, keys, lookup)
         else:  # what is stale now was not stale then
             engrams = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
-        return _query_answer(context, request, present, engrams, [], past_us)
+        return _query_answer(context, request, present, engrams, [], past_us, lookup=lookup)
 
 
 def _list_newest(
@@ -224,12 +224,12 @@ def _list_newest(
 
 
 def _found(
-    context: Context, request: QueryEngrams, stores: Sequence[VisibleStore], keys: Sequence[str]
+    request: QueryEngrams, stores: Sequence[VisibleStore], keys: Sequence[str], lookup: EvidenceLookup
 ) -> list[Engram]:
     return current_first(
         lambda k: rank(stores, keys, k=k, kind=request.kind),
         request.k,
-        partial(stale_engrams, context),
+        lookup.find_stale,
     )
 
 
@@ -247,13 +247,14 @@ def _query_answer(
     ordinals: Sequence[int],
     past_us: int | None,
     newest: int | None = None,
+    lookup: EvidenceLookup | None = None,
 ) -> QueryAnswer:
     """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows.
 
     The cursor holds `newest`, if it is given: where the position of the caller will be after the last page.
     """
     shown_engrams = [_without_keys(engram) for engram in engrams]
-    about = about_engrams(context, stores, shown_engrams, of_past=past_us is not None)
+    about = about_engrams(context, stores, shown_engrams, of_past=past_us is not None, lookup=lookup)
 
     def answer(count: int) -> QueryAnswer:
         truncated = count < len(shown_engrams)
@@ -283,13 +284,14 @@ def about_engrams(
     *,
     shown_uses: int = 0,
     of_past: bool = False,
+    lookup: EvidenceLookup | None = None,
 ) -> dict[str, EngramAbout]:
     """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed.
 
     `of_past` says that some may have been replaced.
     """
     readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
-    states = engram_states(context, engrams)
+    states = (lookup or EvidenceLookup(context)).states(engrams)
     ids = [engram.id for engram in engrams]
     adoptions, captures = context.view.adoptions(ids), context.view.captures(ids)
     replaced = replaced_about(stores, engrams)
@@ -504,27 +506,46 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
         if request.id is not None:
             store, stored, _ = find_shown(stores, request.id)
             pinned = stored.ordinal in store.reads.pinned((stored.space,))
-            return FeedAnswer(
-                rows=[_feed_row(context, stores, stored.engram, roles, pinned=pinned, of_past=True)], as_of=as_of
+            row = _feed_row(
+                context, stores, stored.engram, roles, pinned=pinned, lookup=EvidenceLookup(context), of_past=True
             )
+            return FeedAnswer(rows=[row], as_of=as_of)
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
         reads, spaces = _listed(stores)
         spaces = _feed_spaces(request, spaces)
         pinned_ordinals = frozenset(reads.pinned(spaces))
         matches = _feed_filter(context, request, roles)
+        lookup = EvidenceLookup(context)
         # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
-        rows: list[FeedRow] = []
-        searched, last = 0, read_cursor(request.cursor)
+        listed: list[tuple[int, Engram]] = []
+        batch: list[tuple[int, Engram]] = []
+        searched, last, cursor = 0, read_cursor(request.cursor), None
         for ordinal, engram in _newest_first(reads, spaces, request.kind, last):
-            if len(rows) == request.k or searched == MAX_SEARCHED:
-                return FeedAnswer(rows=rows, as_of=as_of, searched=searched, cursor=str(last))
+            # Several are compared with the files at a time, but never more than the answer has room for.
+            if len(batch) == request.k - len(listed):
+                listed += _listed_rows(batch, lookup, only_stale=request.stale)
+                batch = []
+            if len(listed) == request.k or searched == MAX_SEARCHED:
+                cursor = str(last)
+                break
             searched, last = searched + 1, ordinal
             if matches(engram):
-                row = _feed_row(context, stores, engram, roles, pinned=ordinal in pinned_ordinals)
-                if row.stale or not request.stale:
-                    rows.append(row)
-    return FeedAnswer(rows=rows, as_of=as_of, searched=searched)
+                batch.append((ordinal, engram))
+        listed += _listed_rows(batch, lookup, only_stale=request.stale)
+        rows = [
+            _feed_row(context, stores, engram, roles, pinned=ordinal in pinned_ordinals, lookup=lookup)
+            for ordinal, engram in listed
+        ]
+    return FeedAnswer(rows=rows, as_of=as_of, searched=searched, cursor=cursor)
+
+
+def _listed_rows(
+    batch: list[tuple[int, Engram]], lookup: EvidenceLookup, *, only_stale: bool
+) -> list[tuple[int, Engram]]:
+    """Return those of some engrams that a feed shows; their evidence is looked up together."""
+    stale = lookup.find_stale([engram for _, engram in batch])
+    return [(ordinal, engram) for ordinal, engram in batch if not only_stale or engram.id in stale]
 
 
 def _feed_spaces(request: ReadFeed, spaces: Sequence[str]) -> tuple[str, ...]:
@@ -570,10 +591,11 @@ def _feed_row(
     roles: AuthorRoles,
     *,
     pinned: bool,
+    lookup: EvidenceLookup,
     of_past: bool = False,
 ) -> FeedRow:
     author = engram.provenance.created_by
-    states = engram_states(context, [engram])[engram.id]
+    states = lookup.states([engram])[engram.id]
     return FeedRow(
         engram=_without_keys(engram),
         agent=author.rpartition("/")[2],
@@ -581,5 +603,7 @@ def _feed_row(
         states=states,
         stale=any(state is not None and state.is_stale for state in states),
         pinned=pinned,
-        about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES, of_past=of_past)[engram.id],
+        about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES, of_past=of_past, lookup=lookup)[
+            engram.id
+        ],
     )

@@ -66,16 +66,28 @@ def engram_states(
     }
 
 
-def stale_engrams(context: Context, engrams: Sequence[Engram]) -> dict[str, Staleness]:
-    """Return those of these engrams that have a pointer whose lines are changed or gone: the worst state by its id."""
-    pointers = [pointer for engram in engrams for pointer in engram.pointers]
-    compared = iter(context.project_files.staleness_of(pointers))
-    stale: dict[str, Staleness] = {}
-    for engram in engrams:
-        states = [state for state in islice(compared, len(engram.pointers)) if state is not None and state.is_stale]
-        if states:
-            stale[engram.id] = "gone" if any(state.state == "gone" for state in states) else "changed"
-    return stale
+class EvidenceLookup:
+    """The states of engrams' evidence during one call: each engram is compared once, and several at a time."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._states: dict[str, list[EvidenceState | None]] = {}
+
+    def states(self, engrams: Sequence[Engram]) -> dict[str, list[EvidenceState | None]]:
+        """Return the states of these engrams' pointers, and of all that were looked up before, by the engram's id."""
+        unknown = [engram for engram in engrams if engram.id not in self._states]
+        if unknown:
+            self._states |= engram_states(self._context, unknown)
+        return self._states
+
+    def find_stale(self, engrams: Sequence[Engram]) -> dict[str, Staleness]:
+        """Return those of these engrams that have a pointer whose lines are changed or gone: the worst state."""
+        states, stale = self.states(engrams), dict[str, Staleness]()
+        for engram in engrams:
+            worst = [state for state in states[engram.id] if state is not None and state.is_stale]
+            if worst:
+                stale[engram.id] = "gone" if any(state.state == "gone" for state in worst) else "changed"
+        return stale
 
 
 def _is_unresolved(context: Context, engram: Engram, pointer: Pointer) -> bool:

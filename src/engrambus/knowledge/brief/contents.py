@@ -20,7 +20,7 @@ from engrambus.evidence.pointers import EvidenceState, Staleness, compact_ref, d
 from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection
 from engrambus.knowledge.brief.values import BriefReads
 from engrambus.knowledge.cortex import CortexReads, Episode, memory_engram
-from engrambus.knowledge.engrams import Engram, EngramReads, FindStale, engram_of_memory, has_evidence, is_memory
+from engrambus.knowledge.engrams import Engram, EngramReads, engram_of_memory, has_evidence, is_memory
 from engrambus.knowledge.messages import MessageReads, SentPack
 from engrambus.policy import ROLE_PREFIX, Caller, IdentityReads, parent_of, visible_spaces
 from engrambus.policy.grants import GrantReads
@@ -96,16 +96,25 @@ class UsedPaths(msgspec.Struct, frozen=True, kw_only=True):
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """The engrams and memories a role's brief chooses from."""
 
-    pins: BriefSection
+    pinned: Sequence[Engram]
+    memories: Sequence[Episode]
+    """Pinned memories."""
+    open_pins: frozenset[str]
+    """Labels of pins of which the store has more than were read."""
     engrams: Sequence[Engram]
     """The newest of each kind, without the pinned ones; the newest first, then the more confident."""
     open_kinds: frozenset[str]
     """Kinds of which the store has more than were read."""
-    pinned_ids: frozenset[str]
-    stale_count: int = 0
-    """Engrams that were left out because their evidence is changed or gone."""
     learned_ids: frozenset[str] = frozenset()
     """Those that quote the repository: they stand after what was stated."""
+    items: dict[str, BriefItem] = msgspec.field(default_factory=dict)
+    """The lines made so far, by the engram's id: a brief may be put together several times."""
+
+    def item(self, engram: Engram) -> BriefItem:
+        """Return the line of an engram that is not pinned."""
+        if engram.id not in self.items:
+            self.items[engram.id] = _engram_item(engram)
+        return self.items[engram.id]
 
 
 def used_paths(view: ContentsView, reader: Caller) -> UsedPaths:
@@ -138,8 +147,8 @@ def is_for_role(sent: SentPack, role: str) -> bool:
     return any(target.removeprefix(ROLE_PREFIX) == role for target in sent.pack.target)
 
 
-def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -> Candidates:
-    """Return what the brief of the reader's role chooses from: without stale engrams, unless they are pinned."""
+def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
+    """Return what the brief of the reader's role chooses from."""
     spaces = visible_spaces(reader)
     ordinals = view.pinned(spaces)
     pinned = [engram for engram in view.engrams(ordinals[:MAX_PINS]) if has_evidence(engram)]  # decision 55
@@ -166,14 +175,13 @@ def read_candidates(view: ContentsView, reader: Caller, find_stale: FindStale) -
         for engram in [*engrams, *_important_memories(view, reader.role)]
         if has_evidence(engram) and engram.id not in known_ids and engram.claim not in known_claims
     ]
-    stale = find_stale([*pinned, *eligible])
-    current = [engram for engram in eligible if engram.id not in stale]
+    opened = ((f"{PINNED} engram", len(ordinals) > MAX_PINS), (PINNED_MEMORY, len(memories) > MAX_PINS))
     return Candidates(
-        pins=_pins_section(pinned, stale, memories[:MAX_PINS], len(ordinals) > MAX_PINS, len(memories) > MAX_PINS),
-        engrams=newest_first(current),
+        pinned=pinned,
+        memories=memories[:MAX_PINS],
+        open_pins=frozenset(label for label, is_open in opened if is_open),
+        engrams=newest_first(eligible),
         open_kinds=frozenset(open_kinds),
-        pinned_ids=frozenset(known_ids),
-        stale_count=len(eligible) - len(current),
         learned_ids=frozenset(learned_ids),
     )
 
@@ -186,9 +194,7 @@ def _important_memories(view: ContentsView, role: str) -> list[Engram]:
     return [memory for memory in memories if memory.kind in kinds and engram_of_memory(view, memory) is None]
 
 
-def add_engrams_about(
-    view: ContentsView, reader: Caller, candidates: Candidates, paths: UsedPaths, find_stale: FindStale
-) -> Candidates:
+def add_engrams_about(view: ContentsView, reader: Caller, candidates: Candidates, paths: UsedPaths) -> Candidates:
     """Return the candidates with older engrams that point at the files an agent uses."""
     from engrambus.knowledge.engrams import name_keys  # loads the rules of words, which the first brief of a session
     # must not wait for
@@ -197,43 +203,44 @@ def add_engrams_about(
     ordinals: dict[int, None] = {}
     for key in name_keys(f"repo:{path}@" for path in paths.files):
         ordinals.update(dict.fromkeys(view.postings(spaces, key, kind=None, limit=PER_PATH)))
-    known = candidates.pinned_ids | {engram.id for engram in candidates.engrams}
+    known = {engram.id for engram in (*candidates.pinned, *candidates.engrams)}
     learned_ids = candidates.learned_ids | view.learned([engram.id for engram in view.engrams(list(ordinals))]).keys()
     older = [
         engram
         for engram in view.engrams(list(ordinals))
         if engram.id not in known and engram.kind in kinds and has_evidence(engram) and not paths.distance(engram)
     ]
-    stale = find_stale(older)
-    current = [engram for engram in older if engram.id not in stale]
-    engrams = newest_first([*candidates.engrams, *current])
+    engrams = newest_first([*candidates.engrams, *older])
     return msgspec.structs.replace(candidates, engrams=engrams, learned_ids=learned_ids)
 
 
-def engram_sections(candidates: Candidates, role: str, paths: UsedPaths) -> list[BriefSection]:
-    """Return the sections of a brief that show pins and engrams."""
+def engram_sections(
+    candidates: Candidates, role: str, paths: UsedPaths, stale: Mapping[str, Staleness]
+) -> list[BriefSection]:
+    """Return the sections of a brief that show pins and engrams, without `stale` ones that are not pinned."""
+    current = [engram for engram in candidates.engrams if engram.id not in stale]
     # decision 61: sorting is stable, so what is equally near stays ordered by time
-    nearest = sorted(candidates.engrams, key=paths.distance) if paths.files else candidates.engrams
-    sections = [candidates.pins]
+    nearest = sorted(current, key=paths.distance) if paths.files else current
+    sections = [_pins_section(candidates, stale)]
     stated = [engram for engram in nearest if engram.id not in candidates.learned_ids]
     for section in SECTIONS[role]:
         engrams = [engram for engram in stated if engram.kind in section.kinds]
         sections.append(
             BriefSection(
-                items=list(map(_engram_item, engrams[:MAX_LINES])),
+                items=list(map(candidates.item, engrams[:MAX_LINES])),
                 weight=section.weight,
                 further=Counter(engram.kind for engram in engrams[MAX_LINES:]),
                 open_labels=candidates.open_kinds.intersection(section.kinds),
             )
         )
-    sections.append(_learned_section(candidates, paths))
+    sections.append(_learned_section(candidates, current, paths))
     return sections
 
 
-def _learned_section(candidates: Candidates, paths: UsedPaths) -> BriefSection:
+def _learned_section(candidates: Candidates, current: Sequence[Engram], paths: UsedPaths) -> BriefSection:
     """Return what quotes the repository, after everything that was stated."""
     best_first = sorted(
-        (engram for engram in candidates.engrams if engram.id in candidates.learned_ids), key=lambda engram: engram.id
+        (engram for engram in current if engram.id in candidates.learned_ids), key=lambda engram: engram.id
     )
     engrams = sorted(best_first, key=lambda engram: (paths.distance(engram), -engram.confidence))
     return BriefSection(
@@ -274,24 +281,18 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _pins_section(
-    engrams: Sequence[Engram],
-    stale: Mapping[str, Staleness],
-    memories: Sequence[Episode],
-    more_engrams: bool,
-    more_memories: bool,
-) -> BriefSection:
+def _pins_section(candidates: Candidates, stale: Mapping[str, Staleness]) -> BriefSection:
     # decision 17: a person pins what everybody must read first, whatever its kind
+    engrams, memories = candidates.pinned, candidates.memories
     labels = [*(f"{PINNED} {engram.kind}" for engram in engrams), *[PINNED_MEMORY] * len(memories)]
     # decision 84: what a person pinned stays until the person unpins it, and says that its lines are not the same
     pinned = [_engram_item(engram, PINNED, stale.get(engram.id)) for engram in engrams[:MAX_LINES]]
-    items = [*pinned, *map(_memory_item, memories)]
-    opened = ((f"{PINNED} engram", more_engrams), (PINNED_MEMORY, more_memories))
+    items = [*pinned, *map(_memory_item, memories[:MAX_LINES])]
     return BriefSection(
         items=items[:MAX_LINES],
         weight=PINS_WEIGHT,
         further=Counter(labels[MAX_LINES:]),
-        open_labels=frozenset(label for label, is_open in opened if is_open),
+        open_labels=candidates.open_pins,
     )
 
 
@@ -310,6 +311,7 @@ def _engram_item(engram: Engram, mark: str = "", state: Staleness | None = None)
         created_at=engram.provenance.created_at,
         is_pinned=mark == PINNED,
         state=state,
+        engram=engram,
     )
 
 

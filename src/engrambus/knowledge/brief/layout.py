@@ -14,6 +14,7 @@ from itertools import chain, islice
 import msgspec
 
 from engrambus.evidence.pointers import Staleness, compact_ref
+from engrambus.knowledge.engrams import Engram
 
 MAX_LINES = 30
 MAX_SEE_ALSO = 4
@@ -40,6 +41,8 @@ class BriefItem(msgspec.Struct, frozen=True, kw_only=True):
     is_pinned: bool = False
     state: Staleness | None = None
     """`changed` or `gone`, if the lines behind a pinned engram are."""
+    engram: Engram | None = None
+    """The engram that the line shows."""
 
 
 class BriefSection(msgspec.Struct, frozen=True, kw_only=True):

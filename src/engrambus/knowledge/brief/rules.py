@@ -6,15 +6,16 @@ so that a version says what its reader was shown (decision 61).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from engrambus.errors import FieldValue
-from engrambus.evidence.pointers import compact_ref
+from engrambus.evidence.pointers import Staleness, compact_ref
 from engrambus.knowledge.brief.bundles import PointerBundles, RestrictView, pointer_bundles
 from engrambus.knowledge.brief.contents import (
+    Candidates,
     ContentsView,
     UsedPaths,
     add_engrams_about,
@@ -25,13 +26,15 @@ from engrambus.knowledge.brief.contents import (
 )
 from engrambus.knowledge.brief.layout import MAX_LINES, BriefItem, BriefSection, BriefText, is_remainder
 from engrambus.knowledge.brief.values import Brief, BriefMade, BriefReads
-from engrambus.knowledge.engrams import FindStale
+from engrambus.knowledge.engrams import Engram, FindStale
 from engrambus.knowledge.messages import inbox_of
 from engrambus.policy import ROLES, Account, Caller, Payers
 from engrambus.policy.grants import balance_of, handle_of, journalled_grant
 from engrambus.policy.reservations import SeenReservation, describe, overlaps
 
 GRANTS_WEIGHT = 2
+MAX_ATTEMPTS = 4
+"""Times that a brief is put together without engrams that turned out to be stale, before all are compared."""
 RECENT_VERSIONS = 8
 """The last versions among which the present lines are looked for."""
 RESERVATION = "reservation"
@@ -124,20 +127,60 @@ def read_brief(
 
 def compose_brief(view: BriefView, reader: Caller, restrict: RestrictView, find_stale: FindStale) -> ComposedBrief:
     """Return a brief as of now, from the engrams the reader may see and whose evidence still holds."""
-    candidates = read_candidates(view, reader, find_stale)
-    bundles = pointer_bundles(view, msgspec.structs.replace(reader, name=""), restrict, find_stale)
-    of_role = _text(reader, engram_sections(candidates, reader.role, UsedPaths()), bundles)
+    lookup = StaleLookup(find_stale)
+    candidates = read_candidates(view, reader)
+    bundles = pointer_bundles(view, msgspec.structs.replace(reader, name=""), restrict, lookup)
+    of_role = _current_text(reader, candidates, UsedPaths(), bundles, lookup)
     if not reader.name:
-        return ComposedBrief(text=of_role, made_for="", stale_count=candidates.stale_count)
-    paths, own_bundles = used_paths(view, reader), pointer_bundles(view, reader, restrict, find_stale)
+        return ComposedBrief(text=of_role, made_for="", stale_count=lookup.count(candidates.engrams))
+    paths, own_bundles = used_paths(view, reader), pointer_bundles(view, reader, restrict, lookup)
     if not paths.files and own_bundles == bundles:
-        return ComposedBrief(text=of_role, made_for="", stale_count=candidates.stale_count)
+        return ComposedBrief(text=of_role, made_for="", stale_count=lookup.count(candidates.engrams))
     if paths.files:
-        candidates = add_engrams_about(view, reader, candidates, paths, find_stale)
-    of_agent = _text(reader, engram_sections(candidates, reader.role, paths), own_bundles)
+        candidates = add_engrams_about(view, reader, candidates, paths)
+    of_agent = _current_text(reader, candidates, paths, own_bundles, lookup)
     is_same = same_lines(of_agent.lines(), of_role.lines())
     made_for = "" if is_same else reader.name
-    return ComposedBrief(text=of_agent, made_for=made_for, stale_count=candidates.stale_count)
+    return ComposedBrief(text=of_agent, made_for=made_for, stale_count=lookup.count(candidates.engrams))
+
+
+class StaleLookup:
+    """The states of the engrams of one brief, each looked up once."""
+
+    def __init__(self, find_stale: FindStale) -> None:
+        self.stale: dict[str, Staleness] = {}
+        self._find_stale = find_stale
+        self._compared: set[str] = set()
+
+    def __call__(self, engrams: Sequence[Engram]) -> Mapping[str, Staleness]:
+        """Look up those of these engrams that were not yet, and return all that are known to be stale."""
+        unknown = [engram for engram in engrams if engram.id not in self._compared]
+        if unknown:
+            self._compared.update(engram.id for engram in unknown)
+            self.stale |= self._find_stale(unknown)
+        return self.stale
+
+    def count(self, engrams: Sequence[Engram]) -> int:
+        """Return how many of these are known to be stale."""
+        return sum(engram.id in self.stale for engram in engrams) if self.stale else 0
+
+
+def _current_text(
+    reader: Caller, candidates: Candidates, paths: UsedPaths, bundles: PointerBundles, lookup: StaleLookup
+) -> BriefText:
+    """Return a brief that shows no stale engram but pinned ones, and says of these that they are."""
+    # decision 84: only what would be shown is compared with the files; what takes its place is compared in turn
+    for attempt in range(MAX_ATTEMPTS + 1):
+        stale_before = len(lookup.stale)
+        text = _text(reader, engram_sections(candidates, reader.role, paths, lookup.stale), bundles)
+        if attempt == MAX_ATTEMPTS:
+            break
+        lookup([item.engram for item in text.parts()[0] if item.engram is not None])
+        if len(lookup.stale) == stale_before:
+            break
+        if attempt == MAX_ATTEMPTS - 1:
+            lookup(candidates.engrams)
+    return text
 
 
 def _text(reader: Caller, sections: Sequence[BriefSection], bundles: PointerBundles) -> BriefText:

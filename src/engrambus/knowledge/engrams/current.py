@@ -30,16 +30,16 @@ def current_first(find: Callable[[int], Sequence[RankedEngram]], k: int, find_st
     `find` returns as many of the best as it is asked for, best first.
     """
     best = find(k)
-    stale = find_stale([found.engram for found in best])
-    if not any(found.engram.id in stale for found in best):
-        return [found.engram for found in best]
+    stale = find_stale([ranked.engram for ranked in best])
+    if not any(ranked.engram.id in stale for ranked in best):
+        return [ranked.engram for ranked in best]
     window = max(k, min(WINDOW * k, MAX_WINDOW))
     if window > k:
         best = find(window)
-        stale = find_stale([found.engram for found in best])
-    ordered = stale_last(best, lambda found: found.engram.id in stale)
+        stale = find_stale([ranked.engram for ranked in best])
+    ordered = stale_last(best, lambda ranked: ranked.engram.id in stale)
     # decision 68: what a stranger wrote does not take the place of the project's own because that is stale
-    return [found.engram for found in with_own_share(ordered, k, lambda found: found.is_untrusted)]
+    return [ranked.engram for ranked in with_own_share(ordered, k, lambda ranked: ranked.is_untrusted)]
 
 
 def stale_last(items: Sequence[T], is_stale: Callable[[T], bool]) -> list[T]:

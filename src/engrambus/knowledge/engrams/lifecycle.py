@@ -227,8 +227,8 @@ def confirmation(
     merged, more_keys = gain(engram, repeat, stored.more_keys) if repeat is not None else (engram, ())
     if pointers:
         names = hash_keys("", [pointer.ref for pointer in pointers])
-        known = {*engram.hash_keys, *stored.more_keys, *more_keys}
-        more_keys = (*more_keys, *(key for key in (*names.public, *names.extra) if key not in known))
+        present_keys = {*engram.hash_keys, *stored.more_keys, *more_keys}
+        more_keys = (*more_keys, *(key for key in (*names.public, *names.extra) if key not in present_keys))
     stamped = {pointer.ref: pointer for pointer in (*resolved, *(repeat.pointers if repeat else ())) if pointer.digest}
     accepted_space = confirmed_space(stored.space)
     return EngramConfirmed(

@@ -44,14 +44,14 @@ def renewed_pointers(
     If there are none of these, the named ones take the place of all. `moved` has the new pointer of each ref whose
     lines are elsewhere now; they are the same lines.
     """
-    kept = [
+    unchanged = [
         moved.get(pointer.ref, pointer)
         for pointer, state in zip(engram.pointers, states, strict=True)
         if not named or state is None or state.state not in _REPLACED
     ]
-    if named and len(kept) == len(engram.pointers):
-        kept = []
-    by_ref = {pointer.ref: pointer for pointer in (*kept, *named)}
+    if named and len(unchanged) == len(engram.pointers):
+        unchanged = []
+    by_ref = {pointer.ref: pointer for pointer in (*unchanged, *named)}
     if len(by_ref) > MAX_POINTERS:
         raise FieldValue("An engram has at most 12 pointers.", field="at", limit=MAX_POINTERS, used=len(by_ref))
     return tuple(by_ref.values())
