@@ -31,6 +31,8 @@ def run(folder: Path, settings: Settings, *, fresh: bool, pause_seconds: float, 
     """Run the demo and return its figures; with `fresh`, in a new folder with a small repository."""
     output = DemoOutput(pause_seconds=pause_seconds, silent=silent)
     output.note("A team of four reviews a repository: an architect and three programmers.", style="bold")
+    output.note("This is scripted: no model runs, and what the agents say was written before.")
+    output.note("The repository, the lines, the budgets, the refusals and the counts are real.")
     gateway = None if fresh else _open_here(folder, settings, output)
     gateway = gateway or _open_fresh(settings, output)
     with closing(gateway):

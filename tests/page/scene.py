@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -220,7 +221,10 @@ def _read(scene: Scene, agent: str, source: Source) -> None:
 
 
 def _use_budgets(scene: Scene) -> None:
-    """Use some of the budget of the agents' current turns, and grant more."""
+    """Use some of the budget of the agents' current turns, point the team at lines, and grant more."""
+    pack = [{"type": "repo", "ref": scene.ref(source)} for source in (present_turn, is_ulid, shared_scopes)]
+    message = {"ROLE": "architect", "SHARED_BRIEF_MICRO": ["Start with these."], "TARGET_POINTER_PACK": pack}
+    scene.call("broadcast", "lead", text=json.dumps(message))
     for agent, reads in (("emil", 3), ("ida", 2), ("kai", 1), ("nora", 1)):
         for source in (present_turn, is_ulid, shared_scopes)[:reads]:
             _read(scene, agent, source)

@@ -66,6 +66,8 @@ def test_a_page_without_a_run_moves_to_a_new_run_and_stays_when_it_ends(visit: V
     page.click("nav >> text=Budgets")
     expect(page.locator(".runs summary")).to_have_text("A side task ended")
     visit.open("/")
+    expect(page.locator(".runs summary")).to_have_text("A side task ended")
+    bus.put("The main task goes on.", at=["README.md:1"], scope="run")
     expect(page.locator(".runs summary")).to_contain_text(GOAL)
 
 

@@ -15,7 +15,7 @@ from engrambus.core import SECOND_US
 from engrambus.errors import BudgetExceeded
 from engrambus.knowledge.engrams import EngramPut, Learned, is_contradiction
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
-from engrambus.policy import CallDenied, ContentDrawn, DerefProved, DerefRequested, Turn, TurnCharged, TurnClosed
+from engrambus.policy import ADMIN, CallDenied, ContentDrawn, DerefProved, DerefRequested, Turn, TurnCharged, TurnClosed
 from engrambus.policy.grants import GrantIssued
 
 BUCKET_US = {"PT1M": 60 * SECOND_US, "PT1H": 3600 * SECOND_US, "P1D": 86_400 * SECOND_US}
@@ -48,7 +48,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     contradictions: int = 0
     """Put engrams that are risks with two sources; two spans of one file are one source."""
     pointed_tokens: int = 0
-    """Tokens of content behind the sent pointers, once for each reader."""
+    """Tokens of content behind the pointers in reports and broadcasts, once for each agent that got them."""
     denials: int = 0
     """Calls that were refused by a limit, a role or a grant; rejected reports and broadcasts included."""
     warnings: int = 0
@@ -172,9 +172,8 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
         case EngramPut(learned=Learned()):  # the repository said it: no agent's work, and nothing saved yet
             return None
         case EngramPut():
-            tally = Tally(
-                engrams=1, contradictions=int(is_contradiction(fact.engram)), pointed_tokens=fact.pointed_tokens
-            )
+            # decision 80: no agent has got the engram yet; a report that carries it counts what it points at
+            tally = Tally(engrams=1, contradictions=int(is_contradiction(fact.engram)))
             author = fact.engram.provenance.created_by.rpartition("/")[2]
             return Count(run=fact.run, agent=author, tally=tally, turn=fact.turn or None, kind=fact.engram.kind)
         case MessageAccepted():
@@ -182,7 +181,7 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
                 messages=1,
                 inline_tokens=fact.tokens,
                 resends=int(fact.resends is not None),
-                pointed_tokens=fact.pointed_tokens,
+                pointed_tokens=fact.pointed_tokens if fact.to != ADMIN else 0,
             )
             return Count(run=fact.run, agent=fact.agent, tally=tally, outcome="a" if fact.resends is None else "s")
         case BroadcastSent():
@@ -217,6 +216,14 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
         case _:
             return None
     return Count(run=fact.run, agent=fact.agent, tally=tally)
+
+
+def has_worked(reads: TallyReads, run_id: str, since_us: int) -> bool:
+    """True if something but people's reading happened in a run in the minutes that began at a moment or later."""
+    return any(
+        role != ADMIN or tally.engrams or tally.messages or tally.broadcasts
+        for _, role, tally in reads.history(run_id, "PT1M", since_us)
+    )
 
 
 def buckets_of(time_us: int) -> Iterator[tuple[str, int]]:

@@ -12,12 +12,14 @@ from engrambus.core import print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
+from engrambus.gateway.tallies import has_worked
 from engrambus.operations.tokens import AgentAnswer, NewToken, answer_with_token
 from engrambus.policy import MAX_SESSION_TURNS, Agent, AgentDismissed, LeadRole, Role, Run, RunClosed, RunOpened
 
 _NO_TOOL = {"mcp": "runs and agents are managed by the orchestrator"}
 
 MAX_RUNS = 50
+NEWEST_ENGRAMS = 20
 
 Goal = Annotated[str, Meta(min_length=1, max_length=500, description="The goal of the run")]
 Session = Annotated[
@@ -113,6 +115,8 @@ class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: bool
     current: bool
     """True if callers that name no run work in this one."""
+    shown: bool = False
+    """True if the page shows it while no run is chosen: the current run, or one that has ended since it was busy."""
     session: bool = False
     """True if it belongs to a coding agent's session; such a run is never the current one."""
     lead: str | None = None
@@ -141,6 +145,7 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
     """List the newest runs, those of coding agents' sessions with their lead."""
     view = context.view
     current = view.current_run()
+    shown = _latest_run(view, current)
     # Listed apart, so that many sessions do not push out the runs that people opened.
     runs = [*view.runs(limit=MAX_RUNS), *view.runs(limit=MAX_RUNS, of_sessions=True)]
     return RunsAnswer(
@@ -151,11 +156,33 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
                 opened_at=print_time(run.opened_us),
                 ended=run.ended,
                 current=run == current,
+                shown=run == shown,
                 session=run.session is not None,
                 lead=_lead_of(view, run),
             )
             for run in sorted(runs, key=lambda run: run.number, reverse=True)
         ]
+    )
+
+
+def _latest_run(view: View, current: Run | None) -> Run | None:
+    """Return the run in which a person's team worked last: the current one, or a later one that has ended."""
+    # decision 80: the demo's run has ended when its reader opens the page
+    newest = next(iter(view.runs(limit=1)), None)
+    if current is None or newest is None or not newest.ended or newest.number < current.number:
+        return current
+    is_busy = has_worked(view, current.run_id, newest.opened_us) or _has_put(view, current, newest.opened_us)
+    return current if is_busy else newest
+
+
+def _has_put(view: View, run: Run, since_us: int) -> bool:
+    """True if one of the newest engrams was put in a run after a moment; figures are counted by the minute."""
+    spaces = (policy.space_of("run", run), policy.PROJECT_SPACE)
+    newest = view.engrams(view.newest(spaces, kind=None, limit=NEWEST_ENGRAMS, older_than=None))
+    since = print_time(since_us)
+    return any(
+        engram.provenance.created_by.startswith(f"{run.run_id}/") and engram.provenance.created_at > since
+        for engram in newest
     )
 
 

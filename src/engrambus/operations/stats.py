@@ -44,7 +44,7 @@ class Figures(Tally, frozen=True, kw_only=True):
     contradiction_rate: float
     """Contradictions per put engram."""
     tokens_not_copied: int
-    """Tokens of pointed content, once for each reader, minus the tokens that agents, not people, dereferenced."""
+    """`pointed_tokens`, which pasting would have copied, minus the tokens that agents, not people, dereferenced."""
     grants_left: int
     grant_tokens_left: int
     kinds: dict[str, int]
@@ -104,6 +104,8 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
     """In the order they were added; empty for the whole project."""
     history: History
     held: LiveEngrams
+    reservations: int
+    """Reservations of paths that the caller may see, in all runs."""
     counts: Counts | None
     """Size of the whole project, for admins."""
 
@@ -138,13 +140,24 @@ def stats(context: Context, request: Stats) -> StatsAnswer:
         run_id=caller.run.run_id,
         as_of=print_time(context.as_of),
         over=request.over,
-        team=_sum_figures([row.figures for row in roles]),
+        team=sum_figures([row.figures for row in roles]),
         roles=roles,
         agents=agents,
         history=_history(context, request),
         held=LiveEngrams(engrams=sum(live_kinds.values()), kinds=_most_frequent_first(live_kinds)),
+        reservations=_count_reservations(context),
         counts=view.counts() if caller.role == ADMIN else None,
     )
+
+
+def _count_reservations(context: Context) -> int:
+    if not context.view.reservations():
+        return 0
+    from engrambus.operations.reservations import live_reservations
+    from engrambus.policy.reservations import visible_reservations
+
+    rule = context.policy.visible_to(context.caller.role)
+    return len(visible_reservations(live_reservations(context.view), [rule]))
 
 
 def _may_see_project(context: Context) -> bool:
@@ -192,7 +205,7 @@ def _role_figures(agents: Sequence[AgentFigures]) -> list[RoleFigures]:
     by_role: dict[str, list[Figures]] = {}
     for row in agents:
         by_role.setdefault(row.role, []).append(row.figures)
-    return [RoleFigures(role=role, figures=_sum_figures(figures)) for role, figures in by_role.items()]
+    return [RoleFigures(role=role, figures=sum_figures(figures)) for role, figures in by_role.items()]
 
 
 def _project_figures(context: Context) -> list[RoleFigures]:
@@ -204,7 +217,8 @@ def _project_figures(context: Context) -> list[RoleFigures]:
     ]
 
 
-def _sum_figures(rows: Sequence[Figures]) -> Figures:
+def sum_figures(rows: Sequence[Figures]) -> Figures:
+    """Return the figures of some agents or roles added up."""
     kinds = _sum_counts(row.kinds for row in rows)
     codes = _sum_counts(row.denial_codes for row in rows)
     grants_left = GrantsLeft(

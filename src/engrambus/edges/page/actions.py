@@ -65,6 +65,11 @@ def _unpin(session: PageSession, form: Form) -> str:
     return "No longer pinned."
 
 
+def _release(session: PageSession, form: Form) -> str:
+    answer = session.call("release_reservations", paths=[form["id"]])
+    return f"Released. {answer.released[0].agent} no longer has it." if answer.released else "It has ended already."
+
+
 def _accept(session: PageSession, form: Form) -> str:
     accepted = session.call("accept_contribution", id=form["id"], pinned=form.get("pinned"))
     return f"Accepted. The team remembers it as {accepted.memory_id}."
@@ -103,5 +108,6 @@ ACTIONS: dict[str, Action] = {
     "message": Action(send_message, frozenset({"to", "text"}), frozenset({"to", "text"})),
     "pin": Action(_pin, _ID | {"claim", "where"}),
     "reject": Action(_reject, _ID | {"reason"}, _ID | {"reason"}),
+    "release": Action(_release, _ID, _ID),
     "unpin": Action(_unpin, _ID, _ID),
 }

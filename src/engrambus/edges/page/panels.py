@@ -16,8 +16,8 @@ from engrambus.edges.page.messages import load_messages, mark_seen
 from engrambus.edges.page.session import PageSession
 from engrambus.knowledge.engrams import KINDS
 from engrambus.operations.brief import BriefedEngram
-from engrambus.operations.stats import AgentFigures
-from engrambus.policy import ROLES
+from engrambus.operations.stats import AgentFigures, sum_figures
+from engrambus.policy import ADMIN, ROLES
 
 FEED_PARAMS = ("q", "role", "agent", "scope", "kind", "stale", "before")
 FEED_ROWS = 50
@@ -161,13 +161,28 @@ def parse_line(text: str, sign: str = "") -> BriefLine:
     )
 
 
+# Reservations
+
+
+def load_reserved(session: PageSession, params: Params) -> PanelData:
+    """Return what agents and people have reserved, in all runs."""
+    return {"rows": session.call("list_reservations").reservations}
+
+
 # Budgets
 
 
 def load_budgets(session: PageSession, params: Params) -> PanelData:
-    """Return the team's figures, and each agent's figures below those of its parent."""
+    """Return the figures of all agents, without people's, and each agent's figures below those of its parent."""
     answer = session.call("stats", last=0)
-    return {"answer": answer, "agents": order_by_parent(answer.agents), "team_budget": session.call("team_budget")}
+    # decision 80: a person who looks at the page changes no figure of the team
+    team = sum_figures([row.figures for row in answer.roles if row.role != ADMIN])
+    return {
+        "answer": answer,
+        "team": team,
+        "agents": order_by_parent(answer.agents),
+        "team_budget": session.call("team_budget"),
+    }
 
 
 def order_by_parent(agents: Sequence[AgentFigures]) -> list[tuple[int, AgentFigures]]:
@@ -249,7 +264,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Its address, `/page/<name>`, and its template, `<name>.html`."""
     title: str
-    """Its name in the menu; a panel without one is not in the menu."""
+    """Its name in the menu and in the title of the tab."""
+    in_menu: bool = True
     load: Callable[[PageSession, Params], PanelData]
     """Returns the variables of its template."""
     params: tuple[str, ...] = ()
@@ -277,7 +293,7 @@ SPENDING_EVENTS = ("less.deref.", "less.message.", "less.budget.", "less.grant."
 PANELS: dict[str, Panel] = {
     panel.name: panel
     for panel in (
-        Panel(name="team", title="", load=load_budgets, start="head", live=SPENDING_EVENTS),
+        Panel(name="team", title="Team", load=load_budgets, start="head", live=SPENDING_EVENTS, in_menu=False),
         Panel(
             name="feed",
             title="Feed",
@@ -285,6 +301,7 @@ PANELS: dict[str, Panel] = {
             params=FEED_PARAMS,
             start="main",
             live=ENGRAM_EVENTS,
+            in_menu=False,
         ),
         Panel(
             name="requests",
@@ -314,6 +331,14 @@ PANELS: dict[str, Panel] = {
             start="rail",
             on_shown=mark_seen,
             live=("less.message.", "less.deref.request"),
+        ),
+        Panel(
+            name="reserved",
+            title="Reserved files",
+            load=load_reserved,
+            start="rail",
+            live=("less.reservation.", "less.agent.remove"),
+            in_menu=False,
         ),
         Panel(
             name="brief",

@@ -57,7 +57,7 @@ class PageSession:
     """A visitor's access to the gateway. Everything on the page comes from an operation called here."""
 
     def __init__(self, gateway: Gateway, credential: Credential, run_id: str | None = None) -> None:
-        """Start a session in the run with this id, or in the current run."""
+        """Start a session in the run with this id, or in the one where the team worked last."""
         self._gateway = gateway
         self._credential = credential
         self.runs: list[RunRow] = self.call("list_runs").runs
@@ -82,6 +82,6 @@ class PageSession:
 
 def _find_run(runs: list[RunRow], run_id: str | None) -> RunRow:
     for run in runs:
-        if run.run_id == run_id if run_id else run.current:
+        if run.run_id == run_id if run_id else run.shown:
             return run
     raise RunNotFound(field="run")

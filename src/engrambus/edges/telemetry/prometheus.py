@@ -27,7 +27,7 @@ COUNTERS = {
     "requests": "Requests to read more than a turn allows.",
     "grants": "Grants issued.",
     "contradictions": "Engrams of kind risk that point at two sources, not at two spans of one.",
-    "pointed_tokens": "Tokens behind the pointers in reports and engrams, counted once for each reader.",
+    "pointed_tokens": "Tokens behind the pointers in reports and broadcasts, once for each agent that got them.",
     "denials": "Calls refused by a limit, a role or a grant.",
     "warnings": "Exceeded limits that the policy only warns about.",
     "rejected_tokens": "Tokens of refused texts.",

@@ -134,7 +134,7 @@ def accept_report(
         tokens=report.usage.inline_tokens,
         engrams=tuple(engram_ids),
         resends=_resent_by(view, caller, message),
-        pointed_tokens=report.pointed_tokens,
+        pointed_tokens=report.pointed_tokens + sum(engram.pointed_tokens for engram in report.engrams),
         to_run=receiver.run if receiver.run != run_id else None,
         is_note=isinstance(message, str),
         requests=tuple(fact.request_id for fact in requests),

@@ -94,6 +94,19 @@ class FigureConformance:
         assert answer.team.deref_tokens > 0
         assert stats(team.client, over="project").team.tokens_not_copied == saved
 
+    def test_only_what_an_agent_got_counts_as_not_copied(self, harness: Harness) -> None:  # EB-26
+        team = Team(harness)
+        team.client.put("The lease can be lost.", team.paul, refs=[A])
+        team.client.put("The lease is kept.", refs=[B])  # by a person
+        team.client.report(team.lead, role="architect", engrams=[draft("It is retried.", B)])  # to a person
+        nothing = stats(team.client).team
+        assert (nothing.engrams, nothing.pointed_tokens, nothing.tokens_not_copied) == (3, 0, 0)
+        team.client.report(team.paul, engrams=[draft("The lease can be lost.", A)])  # repeated, and sent to mia
+        assert stats(team.client).team.pointed_tokens == WEIGHT_A
+        team.client.deref(team.mia, READ)
+        answer = stats(team.client)
+        assert answer.team.tokens_not_copied == WEIGHT_A - row(answer, "mia").figures.deref_tokens
+
     def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}]

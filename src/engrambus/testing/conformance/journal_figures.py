@@ -40,8 +40,7 @@ class JournalFigures:
                 # the files, artifacts and memories it points at, without commits, versions, lines and sections
                 sources = {pointer["ref"].rpartition("@")[0].partition("#")[0] for pointer in engram["pointers"]}
                 disagrees = engram["kind"] == "risk" and len(sources) > 1
-                pointed = fact.get("pointed_tokens", 0)
-                self._add(run, author, time, engrams=1, contradictions=int(disagrees), pointed_tokens=pointed)
+                self._add(run, author, time, engrams=1, contradictions=int(disagrees))
                 self.kinds[run, author][engram["kind"]] += 1
                 if "turn" in fact:
                     self._count_turn(run, author, time, fact["turn"])
@@ -49,7 +48,8 @@ class JournalFigures:
             case "message.accepted" | "broadcast.sent" as kind:
                 self._add(run, agent, time, **{"messages" if kind == "message.accepted" else "broadcasts": 1})
                 self._add(run, agent, time, inline_tokens=fact["tokens"], resends=int("resends" in fact))
-                self._add(run, agent, time, pointed_tokens=fact.get("pointed_tokens", 0))
+                pointed = fact.get("pointed_tokens", 0) if fact["to"] != "admin" else 0
+                self._add(run, agent, time, pointed_tokens=pointed)
                 if kind == "broadcast.sent":
                     number, last = self._turn.get((run, agent), (1, time))
                     self._count_turn(run, agent, time, number + (time - last > IDLE))

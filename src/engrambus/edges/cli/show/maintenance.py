@@ -42,6 +42,9 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
             ("rejected", f"{counted(team.rejections, 'message')}; {team.rejected_tokens:,} tokens of refused texts"),
             ("denied", f"{team.denials:,}{_by_kind(team.denial_codes)}"),
             ("not copied", _not_copied(team)),
+            ("reserved", f"{counted(answer.reservations, 'reservation')}: engrambus reservation list")
+            if answer.reservations
+            else ("reserved", "nothing"),
             *(_store_size(answer.counts) if answer.counts else ()),
         ]
     )
@@ -64,9 +67,13 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
 
 
 def _not_copied(team: Figures) -> str:
+    if not team.pointed_tokens:
+        return "nothing compared yet: no agent has sent pointers to another"
     if team.tokens_not_copied >= 0:
-        return f"{team.tokens_not_copied:,} tokens"
-    return f"nothing: agents read {-team.tokens_not_copied:,} tokens more than lie behind the pointers they passed on"
+        return (
+            f"{team.tokens_not_copied:,} tokens, compared with pasting the pointed lines for every agent that got them"
+        )
+    return f"nothing: {-team.tokens_not_copied:,} tokens more than pasting the pointed lines would have cost"
 
 
 def _trends(agents: Sequence[AgentFigures]) -> Iterator[str]:

@@ -291,6 +291,11 @@ document.addEventListener("click", (event) => {
 
 function onEvent(type, run) {
   if (type.startsWith("less.run.")) return onRunEvent(type, run);
+  const bar = byId("bar");
+  // The server shows a run that has ended until something happens in the current one: then all panels move there.
+  if (bar?.dataset.ended !== undefined && run !== bar.dataset.run && !new URL(location.href).searchParams.has("run")) {
+    return reloadAllPanels();
+  }
   if (type === "less.engram.put") unseenCount += 1;
   const matches = (pattern) => (pattern.endsWith(".") ? type.startsWith(pattern) : type === pattern);
   for (const panel of document.querySelectorAll("[data-live]")) {
