@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from engrambus.evidence.pointers import (
     Repositories,
     StalenessChecker,
 )
+from engrambus.evidence.pointers.alignment_cache import AlignmentCache
 from tests.projects import Repository, commit_files, git
 
 LINES = [f"line {number} of the parser\n" for number in range(1, 31)]
@@ -332,3 +334,26 @@ def test_nothing_is_left_in_the_temporary_folder(
     assert len(os.listdir(scratch)) == 1
     checker.close()
     assert os.listdir(scratch) == []
+
+
+def test_commands_do_not_wait_again_for_a_file_that_takes_git_long(repository: Repository, tmp_path: Path) -> None:
+    head = commit_files(repository.path, {"src/parser.py": "".join(["# new\n", *LINES])})
+    cache = tmp_path / "alignments.db"
+    AlignmentCache(cache).mark_slow(repository.sha, "src/parser.py")
+    pointers = [pointer(repository), pointer(repository, "docs/design.md#L1-L2")]
+    states = []
+    for timeout_s in (1.5, 60, 1.5):  # a command, something that has time, a command
+        checker = StalenessChecker(Repositories(GitRepository(repository.path)), cache)
+        answers = checker.check_many(pointers, CompareTarget(head), timeout_s=timeout_s)
+        states.append([describe(lines.state) if lines else "none" for lines in answers])
+        if timeout_s == 1.5:
+            wait_for_work()
+        checker.close()
+    assert states == [["none", "same"], *[["moved src/parser.py:11-13", "same"]] * 2]
+
+
+def wait_for_work() -> None:
+    """Wait until no thread works out states for later."""
+    for thread in threading.enumerate():
+        if thread.name == "evidence-state":
+            thread.join()

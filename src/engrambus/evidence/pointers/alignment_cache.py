@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ MAX_ROWS = 50_000
 MAX_TARGETS = 4
 """Targets remembered for each file at a commit: the checked-out commits of a few worktrees."""
 MAX_ROW_BYTES = 256 * 1024
+SLOW_FOR_S = 3600
+"""Seconds in which a file that took git long is not tried again by commands: the machine may only have been busy."""
 BUSY_TIMEOUT_MS = 200
 """Short: without the file an answer is slower, not different."""
 
@@ -70,9 +73,21 @@ class AlignmentCache:
 
     def targets(self, commit: str, path: str) -> list[str]:
         """Return the targets up to which a file was followed, the newest first."""
-        query = "SELECT target FROM alignment WHERE file = ? ORDER BY id DESC"
+        query = "SELECT target FROM alignment WHERE file = ? AND target != x'' ORDER BY id DESC"
         rows = self._do(query, (_file_key(commit, path),))
         return [target.hex() for (target,) in rows if isinstance(target, bytes)]
+
+    def mark_slow(self, commit: str, path: str) -> None:
+        """Record that git takes long for a file; what is stored for it later takes the mark away."""
+        query = "INSERT OR REPLACE INTO alignment (file, target, runs) VALUES (?, x'', ?)"
+        self._do(query, (_file_key(commit, path), int(time.time())))
+
+    def is_slow(self, commit: str, path: str) -> bool:
+        """True if git took long for a file a short time ago, and nothing is stored for it since."""
+        query = "SELECT target, runs FROM alignment WHERE file = ? ORDER BY id DESC LIMIT 1"
+        rows = self._do(query, (_file_key(commit, path),))
+        marked_s = rows[0][1] if rows and rows[0][0] == b"" else None
+        return isinstance(marked_s, int) and abs(time.time() - marked_s) < SLOW_FOR_S
 
     def put(self, commit: str, path: str, target: str, alignment: FileAlignment) -> None:
         """Store an alignment; where that is impossible, it is worked out again later."""

@@ -61,6 +61,11 @@ MIN_GROUP = 3
 """Files of one commit from which on it costs less to ask first which of them were touched."""
 
 
+SHORT_S = 5.0
+SLOW_S = 1.0
+"""Seconds after which a file counts as slow if git has not ended by then."""
+
+
 class OutOfTime(Exception):
     """The time for an answer has passed before git could give it."""
 
@@ -69,6 +74,8 @@ class Deadline:
     """The end of the time in which an answer is worth waiting for."""
 
     def __init__(self, seconds: float) -> None:
+        self.is_short = seconds < SHORT_S
+        """True if an answer is waited for: a file for which git takes longer is left to those who have time."""
         self._end = time.monotonic() + seconds
 
     def remaining_s(self) -> float:
@@ -170,9 +177,22 @@ class LineAligner:
         key = (commit, path, target)
         alignment = self._known(*key)
         if alignment is None:
-            alignment = self._continue(*key, deadline) or self._follow(*key, deadline)
+            if deadline.is_short and self._cache.is_slow(commit, path):
+                raise OutOfTime
+            seconds = deadline.remaining_s()
+            try:
+                alignment = self._continue(*key, deadline) or self._follow(*key, deadline)
+            except OutOfTime:
+                # Otherwise each command and each hook would wait for it again, in vain.
+                if deadline.is_short and seconds > SLOW_S:
+                    self._cache.mark_slow(commit, path)
+                raise
             self._add(*key, alignment)
         return alignment
+
+    def is_known(self, commit: str, path: str, target: str) -> bool:
+        """True if no git is needed to follow a file to a target."""
+        return commit == target or self._known(commit, path, target) is not None
 
     def is_equal(self, commit: str, path: str, target: str) -> bool:
         """True if the file is at the same path of the target, byte for byte; it may have changed in between."""

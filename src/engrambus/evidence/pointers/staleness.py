@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -43,7 +44,12 @@ STALE: frozenset[str] = frozenset({"changed", "gone"})
 CHECK_S = 60.0
 """Seconds in which one pointer must be compared where an answer is waited for."""
 CONTINUE_S = 120.0
+"""Seconds for one file that an answer did not wait for."""
+REST_S = 0.5
+"""Seconds before that begins: a command has ended by then, and leaves no git behind."""
 CACHE_SIZE = 16_384
+PROCESSES = 2
+"""Git processes that run at the same time for one answer."""
 
 
 class EvidenceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,6 +91,13 @@ class CompareTarget(NamedTuple):
     """A worktree where the commit is checked out: the files there as they are on disk count, if it is given."""
 
 
+class _File(NamedTuple):
+    """A file at a commit."""
+
+    commit: str
+    path: str
+
+
 class _Span(NamedTuple):
     """Lines of a file at a commit."""
 
@@ -112,9 +125,10 @@ class StalenessChecker:
         self._spans: LruCache[str, _Span] = LruCache(CACHE_SIZE)
         self._disks: LruCache[Worktree, DiskFiles] = LruCache(16)
         self._aligner: LineAligner | None = None
-        self._waiting: dict[tuple[_Span, str], None] = {}
+        self._waiting: dict[tuple[_File, str], None] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
 
     def check(self, pointer: Pointer, commit: str, *, timeout_s: float = CHECK_S) -> EvidenceState | None:
         """Compare the lines of a pointer with a commit.
@@ -157,6 +171,7 @@ class StalenessChecker:
 
     def close(self) -> None:
         """Close the cache and delete what was made for git."""
+        self._closed.set()
         self._cache.close()
         self._scratch.close()
 
@@ -191,24 +206,36 @@ class StalenessChecker:
         return _Span(address.revision, path, address.lines)
 
     def _align(self, spans: Iterable[_Span], commit: str, deadline: Deadline) -> _Alignments:
+        """Follow the files of spans to a commit, several at a time."""
         try:
             aligner = self._lines()
-            files = dict.fromkeys((span.commit, span.path) for span in spans)
-            # Files that differ come first: of the others it is most likely that nothing has happened to them.
-            order = sorted(spans, key=lambda span: aligner.is_equal(span.commit, span.path, commit))
+            files = dict.fromkeys(_File(span.commit, span.path) for span in spans)
             with suppress(OutOfTime):
                 aligner.find_untouched(files, commit, deadline)
         except (EngramBusError, OSError):
             return {}
-        return {span: self._align_span(span, commit, deadline) for span in order}
+        unknown = [file for file in files if not aligner.is_known(*file, commit)]
+        # Files that differ come first: to the others most likely nothing has happened.
+        unknown.sort(key=lambda file: aligner.is_equal(file.commit, file.path, commit))
+        alignments: dict[_File, FileAlignment | None] = {}
+        if len(unknown) > 1:
+            from concurrent.futures import ThreadPoolExecutor  # slow to import, and most calls find everything cached
 
-    def _align_span(self, span: _Span, commit: str, deadline: Deadline) -> FileAlignment | None:
+            with ThreadPoolExecutor(PROCESSES) as pool:
+                answers = pool.map(partial(self._align_file, commit, deadline), unknown)
+                alignments = dict(zip(unknown, answers, strict=True))
+        for file in files:
+            if file not in alignments:
+                alignments[file] = self._align_file(commit, deadline, file)
+        return {span: alignments[_File(span.commit, span.path)] for span in spans}
+
+    def _align_file(self, commit: str, deadline: Deadline, file: _File) -> FileAlignment | None:
         aligner = self._lines()
         try:
-            return aligner.align(span.commit, span.path, commit, deadline)
+            return aligner.align(*file, commit, deadline)
         except OutOfTime:
-            self._continue_later(span, commit)
-            return FileAlignment.identity(span.path) if aligner.is_equal(span.commit, span.path, commit) else None
+            self._continue_later(file, commit)
+            return FileAlignment.identity(file.path) if aligner.is_equal(*file, commit) else None
         except (EngramBusError, OSError):  # damaged or missing objects, no folder for temporary files
             return None
 
@@ -257,28 +284,29 @@ class StalenessChecker:
             self._aligner = LineAligner(self._repositories.select(), self._cache, self._scratch)
         return self._aligner
 
-    def _continue_later(self, span: _Span, commit: str) -> None:
+    def _continue_later(self, file: _File, commit: str) -> None:
         """Let a thread work out what an answer did not wait for; it ends when nothing is left."""
         with self._lock:
-            self._waiting[span, commit] = None
+            self._waiting[file, commit] = None
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="evidence-state", daemon=True)
                 self._thread.start()
 
     def _work(self) -> None:
-        while True:
+        self._closed.wait(REST_S)
+        while not self._closed.is_set():
             with self._lock:
                 if not self._waiting:
                     self._thread = None
                     return
-                span, commit = next(iter(self._waiting))
+                file, commit = next(iter(self._waiting))
             try:
-                self._lines().align(span.commit, span.path, commit, Deadline(CONTINUE_S))
+                self._lines().align(*file, commit, Deadline(CONTINUE_S))
             except (OutOfTime, EngramBusError, OSError):
                 pass
             finally:
                 with self._lock:
-                    self._waiting.pop((span, commit), None)
+                    self._waiting.pop((file, commit), None)
 
 
 def _lines_now(span: _Span, alignment: FileAlignment, sees: Sees | None, is_copy: bool) -> LinesNow:
