@@ -169,6 +169,8 @@ OTHER_DATA_FIELDS = {
     ("agent_token", "name"): "names an agent",
     ("remove_agent", "name"): "names an agent",
     ("revoke_tokens", "agent"): "names an agent",
+    ("confirm_several", "agent"): "names an agent",
+    ("confirm_several", "ids"): "ids of engrams",
     ("adopt_knowledge", "engrams.fields"): "checked one by one; what holds code is left out and counted",
     ("adopt_knowledge", "memories.key"): "a name in another project, hashed",
     ("adopt_knowledge", "memories.text"): "checked one by one; what holds code is left out and counted",

@@ -310,8 +310,9 @@ class ConfirmEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         renderer="knowledge:confirmation",
         rank=60,
         arguments=("id",),
+        override="knowledge:confirm",
     ),
-    absent_from={"mcp": "putting the same claim again confirms it"},
+    tool=Tool(part_of="less_inbox", action="confirm", hidden=("at", "pointers", "snapshot"), asks_permission=True),
     span="update_memory",
 )
 def confirm_engram(context: Context, request: ConfirmEngram) -> ConfirmAnswer:
@@ -319,7 +320,8 @@ def confirm_engram(context: Context, request: ConfirmEngram) -> ConfirmAnswer:
 
     If the lines it points at have changed, name the lines that show it now with --at; lines that only moved are
     followed. Pointers that were unresolved are resolved, if what they lead to is here now. An engram that was adopted
-    from elsewhere becomes trusted when a person confirms it, and its pin takes effect.
+    from elsewhere becomes trusted when a person confirms it, and its pin takes effect. A claim that was taken from an
+    agent's prose becomes the team's own when a parent of that agent or a person confirms it.
     """
     renewal = renew_evidence(context, request)
     return _commit_where_found(

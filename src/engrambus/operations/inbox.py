@@ -11,6 +11,8 @@ from engrambus.core import fits, print_time, take_within
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
+from engrambus.gateway.role_view import restrict_view
+from engrambus.knowledge.engrams import waiting_claims
 from engrambus.knowledge.messages import (
     Inbox,
     Mail,
@@ -21,9 +23,12 @@ from engrambus.knowledge.messages import (
     mail_line,
 )
 from engrambus.operations.engram_uses import used_in_mail
+from engrambus.policy import Caller, visible_spaces
 
 MAX_MAIL = 100
 MAX_CURSOR = 1 << 40
+MAX_CLAIMS = 12
+"""Claims that await confirmation and are shown with an inbox."""
 
 MaxTokens = Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None
 
@@ -72,6 +77,16 @@ class MailRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """With `newest_first`, true if the caller was not shown it before."""
 
 
+class WaitingClaim(Struct, frozen=True, kw_only=True):
+    """A claim from a descendant's answer in prose that awaits confirmation."""
+
+    id: str
+    agent: str
+    """Its author, by its name in the run."""
+    kind: str
+    claim: str
+
+
 class InboxAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A page of an inbox."""
 
@@ -86,6 +101,10 @@ class InboxAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of pieces of mail that the caller has not been shown yet, after this answer."""
     newest: int = 0
     """Cursor of the newest mail that was not shown yet; 0 if there is none."""
+    claims: list[WaitingClaim] = []
+    """Claims from answers in prose that the caller may confirm, newest first, up to twelve."""
+    claims_waiting: int = 0
+    """How many of them there are."""
 
 
 @operation(
@@ -112,6 +131,33 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     Nothing is deleted by reading; --cursor continues after the last one you have seen. With --unseen, only what you
     were not shown before is listed.
     """
+    answer = _read_inbox(context, request)
+    if request.cursor:
+        return answer
+    with context.store.read() as view:
+        return _with_claims(answer, restrict_view(view, context.role_filter), context.caller, request)
+
+
+def _with_claims(answer: InboxAnswer, view: View, caller: Caller, request: ReadInbox) -> InboxAnswer:
+    """Add claims that the caller may confirm, as far as they fit."""
+    waiting = waiting_claims(view, visible_spaces(caller), caller)
+    if not waiting:
+        return answer
+    counted = msgspec.structs.replace(answer, claims_waiting=len(waiting))
+    if request.max_tokens is not None and not fits(counted, request.max_tokens):
+        return answer  # the mail in it counts as seen, so it is not refused for a number
+    rows = [
+        WaitingClaim(
+            id=engram.id, agent=engram.provenance.created_by.rpartition("/")[2], kind=engram.kind, claim=engram.claim
+        )
+        for engram in waiting[:MAX_CLAIMS]
+    ]
+    if request.max_tokens is not None:
+        rows = take_within(counted, rows, request.max_tokens)
+    return msgspec.structs.replace(counted, claims=rows)
+
+
+def _read_inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     caller = context.caller
     box = inbox_of(caller.run.run_id, caller.name)
     if not request.unseen:

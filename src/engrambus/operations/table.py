@@ -14,6 +14,7 @@ OPERATIONS = Operations(__package__, {
     "answers": "take_answer",
     "artifacts": "store_artifact",
     "brief": "brief list_briefs",
+    "captures": "confirm_several",
     "catalog": "catalog_lookup catalog_list_by_lane",
     "contradictions": "list_contradictions decide_contradiction",
     "cortex": "keep_episode pin_episode inherit contribute",

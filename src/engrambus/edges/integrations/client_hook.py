@@ -36,6 +36,7 @@ from engrambus.settings import Settings
 from engrambus.visible_text import make_json_visible, make_visible
 
 if TYPE_CHECKING:
+    from engrambus.operations.inbox import InboxAnswer
     from engrambus.operations.recall import Occasion
 
 MAX_CONTEXT_CHARS = 10_000
@@ -208,6 +209,8 @@ def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
         f"Your final answer may have {budget.max_inline_tokens} tokens; a larger one is sent back to you once. Code in "
         "it is stored and read through a pointer.",
         "What you learn is kept for the others with less_put_engram and a pointer to the lines that show it.",
+        "Sentences of your answer that cite lines (src/a.py:10), or that begin with Learned:, Decision:, Risk:, "
+        "Constraint: or TODO:, are kept until your parent confirms them.",
     ]
     waiting = _waiting_lines(bus)
     return _brief_context(
@@ -245,11 +248,11 @@ def _context(event: HookEvent, lines: list[str]) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text[:end]}}
 
 
-def _waiting_lines(bus: Bus) -> list[str]:
+def _waiting_lines(bus: Bus, *, with_claims: bool = False) -> list[str]:
     """Return the mail that its receiver was not shown yet, one line for each, in at most 300 tokens; then it is shown.
 
     decision 60: it is recorded as shown before the client gets the answer. If the client drops that, `less_inbox` still
-    lists the mail.
+    lists the mail. With `with_claims`, a line says how many claims the receiver may confirm.
     """
     head = "Mail that waits for you on Engram Bus; less_inbox shows the whole of one by its id:"
     rest = "+{} more in less_inbox."
@@ -257,9 +260,11 @@ def _waiting_lines(bus: Bus) -> list[str]:
         inbox = bus.inbox(unseen=True, short=True, max_tokens=MAX_WAITING_TOKENS - estimate_tokens(head + rest))
     except BudgetTooSmall:  # a line of an expensive script; it stays unseen
         return [f"{bus.inbox(k=1, short=True).waiting} pieces of mail wait for you on Engram Bus, in less_inbox."]
+    claims = _claims_line(inbox) if with_claims and inbox.claims_waiting else []
     if not inbox.lines:
-        return []
-    return [head, *(f"- {line}" for line in inbox.lines), *([rest.format(inbox.waiting)] if inbox.waiting else [])]
+        return claims
+    more = [rest.format(inbox.waiting)] if inbox.waiting else []
+    return [head, *(f"- {line}" for line in inbox.lines), *more, *claims]
 
 
 def _recall(bus: Bus, occasion: Occasion, other_lines: list[str], **more: Any) -> list[str]:
@@ -278,8 +283,16 @@ def _recall(bus: Bus, occasion: Occasion, other_lines: list[str], **more: Any) -
     return answer.lines
 
 
-def _waiting_context(event: HookEvent, bus: Bus) -> dict[str, Any]:
-    lines = _waiting_lines(bus)
+def _claims_line(inbox: InboxAnswer) -> list[str]:
+    """Return the line about claims in answers of sub-agents that await confirmation."""
+    agents = ", ".join(dict.fromkeys(row.agent for row in inbox.claims)) or "sub-agents"
+    claims = f"{inbox.claims_waiting} claim{'s' * (inbox.claims_waiting != 1)} in answers of {agents}"
+    verb = "await" if inbox.claims_waiting != 1 else "awaits"
+    return [f"{claims} {verb} confirmation on Engram Bus; less_inbox lists what waits, its action confirm takes an id."]
+
+
+def _waiting_context(event: HookEvent, bus: Bus, *, with_claims: bool = False) -> dict[str, Any]:
+    lines = _waiting_lines(bus, with_claims=with_claims)
     return _context(event, lines) if lines else {}
 
 
@@ -305,7 +318,8 @@ def _on_edit(session: _Session, event: HookEvent) -> dict[str, Any]:
 
 
 def _on_child_returned(session: _Session, event: HookEvent) -> dict[str, Any]:
-    return _waiting_context(event, session.bus_of(session.add_child() if event.child else session.lead))
+    bus = session.bus_of(session.add_child() if event.child else session.lead)
+    return _waiting_context(event, bus, with_claims=True)
 
 
 def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -329,7 +343,9 @@ def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
         child.release_reservations(all=True)
         return {}
     child.release_reservations(all=True)
-    return {"systemMessage": _stored_code(name, taken.pointers)} if taken.pointers else {}
+    lines = [_stored_code(name, taken.pointers)] if taken.pointers else []
+    lines += [_kept_claims(name, len(taken.unconfirmed))] if taken.unconfirmed else []
+    return {"systemMessage": "\n".join(lines)} if lines else {}
 
 
 def _on_session_end(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -343,6 +359,12 @@ def _stored_code(name: str, pointers: list[str]) -> str:
     shown = ", ".join(pointers[:MAX_POINTERS])
     more = f" and {len(pointers) - MAX_POINTERS} more" if len(pointers) > MAX_POINTERS else ""
     return f"Engram Bus: the code in the answer of {name} is at {shown}{more} for the others to read."
+
+
+def _kept_claims(name: str, count: int) -> str:
+    """Return the line that says how a person confirms what an answer claims."""
+    claims = f"{count} claim{'s' * (count != 1)} in the answer of {name} await{'s' * (count == 1)} confirmation"
+    return f"Engram Bus: {claims}: engrambus feed --unconfirmed, engrambus confirm --from {name}."
 
 
 def _is_fixable(refusal: EngramBusError) -> bool:

@@ -14,7 +14,7 @@ TOOLS: dict[str, bool | tuple[str, ...]] = {
     "less_anchor": False,
     "less_brief": False,
     "less_deref_pointer": False,
-    "less_inbox": ("approve", "decline", "promote"),
+    "less_inbox": ("approve", "confirm", "decline", "promote"),
     "less_issue_grant": False,
     "less_message": False,
     "less_put_engram": False,

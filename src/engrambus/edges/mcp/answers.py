@@ -207,6 +207,9 @@ def _inbox(answer: InboxAnswer) -> Iterable[str]:
         yield f"+{answer.waiting} more"
     if not answer.lines and not answer.mail:
         yield "No new mail."
+    if answer.claims_waiting:
+        yield f"{answer.claims_waiting} unconfirmed in answers of your sub-agents; action confirm takes an id:"
+        yield from (f"{row.kind}: {_line(row.claim)} ({row.agent}) {short_id(row.id)}" for row in answer.claims)
     if answer.seen:
         yield "seen before:"
         yield from map(_line, answer.seen)

@@ -56,6 +56,10 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """Where all of an answer in prose is, if the parent received only its first sentences."""
     pointers: tuple[str, ...] = ()
     """Where the code in an answer in prose is: lines of the repository, or an artifact that was stored."""
+    cited: tuple[str, ...] = ()
+    """Pointers to what an answer in prose cites and quotes, in order."""
+    unconfirmed: tuple[str, ...] = ()
+    """Ids of the engrams made from its sentences; they await the confirmation of a parent or a person."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,6 +197,8 @@ class Hooks:
             resends=answer.resends,
             pointer=answer.pointer,
             pointers=tuple(answer.pointers),
+            cited=tuple(answer.cited),
+            unconfirmed=tuple(answer.unconfirmed),
         )
 
     def on_parent_broadcast(self, parent: str, text: str, *, to: Sequence[str] = ()) -> SentOutcome:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
-    from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
+    from engrambus.knowledge.engrams import ClaimsConfirmed, ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.gate import GateOverride
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
     from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
@@ -158,6 +158,22 @@ class Methods(ABC):
             since: Show what changed after this version
         """
         return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "for_agent": for_agent, "version": version, "since": since}))
+
+    def confirm_several(
+        self,
+        *,
+        ids: list[str] | tuple[str, ...] = (),
+        agent: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ClaimsConfirmed:
+        """Confirm several engrams, or every claim in an agent's answers that awaits confirmation: all, or none.
+
+        Args:
+            ids: Ids of the engrams
+            agent: Every claim in this agent's answers that awaits confirmation
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ClaimsConfirmed", self._do("confirm_several", {"ids": ids, "agent": agent}, idempotency_key))
 
     def catalog_lookup(
         self,

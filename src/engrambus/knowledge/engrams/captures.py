@@ -5,22 +5,36 @@ Nothing here is refused: an answer was given, and what cannot be kept of it is c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from engrambus.core import SECOND_US, Randomness, new_ulid, print_time
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramCaptured
+from engrambus.knowledge.engrams.finding import find_engram
+from engrambus.knowledge.engrams.lifecycle import confirm, every_space, may_confirm
 from engrambus.knowledge.engrams.ports import EngramView
 from engrambus.knowledge.engrams.put import PreparedEngram, find_repeated
 from engrambus.knowledge.engrams.rates import rate_left
+from engrambus.knowledge.engrams.repointing import Renewal
 from engrambus.knowledge.engrams.rules import stamp
 from engrambus.knowledge.engrams.values import Capture, Engram, Provenance
-from engrambus.policy import Caller, LimitChecks, Policy, TurnCharged, payers_of, space_of, unconfirmed_space
+from engrambus.policy import (
+    Caller,
+    LimitChecks,
+    Policy,
+    TurnCharged,
+    payers_of,
+    space_of,
+    unconfirmed_space,
+)
 
 MAX_CAPTURED = 12
 """Claims that one answer leaves: as many as a message may put."""
+MAX_SEARCHED = 500
+"""Waiting claims that are looked at, the newest."""
 WAIT_US = 7 * 86_400 * SECOND_US
 """How long a claim waits for its confirmation: a week."""
 
@@ -32,6 +46,13 @@ class PreparedCapture(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None = None
     """Pointer to the lines of the answer that say it."""
     marked: bool = False
+
+
+class ClaimsConfirmed(msgspec.Struct, frozen=True, kw_only=True):
+    ids: list[str]
+    """The engrams that were confirmed, each once."""
+    stale: list[str] = []
+    """Claims of the agent that still wait, because the lines they cite have changed since."""
 
 
 class CaptureOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,6 +94,26 @@ def capture_all(
         ids=[fact.engram.id for fact in facts], known=known, left_out=len(captures) - known - len(facts)
     )
     return [*facts], outcome
+
+
+def waiting_claims(view: EngramView, spaces: Sequence[str], caller: Caller) -> list[Engram]:
+    """Return the unconfirmed claims of a caller's descendants, newest first; for a person, of every agent."""
+    ordinals = view.newest(tuple(map(unconfirmed_space, spaces)), kind=None, limit=MAX_SEARCHED, older_than=None)
+    return [engram for engram in view.engrams(ordinals) if may_confirm(view, engram, caller)]
+
+
+def confirm_claims(
+    view: EngramView, spaces: Sequence[str], renewals: Mapping[str, Renewal], caller: Caller
+) -> tuple[list[Any], ClaimsConfirmed]:
+    """Confirm several engrams by their ids, each with what becomes of its pointers; all or none."""
+    facts: list[Any] = []
+    confirmed: list[str] = []
+    for engram_id, renewal in renewals.items():
+        engram = find_engram(view, every_space(spaces), engram_id, "ids").engram
+        if engram.id not in confirmed:
+            facts += confirm(view, spaces, engram.id, caller, renewal)[0]
+            confirmed.append(engram.id)
+    return facts, ClaimsConfirmed(ids=confirmed)
 
 
 class _PutBudget(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ from engrambus.policy import (
     check_descends,
     check_may_promote,
     confirmed_space,
+    descends,
     parent_of,
     root_of,
     unconfirmed_space,
@@ -150,8 +151,8 @@ def confirm(
         stored = _trust(view, stored, caller)
         trusted.append(EngramTrusted(id=stored.engram.id, by=caller.full_name))
     is_captured = confirmed_space(stored.space) is not None
-    if is_captured and caller.role != ADMIN:
-        check_answered_to(view, stored, caller)
+    if is_captured:
+        _check_may_confirm(view, stored, caller)
     if renewal.stale is not None and not is_untrusted:
         raise needs_lines(stored.engram.id, renewal.stale)
     # Somebody else may have renewed its pointers since; then what was worked out is about earlier ones.
@@ -176,18 +177,24 @@ def confirm(
     )
 
 
-def check_answered_to(view: IdentityReads, stored: StoredEngram, caller: Caller) -> None:
+def may_confirm(view: IdentityReads, engram: Engram, caller: Caller) -> bool:
+    """True for a person, and for a parent of the author of a claim from prose, in the run they share."""
+    if caller.role == ADMIN:
+        return True
+    run, _, name = engram.provenance.created_by.rpartition("/")
+    return run == caller.run.run_id and name != caller.name and descends(view, caller, name)
+
+
+def _check_may_confirm(view: IdentityReads, stored: StoredEngram, caller: Caller) -> None:
     """Refuse an agent's confirmation of a claim from prose, unless the agent is a parent of its author."""
-    author = stored.engram.provenance.created_by
-    try:
-        _check_parent(view, caller, author)
-    except EngramBusError:
+    if not may_confirm(view, stored.engram, caller):
+        author = stored.engram.provenance.created_by
         raise EngramUnconfirmed(
             f"This claim was taken from the answer of {author}, and only a parent of it or a person confirms it.",
             field="id",
             used=stored.engram.id,
             hint="Read its evidence and put the claim with `at`: that confirms it, too.",
-        ) from None
+        )
 
 
 def repoint(

@@ -192,6 +192,37 @@ class CaptureConformance:
         team.client.call("confirm_engram", team.mia, id=engram_id)
         assert CLAIM in team.brief(team.mia)
 
+    def test_a_parent_finds_waiting_claims_in_its_inbox(self, harness: Harness) -> None:
+        team = Capturing(harness)
+        engram_id = team.captured()
+        for caller in (team.mia, team.lead, LOCAL_ADMIN):
+            for fields in ({}, {"unseen": True, "short": True, "max_tokens": 400}):
+                answer = team.client.call("inbox", caller, **fields)
+                (row,) = answer.claims
+                assert (row.id, row.agent, row.claim, answer.claims_waiting) == (engram_id, "paul", CLAIM, 1)
+        assert team.client.call("inbox", team.paul).claims_waiting == 0
+        answer = team.client.call("inbox", team.mia, unseen=True, short=True, max_tokens=40)
+        assert (answer.claims, answer.claims_waiting) == ([], 1)
+        team.client.call("confirm_engram", team.mia, id=engram_id)
+        assert team.client.call("inbox", team.lead).claims_waiting == 0
+
+    def test_several_are_confirmed_together_or_not_at_all(self, harness: Harness) -> None:
+        team = Capturing(harness)
+        eve = team.client.add_agent("eve", "architect")
+        ids = team.answer(_many(3)).unconfirmed
+        with expect_refusal("ENGRAM_NOT_FOUND"):
+            team.client.call("confirm_several", team.mia, ids=[ids[0], "01K7Z3V5QX0000000000000000"])
+        with expect_refusal("ENGRAM_UNCONFIRMED"):
+            team.client.call("confirm_several", eve, ids=ids)
+        with expect_refusal("FIELD_VALUE", "ids"):
+            team.client.call("confirm_several", team.mia)
+        assert team.client.call("inbox", team.mia).claims_waiting == 3
+        assert team.client.call("confirm_several", team.mia, ids=[ids[0], ids[0]]).ids == [ids[0]]
+        assert set(team.client.call("confirm_several", agent="paul").ids) == set(ids[1:])
+        assert team.client.call("confirm_several", team.mia, agent="paul").ids == []
+        assert team.client.call("inbox", team.mia).claims_waiting == 0
+        assert harness.gateway.store.verify() == []
+
 
 def _many(count: int, first: int = 0) -> str:
     """Return a text with several claims."""

@@ -1,7 +1,8 @@
-"""Knowledge commands with code of their own: `put`, `anchor`, `artifact add`, `deref`, `link` and `memory read`."""
+"""Knowledge commands with code of their own, such as `put`, `confirm`, `anchor`, `deref` and `memory read`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,40 @@ from engrambus.gateway import Operation
 from engrambus.knowledge.engrams import Engram
 
 HEAD = "HEAD"
+
+
+_FROM = click.Option(
+    ["--from", "agent"], metavar="AGENT", help="Every claim in this agent's answers that awaits confirmation"
+)
+
+
+@override(
+    _FROM, optional_arguments=True, argument_help={"id": ("ID...", "The engram's id; several are confirmed together")}
+)
+def confirm(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Confirm one engram, several, or all that await confirmation from an agent."""
+    from engrambus.operations import OPERATIONS
+
+    ids = str(values.get("id", "")).split()
+    if len(ids) == 1 and "agent" not in values:
+        session.call_and_print(operation, values)
+        return
+    if not ids and "agent" not in values:
+        raise click.UsageError("Name an engram by its id, or an agent with --from.")
+    if values.keys() - {"id", "agent"}:
+        raise click.UsageError("New lines with --at are for one engram.")
+    several = OPERATIONS["confirm_several"]
+    fields = {"ids": ids, **({"agent": values["agent"]} if "agent" in values else {})}
+    session.print(session.call(several, fields), _confirmed)
+
+
+def _confirmed(answer: Any) -> Iterator[str]:
+    count = len(answer.ids)
+    yield f"{count} engram{'s' * (count != 1)} confirmed." if count else "Nothing awaits confirmation."
+    yield from answer.ids
+    if answer.stale:
+        yield "The lines that these cite have changed since; name the lines that show them now with --at:"
+        yield from answer.stale
 
 
 @override(

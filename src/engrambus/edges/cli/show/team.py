@@ -202,6 +202,14 @@ def final_answer(answer: AnswerTaken) -> Iterator[str]:
     yield f"{answer.tokens} tokens, {result}; turn {answer.turn} is open."
     if answer.pointer:
         yield f"All of it: {safe(answer.pointer)}"
+    if answer.cited:
+        yield f"It cites {len(answer.cited)} place{'s' * (len(answer.cited) != 1)}:"
+        yield from (f"  {safe(ref)}" for ref in answer.cited)
+    if answer.unresolved_citations:
+        yield dim(f"Citations that lead nowhere: {answer.unresolved_citations}")
+    if answer.unconfirmed:
+        yield "Claims that await confirmation, with engrambus confirm ID:"
+        yield from (f"  {safe(engram_id)}" for engram_id in answer.unconfirmed)
     if answer.pointers:
         yield "The code in it is read through these pointers:"
         yield from (f"  {safe(pointer)}" for pointer in answer.pointers)
@@ -233,6 +241,11 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
     if answer.seen:
         yield dim("Seen before:")
         yield from map(safe_line, answer.seen)
+    if answer.claims_waiting:
+        yield f"Claims from answers that await confirmation: {answer.claims_waiting}"
+        for waiting in answer.claims:
+            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {dim(safe(f'{waiting.agent}  {waiting.id}'))}"
+        yield dim("Confirm: engrambus confirm ID..., or engrambus confirm --from AGENT")
     if answer.newest > answer.cursor and answer.mail:
         yield dim(f"More: engrambus inbox --cursor {answer.cursor}")
     if answer.waiting:
