@@ -46,7 +46,7 @@ def confirm(session: Session, operation: Operation[Any, Any], values: Values) ->
         return
     if not ids and "agent" not in values:
         raise click.UsageError("Name an engram by its id, or an agent with --from.")
-    if values.keys() - {"id", "agent"}:
+    if values.get("at") or values.get("snapshot"):
         raise click.UsageError("New lines with --at are for one engram.")
     several = OPERATIONS["confirm_several"]
     fields = {"ids": ids, **({"agent": values["agent"]} if "agent" in values else {})}
