@@ -75,6 +75,40 @@ def test_an_engram_is_one_line(agent: Agent, repository: Repository) -> None:
     assert agent.call("less_query_engrams", q="absent") == "Nothing found."
 
 
+def test_an_agent_replaces_a_claim_and_asks_the_past(agent: Agent) -> None:  # BX-11
+    older = agent.call("less_put_engram", claim="Line four is the limit.", at=["src/parser.py:4"])[:13]
+    newer = agent.call("less_put_engram", claim="Line five is the limit.", at=["src/parser.py:5"], replaces=older)[:13]
+    assert agent.call("less_query_engrams", q="limit").endswith(newer)
+    (engram,) = agent.gateway.call(
+        OPERATIONS["query_engrams"], to_request({}, OPERATIONS["query_engrams"].request), LOCAL_ADMIN
+    ).engrams
+    past = agent.call("less_query_engrams", q="limit", as_of="PT0.000001S")
+    assert past.endswith(newer)
+    shown = OPERATIONS["show_engram"]
+    about = agent.gateway.call(shown, to_request({"id": older}, shown.request), LOCAL_ADMIN)
+    first = about.engrams[0].provenance.created_at
+    line = agent.call("less_query_engrams", q="limit", as_of=first)
+    assert line.endswith(f"{older} replaced by {engram.id[:13]}")
+    assert agent.refusal("less_put_engram", claim="No.", at=["src/parser.py:5"], replaces=older)["code"] == (
+        "ALREADY_REPLACED"
+    )
+
+
+def test_near_claims_are_one_line_each(agent: Agent) -> None:  # EB-24
+    claims = (
+        "The parser has a limit of 40 lines.",
+        "A limit of tokens is on the parser.",
+        "The parser has a limit of 90 lines.",
+    )
+    for number, claim in enumerate(claims, start=1):
+        arguments = {"claim": claim, "at": [f"src/parser.py:{number}"], "kind": "decision"}
+        result = ToolCalls(lambda: agent.gateway).call_tool("less_put_engram", arguments, LOCAL_ADMIN)
+    lines = [line for content in result["content"] for line in content["text"].splitlines()]
+    notices = [line for line in lines if line.startswith("warning: ")]
+    assert [line.split(":")[1].strip() for line in notices] == ["CLAIM_CONTRADICTS", "CLAIM_NEAR"]
+    assert all(count_tokens(line) <= 90 for line in notices), [count_tokens(line) for line in notices]
+
+
 def test_the_pointer_of_a_line_can_be_read(agent: Agent) -> None:
     agent.call("less_put_engram", claim="The parser trusts its input.", at=["src/parser.py:3-4"])
     match = LINE.fullmatch(agent.call("less_query_engrams", q="parser"))

@@ -177,3 +177,29 @@ def test_threads_share_a_bus(both: Both) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(40))) == [f"{CLAIM} {number}" for number in range(40)]
+
+
+def test_a_claim_is_replaced_and_the_past_is_asked_both_ways(both: Both) -> None:  # BX-11
+    for bus, name in ((both.local, "near"), (both.remote, "far")):
+        older = bus.put_engram(f"The {name} lane is closed at night.", at=AT)
+        newer = bus.put_engram(f"The {name} lane is open at night.", at=AT, replaces=older.id)
+        for asked in (both.local, both.remote):
+            about = asked.show_engram(older.id).about[older.id]
+            assert (about.replaced_by, about.valid_from) == (newer.id, older.provenance.created_at)
+            assert asked.show_engram(newer.id).about[newer.id].replaces == [older.id]
+            past = asked.query_engrams(f"{name} lane", as_of=older.provenance.created_at)
+            assert past.engrams[0].id == older.id
+            assert newer.id not in [engram.id for engram in past.engrams]
+            with pytest.raises(EngramBusError, match="was replaced"):
+                asked.confirm_engram(older.id)
+
+
+def test_a_contradiction_is_decided_both_ways(both: Both) -> None:  # EB-24
+    for bus, name in ((both.local, "blue"), (both.remote, "green")):
+        older = bus.put_engram(f"The {name} queue has a limit of 40 tuples.", at=AT, kind="decision")
+        with pytest.warns(UserWarning, match="May contradict"):
+            newer = bus.put_engram(f"The {name} queue has a limit of 90 tuples.", at=AT, kind="decision")
+        (row,) = bus.list_contradictions().contradictions
+        decided = bus.decide_contradiction(row.contradiction_id, keep="new", reason="Measured again.")
+        assert (decided.newer.id, decided.older.id, decided.keep) == (newer.id, older.id, "new")
+        assert bus.list_contradictions().contradictions == []

@@ -158,7 +158,7 @@ def _side(context: Context, view: View, record: Contradiction, claim_id: str) ->
     """Return one of the two claims as it is now, or as it was when it ended."""
     verdict = record.verdict if claim_id == record.older else "clean"
     if names_memory(claim_id):
-        kind, _, rest = claim_id.partition(":")
+        _, kind, rest = claim_id.split(":", 2)
         slug, _, version = rest.partition("@")
         episode = view.episode(kind, slug, version=int(version))
         text, pinned = (episode.text, episode.pinned) if episode is not None else ("", False)

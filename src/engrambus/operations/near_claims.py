@@ -53,7 +53,7 @@ def _with_source(context: Context, claim: cortex.EarlierClaim) -> cortex.Earlier
 
     from engrambus.evidence.pointers import Pointer, check_pointer
 
-    stamped = context.evidence.stamp(*check_pointer(Pointer(type="sam", ref=f"sam:{claim.near.id}")))
+    stamped = context.evidence.stamp(*check_pointer(Pointer(type="sam", ref=claim.near.id)))
     return replace(claim, pointers=(stamped, *claim.pointers))
 
 

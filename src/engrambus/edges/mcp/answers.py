@@ -125,7 +125,8 @@ def _query(answer: QueryAnswer) -> Iterable[str]:
     for engram in answer.engrams:
         about = answer.about[engram.id]
         uses = about.used_by.count if about.used_by is not None else 0
-        yield engram_line(engram, about) + (f" used by {uses}" if uses else "")
+        newer = f" replaced by {short_id(about.replaced_by)}" if about.replaced_by is not None else ""
+        yield engram_line(engram, about) + newer + (f" used by {uses}" if uses else "")
 
 
 def _query_within(answer: QueryAnswer, max_tokens: int | None) -> str:

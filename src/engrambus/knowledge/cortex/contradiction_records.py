@@ -138,14 +138,14 @@ def decide_between(
         )
     newer, older = _live_side(view, record.newer, caller), _live_side(view, record.older, caller)
     author = newer.engram.provenance.created_by if isinstance(newer, StoredEngram) else record.found_by
-    _check_may_settle(view, caller, author)
+    if not _may_change_both(view, caller, newer, older):
+        _check_may_settle(view, caller, author)
     changes: list[Any] = []
     if newer is not None and older is not None:
         if keep == "new":
             changes = _replace_older(view, newer, older, caller)
         elif keep == "old":
-            by = f"sam:{record.older}" if names_memory(record.older) else record.older
-            changes = [_replaced(view, newer, by, caller)]
+            changes = [_replaced(view, newer, record.older, caller)]
     settled = _settled(record, keep, reason, caller)
     others = [fact for fact in close_contradictions(view, changes, caller) if not _is_of(fact, record)]
     facts = [*changes, settled, *_forget_risk(view, record, caller, ()), *others]
@@ -173,6 +173,18 @@ def is_waiting(view: ContradictionView, record: Contradiction, caller: Caller) -
     """True if nobody has decided yet, and both claims are still live."""
     return record.keep is None and all(
         _live_side(view, side, caller) is not None for side in (record.newer, record.older)
+    )
+
+
+def _may_change_both(
+    view: EngramView, caller: Caller, newer: StoredEngram | Episode | None, older: StoredEngram | Episode | None
+) -> bool:
+    """True if the caller could let either claim replace the other by putting it again, such as two of its own."""
+    return (
+        isinstance(newer, StoredEngram)
+        and isinstance(older, StoredEngram)
+        and may_decide_on(view, caller, newer.engram)
+        and may_decide_on(view, caller, older.engram)
     )
 
 
@@ -235,9 +247,9 @@ def _live_side(view: ContradictionView, claim_id: str, caller: Caller) -> Stored
     """Return a claim that still holds: a live engram, or the pinned last version of a memory."""
     if not names_memory(claim_id):
         return view.find(visible_spaces(caller), claim_id)
-    kind, _, rest = claim_id.partition(":")
+    _, kind, rest = claim_id.split(":", 2)
     episode = view.episode(kind, rest.partition("@")[0])
-    if episode is None or episode.memory_id != claim_id or not episode.pinned or not episode.is_live(view.as_of):
+    if episode is None or episode.ref != claim_id or not episode.pinned or not episode.is_live(view.as_of):
         return None
     return episode
 

@@ -140,7 +140,7 @@ def _frequency(count: int, relative_length: float) -> float:
 
 
 def _of_memory(episode: Episode) -> EarlierClaim:
-    near = NearClaim(id=episode.memory_id, kind=episode.kind, claim=episode.text, pinned=True)
+    near = NearClaim(id=episode.ref, kind=episode.kind, claim=episode.text, pinned=True)
     return EarlierClaim(near=near, pointers=episode.pointers)
 
 
@@ -150,5 +150,5 @@ def _of_engram(engram: Engram, *, pinned: bool) -> EarlierClaim:
 
 
 def names_memory(claim_id: str) -> bool:
-    """True if an id names a memory and not an engram: `kind:slug@version`."""
-    return ":" in claim_id
+    """True if an id names a memory and not an engram: it is the pointer to it."""
+    return claim_id.startswith("sam:")

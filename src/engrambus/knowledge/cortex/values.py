@@ -109,7 +109,7 @@ class NearClaim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An earlier claim that a new one is near to."""
 
     id: str
-    """The engram's id, or the memory's: `kind:slug@version`."""
+    """The engram's id, or the pointer to the memory: `sam:kind:slug@version`."""
     kind: str
     claim: str
     pinned: bool = False
@@ -245,7 +245,7 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     newer: str
     """Id of the engram that was put last."""
     older: str
-    """Id of the earlier engram, or of the pinned memory: `kind:slug@version`."""
+    """Id of the earlier engram, or the pointer to the pinned memory: `sam:kind:slug@version`."""
     verdict: Verdict
     risk: str
     """Id of the risk engram that points at the sources of both."""

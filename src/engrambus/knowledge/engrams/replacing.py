@@ -9,17 +9,16 @@ from engrambus.errors import AlreadyReplaced, FieldValue, PinReplaced, RoleForbi
 from engrambus.knowledge.engrams.approvals import check_trusted
 from engrambus.knowledge.engrams.facts import EngramReplaced
 from engrambus.knowledge.engrams.finding import find_engram
+from engrambus.knowledge.engrams.lifecycle import every_space
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import (
     ADMIN,
     PROJECT_SPACE,
-    UNTRUSTED_SPACE,
     Caller,
     IdentityReads,
     LimitChecks,
     descends,
-    unconfirmed_space,
     visible_spaces,
 )
 
@@ -31,8 +30,14 @@ def find_older(view: EngramView, engram_id: str | None, caller: Caller, replaced
     """
     if engram_id is None:
         return None
-    spaces = visible_spaces(caller)
-    stored = find_engram(view, (*spaces, UNTRUSTED_SPACE, *map(unconfirmed_space, spaces)), engram_id, "replaces")
+    if engram_id.startswith("sam:"):
+        raise FieldValue(
+            "A memory is not replaced by an engram.",
+            field="replaces",
+            used=engram_id,
+            hint="Keep a new version of it: `sam.keep` with the same kind and slug.",
+        )
+    stored = find_engram(view, every_space(visible_spaces(caller)), engram_id, "replaces")
     check_trusted(stored, "replaced", "replaces")
     if not may_decide_on(view, caller, stored.engram):
         author = stored.engram.provenance.created_by

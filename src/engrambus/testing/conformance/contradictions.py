@@ -110,7 +110,7 @@ class ContradictionConformance:
         client = GatewayClient(harness)
         memory = client.call("keep_episode", text=OLD, kind="decision", slug="rate-limit", pinned=True)
         new, notices = put(harness, NEW)
-        assert notices == [("CLAIM_CONTRADICTS", memory.memory_id)]
+        assert notices == [("CLAIM_CONTRADICTS", memory.ref)]
         (risk,) = client.query(kind="risk").engrams
         assert [pointer.ref for pointer in risk.pointers] == [NEW_REF, memory.ref]
         (row,) = waiting(client)
@@ -120,7 +120,7 @@ class ContradictionConformance:
         # and the other way round: the pin stays, and the engram names it as what replaced it
         other, _ = put(harness, OLD, kind="policy")
         (row,) = waiting(client)
-        assert row.older.id == "decision:rate-limit@2"
+        assert row.older.id == "sam:decision:rate-limit@2"
         client.call("decide_contradiction", id=row.contradiction_id, keep="old", reason="It was settled.")
         assert about(client, other.id).replaced_by == "sam:decision:rate-limit@2"
         assert new.id in [engram.id for engram in client.query("rate limit").engrams]
@@ -218,7 +218,7 @@ class ContradictionConformance:
         assert (sent.status, sent.conflict_check.against) == ("flagged", (pin.id,))
         (row,) = team.client.call("list_contributions", team.mia).contributions
         assert row.nearest == sent.nearest
-        assert [near.id for near in row.nearest] == [pin.id, memory.memory_id]
+        assert [near.id for near in row.nearest] == [pin.id, memory.ref]
         accepted = team.client.call("accept_contribution", team.mia, id=sent.contribution_id)
         assert accepted.nearest == ()
         unrelated = team.client.call("contribute", team.paul, content="Tooltips disappear after a while.")
