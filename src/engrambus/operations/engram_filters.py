@@ -14,13 +14,14 @@ from engrambus.knowledge.engrams import (
     EngramFilter,
     VisibleStore,
     filter_store,
+    has_pointed_memories,
     is_memory,
     memory_name,
     memory_of_engram,
     own_name,
     read_moment,
 )
-from engrambus.policy import MEMORY_SPACE, Role
+from engrambus.policy import Role
 
 MAX_PATH_CHARS = 300
 MAX_MOMENT_CHARS = 40
@@ -96,12 +97,10 @@ class MemoryAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def memories_about(context: Context, engrams: Sequence[Engram]) -> dict[str, MemoryAbout]:
     """Return the memories that engrams are or have become, by the id of the engram."""
-    view = context.view
-    if not view.newest((MEMORY_SPACE,), kind=None, limit=1, older_than=None):
-        return {}
-    about = {}
+    view, about = context.view, {}
+    may_be_remembered = has_pointed_memories(view)
     for engram in engrams:
-        memory = engram if is_memory(engram.id) else memory_of_engram(view, engram)
+        memory = engram if is_memory(engram.id) else memory_of_engram(view, engram) if may_be_remembered else None
         episode = view.episode(*memory_name(memory.id)) if memory is not None else None
         if episode is not None:
             about[engram.id] = MemoryAbout(ref=episode.ref, pinned=episode.pinned)

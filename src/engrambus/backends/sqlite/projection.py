@@ -106,7 +106,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 37
+LAYOUT = 38
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""

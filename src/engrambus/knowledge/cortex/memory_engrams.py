@@ -19,6 +19,7 @@ from engrambus.knowledge.engrams import (
     MAX_CLAIM_CHARS,
     MAX_CLAIM_SENTENCES,
     MAX_POINTERS,
+    WITH_EVIDENCE,
     Engram,
     EngramPut,
     Kind,
@@ -62,7 +63,7 @@ def memory_put(fact: EpisodeKept) -> EngramPut:
         engram=msgspec.structs.replace(engram, hash_keys=keys.public),
         run=fact.run,
         expires_at=FOREVER_US if episode.expires_us is None else episode.expires_us,
-        more_keys=keys.extra,
+        more_keys=(*keys.extra, *((WITH_EVIDENCE,) if episode.pointers else ())),
     )
 
 

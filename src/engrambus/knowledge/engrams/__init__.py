@@ -88,11 +88,12 @@ if TYPE_CHECKING:
         set_pinned,
         with_gain,
     )
-    from engrambus.knowledge.engrams.memories import engram_of_memory, memory_of_engram
+    from engrambus.knowledge.engrams.memories import engram_of_memory, has_pointed_memories, memory_of_engram
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
         HELD,
         HELD_KINDS,
+        WITH_EVIDENCE,
         EngramReads,
         EngramUse,
         EngramView,
@@ -182,10 +183,10 @@ if not TYPE_CHECKING:
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget mark_delivered promote "
             "receive repoint resolve_again set_pinned with_gain "
         ),
-        "memories": "engram_of_memory memory_of_engram",
+        "memories": "engram_of_memory has_pointed_memories memory_of_engram",
         "ports": (
-            "EVERYTHING HELD HELD_KINDS EngramReads EngramUse EngramView LearnedEngram ListingReads PastEngram "
-            "RecallReads RecentPuts StoredEngram Traits UseReads VisibleStore fill kind_key "
+            "EVERYTHING HELD HELD_KINDS WITH_EVIDENCE EngramReads EngramUse EngramView LearnedEngram ListingReads "
+            "PastEngram RecallReads RecentPuts StoredEngram Traits UseReads VisibleStore fill kind_key "
         ),
         "put": "PreparedEngram prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
@@ -209,13 +210,13 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KINDS", "MAX_CLAIM_CHARS",
-    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "Adoption", "AuthorRoles",
-    "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram", "EngramAdopted",
-    "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned",
-    "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned",
-    "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale", "ForeignEngram",
-    "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome", "ListingReads",
-    "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture", "PreparedEngram",
+    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "WITH_EVIDENCE", "Adoption",
+    "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram",
+    "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten",
+    "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted",
+    "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale",
+    "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome",
+    "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture", "PreparedEngram",
     "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader",
     "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
     "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
@@ -223,12 +224,12 @@ __all__ = [
     "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences",
     "current_first", "day_of", "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store",
     "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence",
-    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement", "kind_key", "less_export",
-    "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on", "memory_name",
-    "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names",
-    "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm",
-    "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive", "renewed_pointers",
-    "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences",
-    "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "visible_uses", "waiting_claims",
-    "was_withdrawn", "with_gain", "worst_stale",
+    "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement",
+    "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed",
+    "may_decide_on", "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name",
+    "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned",
+    "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
+    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
+    "split_sentences", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "visible_uses",
+    "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
 ]

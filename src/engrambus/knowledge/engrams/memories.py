@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engrambus.knowledge.engrams.ports import EngramReads
+from engrambus.knowledge.engrams.ports import WITH_EVIDENCE, EngramReads
 from engrambus.knowledge.engrams.values import Engram, is_memory
 from engrambus.policy import MEMORY_SPACE, PROJECT_SPACE
 
+MEMORY_TWIN_KIND = "fact"
+"""The kind of the engram that an accepted contribution becomes."""
 MAX_TWINS = 16
 """Engrams with the twin key of a memory that are compared with it."""
 
@@ -23,9 +25,14 @@ def engram_of_memory(reads: EngramReads, memory: Engram) -> int | None:
     return _same(reads, memory, PROJECT_SPACE)
 
 
+def has_pointed_memories(reads: EngramReads) -> bool:
+    """True if there is a memory that points at evidence."""
+    return bool(reads.postings((MEMORY_SPACE,), WITH_EVIDENCE, kind=None, limit=1))
+
+
 def memory_of_engram(reads: EngramReads, engram: Engram) -> Engram | None:
     """Return the memory that says the same as an engram of the project about the same lines; None if there is none."""
-    if is_memory(engram.id) or engram.scope != "project":
+    if is_memory(engram.id) or (engram.kind, engram.scope) != (MEMORY_TWIN_KIND, "project"):
         return None
     ordinal = _same(reads, engram, MEMORY_SPACE)
     return None if ordinal is None else reads.engrams((ordinal,))[0]

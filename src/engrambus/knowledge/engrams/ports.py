@@ -12,6 +12,8 @@ from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
 """The key every engram is posted under: the newest engrams are found through the index like all others."""
+WITH_EVIDENCE = "memory=pointed"
+"""The key of memories that point at evidence: only these can be engrams, too."""
 MAX_SEARCHED = 10_000
 """Rows that a filtered read looks at to find as many as it was asked for."""
 

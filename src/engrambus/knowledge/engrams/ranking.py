@@ -122,15 +122,16 @@ def _ordered(stores: Sequence[VisibleStore], ranks: dict[int, int], keys: frozen
 def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
     """Return the candidates with a memory replaced by its engram, if it has one of this kind, and each only once."""
     # decision 81: whichever of the two was found, the engram stands for both, at the better place
+    if not any(is_memory(entry.order[-1]) for entry in ordered):
+        return list(ordered)
     entries: dict[tuple[int, int], _Entry] = {}
     for entry in ordered:
-        ordinal = entry.ordinal
         if is_memory(entry.order[-1]):
             reads = stores[entry.store].reads
-            engram = engram_of_memory(reads, reads.engrams((ordinal,))[0])
+            engram = engram_of_memory(reads, reads.engrams((entry.ordinal,))[0])
             if engram is not None and (kind is None or reads.engrams((engram,))[0].kind == kind):
-                ordinal = engram
-        entries.setdefault((entry.store, ordinal), entry._replace(ordinal=ordinal))
+                entry = entry._replace(ordinal=engram)
+        entries.setdefault((entry.store, entry.ordinal), entry)
     return list(entries.values())
 
 

@@ -366,7 +366,8 @@ SELECT commit_id FROM learned_from;
 SELECT l.id, l.body FROM learned l JOIN engrams USING (ordinal) WHERE l.id = ? AND expires_at > ?;
 
 -- name: learned_ordinals
-SELECT ordinal FROM learned JOIN engrams e USING (ordinal) WHERE e.space = ? AND expires_at > ?;
+-- CROSS JOIN: every query asks, and few engrams are learned, so these are read first.
+SELECT ordinal FROM learned CROSS JOIN engrams e USING (ordinal) WHERE e.space = ? AND expires_at > ?;
 
 -- name: learned_engrams
 SELECT ordinal, e.id, space, expires_at, l.body FROM learned l JOIN engrams e USING (ordinal) WHERE expires_at > ?
