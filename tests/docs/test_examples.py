@@ -17,6 +17,7 @@ PAGES = (
     "docs/commands.md",
     "docs/evidence.md",
     "docs/gate.md",
+    "docs/staleness.md",
     "docs/trust.md",
     "docs/replacing.md",
     "docs/grants.md",

@@ -264,6 +264,16 @@ def test_only_worktrees_of_the_repository_count(
         assert state(files.of_caller("0" * 40, name), span) == "same", name
 
 
+def test_a_git_directory_elsewhere(repository: Repository, tmp_path: Path) -> None:
+    git(
+        tmp_path, "clone", "-q", "--separate-git-dir", str(tmp_path / "elsewhere.git"), str(repository.path), "checkout"
+    )
+    files = ProjectFiles(tmp_path / "checkout", Repositories(GitRepository(tmp_path / "checkout")))
+    (tmp_path / "checkout/src/parser.py").write_text("".join(["# new\n", *LINES]))
+    for caller in (files, files.of_caller(repository.sha, str(tmp_path / "checkout"))):
+        assert state(caller, pointer(repository)) == "moved src/parser.py:11-13"
+
+
 def test_a_record_that_leads_elsewhere_is_not_followed(
     repository: Repository, files: ProjectFiles, linked: Path, tmp_path: Path
 ) -> None:

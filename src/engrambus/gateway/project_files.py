@@ -175,8 +175,11 @@ class ProjectFiles:
         from engrambus.evidence.pointers import CompareTarget
 
         repository = self.repositories.select()
+        top = find_worktree(self.root)
+        own = open_worktree(repository.directory, top) if top is not None else None
         if self._caller_worktree is not None:
-            worktree = find_registered(repository.directory, self._caller_worktree)
+            is_own = own is not None and self._caller_worktree == str(own.top)
+            worktree = own if is_own else find_registered(repository.directory, self._caller_worktree)
             head = worktree_head(worktree.top) if worktree is not None else None
             # With another commit it is a folder of the same name on another machine.
             if head is not None and self._caller_head in (None, head):
@@ -185,8 +188,7 @@ class ProjectFiles:
             with suppress(EngramBusError):  # a commit that was not pushed to this machine
                 repository.check_commit(self._caller_head)
                 return CompareTarget(self._caller_head)
-        top = find_worktree(self.root)
-        return CompareTarget(self.head(), open_worktree(repository.directory, top) if top is not None else None)
+        return CompareTarget(self.head(), own)
 
     def branch(self, base: str, head: str) -> tuple[BranchChanges, BranchEvidence]:
         """Return what the branch that ends in `head` changes since it left `base`, and how pointers compare with it."""
