@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.cli.runner import COMMAND, Shell
-from tests.projects import git
+from tests.projects import commit_files, git
 
 CLAIM = "The parser trusts its input."
 
@@ -62,6 +63,34 @@ def test_up_creates_a_project_and_serves_it_once(bare_shell: Shell) -> None:
         assert first["url"] in printed.out
     with up(bare_shell) as later:
         assert later["running"] is False
+
+
+def learned_commit(shell: Shell) -> str:
+    """Wait until a server has learned from the repository; return the commit."""
+    for _ in range(600):
+        found = shell.ok("query", "quarterly", "rounding", "--json").json
+        for about in found.get("about", {}).values():
+            return str(about["learned"]["commit"])
+        time.sleep(0.05)
+    raise AssertionError("nothing was learned")
+
+
+def test_the_first_start_learns_from_the_repository(bare_shell: Shell) -> None:  # BX-09
+    commit_files(bare_shell.path, {"CONTRIBUTING.md": "Quarterly rounding must never be changed without a review.\n"})
+    with up(bare_shell):
+        assert learned_commit(bare_shell) == git(bare_shell.path, "rev-parse", "HEAD")
+    journal = bare_shell.path / ".catalog" / "memory.jsonl"
+    assert journal.read_bytes().count(b'"repository.learned"') == 1
+    commit_files(bare_shell.path, {"HACKING.md": "Tests must always be run before a release.\n"})
+    with up(bare_shell):
+        bare_shell.ok("stats")
+    assert journal.read_bytes().count(b'"repository.learned"') == 1, "only an empty memory is filled"
+
+
+def test_the_first_start_learns_nothing_if_it_is_told_not_to(bare_shell: Shell) -> None:  # BX-09
+    with up(bare_shell, "--no-learn"):
+        bare_shell.ok("stats")
+    assert b"repository.learned" not in (bare_shell.path / ".catalog" / "memory.jsonl").read_bytes()
 
 
 def open_session(served: dict[str, Any]) -> int:

@@ -30,8 +30,8 @@ from engrambus.knowledge.learning import (
     LEARNED_TTL,
     MAX_LEARNED,
     LearnedClaim,
+    text_problem,
 )
-from engrambus.knowledge.messages import count_code
 from engrambus.policy import ADMIN
 from engrambus.policy.secrets import check_no_secrets
 
@@ -153,8 +153,8 @@ def _learnable(context: Context, claim: LearnedClaim, commit: str) -> LearnableE
     texts = {"claim": checked.claim, "pointers": [pointer.ref for pointer in checked.pointers]}
     check_visible(texts)
     check_no_secrets(texts, rules=context.policy.secrets)
-    if count_code(checked.claim):
-        raise FieldValue("The claim has code in it.", field="claim")
+    if problem := text_problem(checked.claim):
+        raise FieldValue(f"The claim may not be quoted: {problem}.", field="claim")
     prepared = prepare(
         checked,
         caller=context.caller,

@@ -7,6 +7,7 @@ from engrambus.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from engrambus.knowledge.learning.commits import commit_draft
     from engrambus.knowledge.learning.covered_modules import coverage_drafts
+    from engrambus.knowledge.learning.quoting import text_problem
     from engrambus.knowledge.learning.selection import Chosen, ClaimSelection, best_of_each, select
     from engrambus.knowledge.learning.sources import MAX_FILES, plan_of, read_file
     from engrambus.knowledge.learning.values import (
@@ -27,6 +28,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "commits": "commit_draft",
         "covered_modules": "coverage_drafts",
+        "quoting": "text_problem",
         "selection": "Chosen ClaimSelection best_of_each select",
         "sources": "MAX_FILES plan_of read_file",
         "values": (
@@ -38,5 +40,5 @@ if not TYPE_CHECKING:
 __all__ = [
     "DEFAULT_CONFIDENCE", "LEARNED_CONFIDENCE", "LEARNED_TTL", "MAX_FILES", "MAX_LEARNED", "SOURCES", "Chosen",
     "ClaimSelection", "Draft", "FileDrafts", "LearnedClaim", "SourceCommit", "best_of_each", "commit_draft",
-    "coverage_drafts", "plan_of", "read_file", "select",
+    "coverage_drafts", "plan_of", "read_file", "select", "text_problem",
 ]

@@ -7,6 +7,8 @@ the reason is counted.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 
 from engrambus.knowledge.engrams import MAX_CLAIM_CHARS, MAX_CLAIM_SENTENCES, count_sentences
 from engrambus.knowledge.learning.scoring import MIN_CHARS
@@ -18,6 +20,8 @@ from engrambus.visible_text import find_invisible
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _UNDECODED = "\ufffd"
 _ESCAPE = "\x1b"
+MAX_TRIED = 12
+"""Sentences of a text that are tried."""
 
 
 class Quotation:
@@ -32,36 +36,41 @@ class Quotation:
 
 def quote(draft: Draft) -> Quotation:
     """Return the claim of a draft, or why nothing of it may be quoted."""
-    quoted: list[str] = []
-    reason = "short"
-    for sentence in draft.sentences[:12]:
-        problem = _problem(sentence)
-        if problem:
-            reason = problem if not quoted else reason
-            continue
-        text = draft.prefix + " ".join((*quoted, " ".join(sentence.split())))
-        if len(text) > MAX_CLAIM_CHARS or count_sentences(text) > min(draft.max_sentences, MAX_CLAIM_SENTENCES):
-            if not quoted:
-                reason = "long"
-                continue
-            break
-        quoted.append(" ".join(sentence.split()))
-    claim = draft.prefix + " ".join(quoted)
-    # Sentences that are clean alone may look like code together.
-    while len(quoted) > 1 and count_code(claim):
-        quoted.pop()
-        claim = draft.prefix + " ".join(quoted)
-    if not quoted:
-        return Quotation(reason=reason)
+    sentences = [" ".join(sentence.split()) for sentence in draft.sentences[:MAX_TRIED]]
+    quoted = _joined(draft, sentences)
+    # Most texts are clean, and one check of all of it is cheaper than one for each sentence.
+    if not quoted or text_problem(draft.prefix + " ".join(quoted)):
+        reasons = [text_problem(sentence) for sentence in draft.sentences[:MAX_TRIED]]
+        clean = [sentence for sentence, reason in zip(sentences, reasons, strict=True) if not reason]
+        quoted = _joined(draft, clean)
+        # Sentences that are clean alone may look like code together.
+        while len(quoted) > 1 and count_code(draft.prefix + " ".join(quoted)):
+            quoted.pop()
+        if not quoted:
+            return Quotation(reason=next(filter(None, reasons), "long" if clean else "short"))
+        if problem := text_problem(draft.prefix + " ".join(quoted)):
+            return Quotation(reason=problem)
     if len(" ".join(quoted)) < MIN_CHARS:
         return Quotation(reason="short")
-    if count_code(claim):
-        return Quotation(reason="code")
-    return Quotation(claim=claim)
+    return Quotation(claim=draft.prefix + " ".join(quoted))
 
 
-def _problem(sentence: str) -> str:
-    """Return why a sentence may not be quoted; empty if it may."""
+def _joined(draft: Draft, sentences: Sequence[str]) -> list[str]:
+    """Return the first sentences that fit into a claim together; one that is too long alone is passed over."""
+    quoted: list[str] = []
+    for sentence in sentences:
+        text = draft.prefix + " ".join((*quoted, sentence))
+        if len(text) > MAX_CLAIM_CHARS or count_sentences(text) > min(draft.max_sentences, MAX_CLAIM_SENTENCES):
+            if quoted:
+                break
+            continue
+        quoted.append(sentence)
+    return quoted
+
+
+@lru_cache(maxsize=2048)  # a claim is checked when it is chosen, and again when it is put
+def text_problem(sentence: str) -> str:
+    """Return why a text may not be quoted; empty if it may."""
     if _UNDECODED in sentence:
         return "not UTF-8"
     if _ESCAPE in sentence or _CONTROL.search(sentence):
