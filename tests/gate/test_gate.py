@@ -123,6 +123,23 @@ def test_only_changes_since_the_branch_left_its_base_count(shell: Shell) -> None
     assert gate(shell)["passed"]
 
 
+def test_what_was_learned_from_the_repository_does_not_fail_it(shell: Shell) -> None:
+    commit_files(
+        shell.path, {"docs/adr/0001-words.md": "# Words\n\n## Decision\n\nWe split words at line ends only.\n"}
+    )
+    shell.ok("learn")
+    assert "split words" in shell.ok("query", "split words", "--kind", "decision").out
+    branch(shell, {"docs/adr/0001-words.md": "# Words\n\n## Decision\n\nAnything goes.\n"})
+    assert (gate(shell)["passed"], gate(shell)["checked"]) == (True, 0)
+
+
+def test_master_is_the_base_where_there_is_no_main(shell: Shell) -> None:
+    put(shell, RISK, "risk")
+    branch(shell, {"src/parser.py": edited(11)})
+    git(shell.path, "branch", "-m", "main", "master")
+    assert shell.run("gate").code == 1
+
+
 def test_a_forgotten_risk_is_settled(shell: Shell) -> None:
     risk = put(shell, RISK, "risk")
     branch(shell, {"src/parser.py": edited(11)})

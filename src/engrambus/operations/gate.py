@@ -188,9 +188,10 @@ def _check(context: Context, view: View, base: str, head: str) -> GateAnswer:
 
 
 def _gated_engrams(view: View, spaces: Sequence[str]) -> Iterator[Engram]:
-    """Yield the live engrams that can speak against a branch."""
+    """Yield the live engrams that can speak against a branch: what people and agents stated, not what was learned."""
+    learned = view.learned_ordinals(spaces)  # decision 85: editing a document that was quoted is no reason to stop
     for kind in GATED_KINDS:
         older_than: int | None = None
         while ordinals := view.newest(spaces, kind=kind, limit=READ_SIZE, older_than=older_than):
-            yield from view.engrams(ordinals)
+            yield from view.engrams([ordinal for ordinal in ordinals if ordinal not in learned])
             older_than = ordinals[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ from engrambus.edges.cli.screen import safe
 from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
+    from engrambus.evidence.pointers import GitRepository
     from engrambus.gateway import Operation
     from engrambus.operations.gate import GateAnswer
 
 
 @override(
-    click.Option(["--base", "base"], metavar="REV", help="The branch to merge into [default: main]"),
+    click.Option(["--base", "base"], metavar="REV", help="The branch to merge into [default: main, else master]"),
     click.Option(["--head", "head"], metavar="REV", help="The branch to merge [default: HEAD]"),
     click.Option(["--staged", "staged"], is_flag=True, help="Check what is staged for the next commit, not a branch."),
     click.Option(
@@ -97,14 +99,24 @@ def _branch(session: Session, values: Values) -> dict[str, str] | None:
             return None
         return {"base": base, "head": repository.commit_index(top, Path(index) if index else None)}
     try:
-        return {
-            "base": repository.expand(values.get("base", "main"), top),
-            "head": repository.expand(values.get("head", "HEAD"), top),
-        }
+        head = repository.expand(values.get("head", "HEAD"), top)
+        return {"base": _expand_base(repository, top, values.get("base")), "head": head}
     except RevisionNotFound as refusal:
         refusal.field = None
         refusal.hint = "Name the branch to merge into: --base origin/main. In CI, fetch the whole history first."
         raise
+
+
+def _expand_base(repository: GitRepository, top: Path, base: str | None) -> str:
+    """Return the commit of the branch to merge into; without a name, of the usual one that exists."""
+    from engrambus.errors import RevisionNotFound
+
+    if base is None:
+        with suppress(RevisionNotFound):
+            return repository.expand("main", top)
+        with suppress(RevisionNotFound):
+            return repository.expand("master", top)
+    return repository.expand(base or "main", top)
 
 
 def _git_identity(session: Session) -> str | None:
