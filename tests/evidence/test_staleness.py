@@ -267,6 +267,16 @@ def test_a_branch_that_is_checked_out_later_is_compared_by_itself(
     assert states == ["gone", "moved src/parser.py:11-13", "gone"]
 
 
+def test_lines_lost_on_one_branch_are_found_on_another(repository: Repository, checker: StalenessChecker) -> None:
+    part = "".join(["import x\n", *LINES[10:]])
+    main = commit_files(repository.path, {"src/parser.py": "".join(LINES[:10]), "src/part.py": part})
+    git(repository.path, "checkout", "-q", "-b", "side")
+    side = commit_files(repository.path, {"src/parser.py": None})
+    span = pointer(repository, "src/parser.py#L9-L12")
+    states = [describe(checker.check(span, commit)) for commit in (side, main, side)]
+    assert states == ["changed 0.5 src/part.py:2-3", "changed 1.0 src/parser.py:9-10", "changed 0.5 src/part.py:2-3"]
+
+
 @pytest.mark.parametrize("damage", ["text", "empty", "layout", "rows", "folder"])
 def test_a_damaged_cache_changes_no_answer(repository: Repository, tmp_path: Path, damage: str) -> None:
     import apsw

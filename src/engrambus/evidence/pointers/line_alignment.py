@@ -59,6 +59,8 @@ _TOUCHED = (
 )
 MIN_GROUP = 3
 """Files of one commit from which on it costs less to ask first which of them were touched."""
+MAX_GROUP = 500
+"""Files named in one command."""
 
 
 SHORT_S = 5.0
@@ -208,12 +210,12 @@ class LineAligner:
         for commit, paths in by_commit.items():
             if commit == target or len(paths) < MIN_GROUP:
                 continue
-            output = self._query(*_TOUCHED, f"{commit}..{target}", "--", *paths, deadline=deadline)
-            touched = (
-                {os.fsdecode(name.lstrip(b"\n")) for name in output.split(b"\0")} if output is not None else set(paths)
-            )
-            for path in set(paths) - touched:
-                self._add(commit, path, target, FileAlignment.identity(path))
+            for start in range(0, len(paths), MAX_GROUP):
+                group = paths[start : start + MAX_GROUP]
+                output = self._query(*_TOUCHED, f"{commit}..{target}", "--", *group, deadline=deadline)
+                touched = {os.fsdecode(name) for name in output.split(b"\0")} if output is not None else set(group)
+                for path in set(group) - touched:
+                    self._add(commit, path, target, FileAlignment.identity(path))
 
     def align_child(
         self, path: str, ranges: Iterable[tuple[int, int]], parent: str, child: str, deadline: Deadline
@@ -251,7 +253,9 @@ class LineAligner:
             if known is None or not self._is_here(earlier):
                 continue
             changed = [name for name in known.paths() if not self.is_equal(earlier, name, target)]
-            if known.runs and not changed:
+            # On another branch, lines that were lost up to the earlier target may still be in their first file.
+            is_here = self._blob_at(earlier, path) == self._blob_at(target, path)
+            if known.runs and not changed and is_here:
                 return known
             if self._is_only_way(earlier, target, deadline):
                 later = {name: self._blame(earlier, name, target, deadline, known.ranges(name))[0] for name in changed}

@@ -209,11 +209,11 @@ class StalenessChecker:
         """Follow the files of spans to a commit, several at a time."""
         try:
             aligner = self._lines()
-            files = dict.fromkeys(_File(span.commit, span.path) for span in spans)
-            with suppress(OutOfTime):
-                aligner.find_untouched(files, commit, deadline)
-        except (EngramBusError, OSError):
+        except EngramBusError:  # no repository
             return {}
+        files = dict.fromkeys(_File(span.commit, span.path) for span in spans)
+        with suppress(OutOfTime, EngramBusError, OSError):
+            aligner.find_untouched(files, commit, deadline)
         unknown = [file for file in files if not aligner.is_known(*file, commit)]
         # Files that differ come first: to the others most likely nothing has happened.
         unknown.sort(key=lambda file: aligner.is_equal(file.commit, file.path, commit))
