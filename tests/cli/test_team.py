@@ -55,7 +55,7 @@ def read(team: Shell, lines: str) -> CommandResult:
 
 
 def test_a_report_reaches_the_parent_with_its_requests(team: Shell) -> None:  # EB-16
-    assert team.ok("check", "report.yaml", "--as", "ada").out.startswith("It would be accepted.")
+    assert team.ok("message", "report.yaml", "--dry-run", "--as", "ada").out.startswith("It would be accepted.")
     sent = team.ok("message", "report.yaml", "--as", "ada").out
     assert "to lead; turn 2 is open." in sent
     mail = team.ok("inbox", "--as", "lead").out
@@ -97,7 +97,7 @@ def test_a_message_is_read_from_a_pipe(team: Shell) -> None:
 
 
 def test_a_message_with_pasted_lines_is_refused_with_a_pointer_to_them(team: Shell) -> None:  # EB-07, EB-10
-    checked = team.run("check", "pasted.yaml", "--as", "ada")
+    checked = team.run("message", "pasted.yaml", "--dry-run", "--as", "ada")
     assert checked.code == 1
     assert "field: OUTPUT.summary   line: 4" in checked.out
     refused = team.run("message", "pasted.yaml", "--as", "ada")
@@ -162,13 +162,13 @@ def test_a_request_is_denied(team: Shell) -> None:
 
 
 def test_a_broadcast_lowers_what_a_child_may_spend(team: Shell) -> None:  # EB-06, EB-16
-    wrong_kind = team.run("check", "broadcast.yaml", "--as", "lead")
+    wrong_kind = team.run("message", "broadcast.yaml", "--dry-run", "--as", "lead")
     assert wrong_kind.code == 1
     assert "BUDGETS is a section of a parent's message." in wrong_kind.out
-    team.ok("check", "broadcast.yaml", "--kind", "parent", "--as", "lead")
+    team.ok("broadcast", "broadcast.yaml", "--dry-run", "--as", "lead")
     assert team.ok("broadcast", "broadcast.yaml", "--as", "lead").out.endswith(" to ada.\n")
     assert "trusts nobody" in team.ok("inbox", "--as", "ada").out
-    assert "1 of 2 engrams" in team.ok("check", "report.yaml", "--as", "ada").out
+    assert "1 of 2 engrams" in team.ok("message", "report.yaml", "--dry-run", "--as", "ada").out
     assert read(team, "1-2").code == 0
     assert "limit: 1" in read(team, "3-4").err
 

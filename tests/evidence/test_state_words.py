@@ -21,6 +21,7 @@ from engrambus.evidence.pointers import EvidenceState, describe_state
         ),
         (EvidenceState(state="changed", share=0.999), "changed since, 99 % left"),
         (EvidenceState(state="changed", share=0.001), "changed since, 1 % left"),
+        (EvidenceState(state="changed", share=1.0, now="a.py:1"), "changed since, no longer together, now a.py:1"),
         (EvidenceState(state="gone"), "gone"),
         (EvidenceState(state="unresolved"), "unresolved"),
     ],

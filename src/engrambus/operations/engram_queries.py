@@ -204,7 +204,7 @@ def _list_newest(
     # decision 10: without words only the nearest store is listed; there is no order across stores
     if not present:
         return _query_answer(context, request, present, [], [], past_us)
-    reads, spaces = _listed(past_stores(present, past_us))
+    reads, spaces = list_spaces(past_stores(present, past_us))
     # decision 82: claims that await confirmation are found by words; by time they would push out what was put
     spaces = tuple(space for space in spaces if confirmed_space(space) is None)
     # decision 81: what comes in while pages are read is not shown by them, and stays new
@@ -233,7 +233,7 @@ def _found(
     )
 
 
-def _listed(stores: Sequence[VisibleStore]) -> tuple[EngramReads, tuple[str, ...]]:
+def list_spaces(stores: Sequence[VisibleStore]) -> tuple[EngramReads, tuple[str, ...]]:
     """Return the nearest store, and its spaces with that of untrusted engrams: by time they are one list."""
     reads = stores[0].reads
     return reads, tuple(space for store in stores if store.reads is reads for space in store.spaces)
@@ -253,7 +253,7 @@ def _query_answer(
 
     The cursor holds `newest`, if it is given: where the position of the caller will be after the last page.
     """
-    shown_engrams = [_without_keys(engram) for engram in engrams]
+    shown_engrams = [without_keys(engram) for engram in engrams]
     about = about_engrams(context, stores, shown_engrams, of_past=past_us is not None, lookup=lookup)
 
     def answer(count: int) -> QueryAnswer:
@@ -332,7 +332,8 @@ def _nothing_searched(request: QueryEngrams) -> NothingSearched:
     )
 
 
-def _without_keys(engram: Engram) -> Engram:
+def without_keys(engram: Engram) -> Engram:
+    """Return an engram as answers show it."""
     # decision 6: a reader does not need the keys, and they would cost it as many tokens as the rest
     return msgspec.structs.replace(engram, hash_keys=())
 
@@ -512,7 +513,7 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
             return FeedAnswer(rows=[row], as_of=as_of)
         if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
-        reads, spaces = _listed(stores)
+        reads, spaces = list_spaces(stores)
         spaces = _feed_spaces(request, spaces)
         pinned_ordinals = frozenset(reads.pinned(spaces))
         matches = _feed_filter(context, request, roles)
@@ -597,7 +598,7 @@ def _feed_row(
     author = engram.provenance.created_by
     states = lookup.states([engram])[engram.id]
     return FeedRow(
-        engram=_without_keys(engram),
+        engram=without_keys(engram),
         agent=author.rpartition("/")[2],
         role=roles.of(author),
         states=states,

@@ -48,15 +48,16 @@ def evidence_about(context: Context, engram: Engram, states: Sequence[EvidenceSt
 
 
 def engram_states(
-    context: Context, engrams: Sequence[Engram], against: str | None = None
+    context: Context, engrams: Sequence[Engram], against: str | None = None, *, is_patient: bool = False
 ) -> dict[str, list[EvidenceState | None]]:
     """Return, by the engram's id and for each pointer, how its lines compare with the files now, or `unresolved`.
 
-    They are compared with the commit `against`, if it is given.
+    They are compared with the commit `against`, if it is given. Who is not patient gets None for what git could not say
+    in a moment.
     """
     # All pointers at once: what is checked out is read from the disk.
     pointers = [pointer for engram in engrams for pointer in engram.pointers]
-    compared = iter(context.project_files.staleness_of(pointers, against))
+    compared = iter(pointer_states(context, pointers, against, is_patient=is_patient))
     return {
         engram.id: [
             UNRESOLVED if _is_unresolved(context, engram, pointer) else state
@@ -66,18 +67,30 @@ def engram_states(
     }
 
 
+def pointer_states(
+    context: Context, pointers: Sequence[Pointer], against: str | None = None, *, is_patient: bool = False
+) -> list[EvidenceState | None]:
+    """Return how the lines of each pointer compare with the files now, or with the commit `against`."""
+    files = context.project_files
+    if not is_patient:
+        return files.staleness_of(pointers, against)
+    return [lines.state if lines is not None else None for lines in files.lines_now(pointers, against)]
+
+
 class EvidenceLookup:
     """The states of engrams' evidence during one call: each engram is compared once, and several at a time."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, against: str | None = None, *, is_patient: bool = False) -> None:
         self._context = context
+        self._against = against
+        self._is_patient = is_patient
         self._states: dict[str, list[EvidenceState | None]] = {}
 
     def states(self, engrams: Sequence[Engram]) -> dict[str, list[EvidenceState | None]]:
         """Return the states of these engrams' pointers, and of all that were looked up before, by the engram's id."""
         unknown = [engram for engram in engrams if engram.id not in self._states]
         if unknown:
-            self._states |= engram_states(self._context, unknown)
+            self._states |= engram_states(self._context, unknown, self._against, is_patient=self._is_patient)
         return self._states
 
     def find_stale(self, engrams: Sequence[Engram]) -> dict[str, Staleness]:

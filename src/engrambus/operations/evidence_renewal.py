@@ -22,7 +22,7 @@ from engrambus.knowledge.engrams import (
     resolve_again,
     worst_stale,
 )
-from engrambus.operations.evidence_about import engram_states
+from engrambus.operations.evidence_about import engram_states, pointer_states
 from engrambus.policy import visible_spaces
 
 
@@ -48,7 +48,7 @@ def renew_evidence(context: Context, request: ConfirmRequest) -> Renewal:
             raise
         return Renewal()  # possibly one of a shared store, whose files are elsewhere
     resolved = resolve_again(engram, context.evidence, context.project_files.repositories)
-    states = engram_states(context, [engram])[engram.id]
+    states = engram_states(context, [engram], is_patient=True)[engram.id]
     sent = [check_pointer(pointer, f"pointers[{number}]")[0] for number, pointer in enumerate(request.pointers)]
     if sent:
         check_may_repoint(context.caller, states)
@@ -96,7 +96,7 @@ def _points_elsewhere(prepared: PreparedEngram, engram: Engram) -> bool:
 
 
 def _follow(context: Context, prepared: PreparedEngram, engram: Engram) -> Engram:
-    states = engram_states(context, [engram])[engram.id]
+    states = engram_states(context, [engram], is_patient=True)[engram.id]
     if all(state is None or state.state == "same" for state in states):
         return engram  # its own lines still show it
     if any(pointer.digest is None for pointer in prepared.pointers) or _not_current(context, prepared.pointers):
@@ -130,7 +130,7 @@ def _stamp(context: Context, pointer: Pointer, field: str) -> Pointer:
 
 def _not_current(context: Context, pointers: Sequence[Pointer]) -> list[int]:
     """Return the positions of pointers whose lines are not the same in the files now."""
-    states = context.project_files.staleness_of(pointers)
+    states = pointer_states(context, pointers, is_patient=True)
     return [number for number, state in enumerate(states) if state is not None and state.state != "same"]
 
 

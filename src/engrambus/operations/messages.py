@@ -69,7 +69,7 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     command=Command(
         "message",
         section="team",
-        example="engrambus message report.yaml",
+        example="engrambus message report.yaml --dry-run",
         renderer="team:message",
         rank=30,
         arguments=("text",),
@@ -83,7 +83,8 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
 
     The file has the sections ROLE, TASK_STATUS, ENGRAMS, POINTER_PACK, DEREF_REQUESTS and OUTPUT. A message with more
     text than the budget allows is refused, with a shorter one to send instead. With --to, write to another lead, to a
-    descendant or, as a person, to any agent; plain words are enough then.
+    descendant or, as a person, to any agent; plain words are enough then. With --dry-run, the message is only checked;
+    the exit status is 1 if it would be refused.
     """
     is_note = request.to is not None and not messages.looks_like_report(request.text)
     report = _prepare_note(context, request) if is_note else prepare_report(context, request)
@@ -189,7 +190,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="team:broadcast",
         rank=32,
         arguments=("text",),
-        override="team:message_file",
+        override="team:broadcast_file",
     ),
     tool=Tool(part_of="less_inbox", action="broadcast", hidden=("used", "with_limits")),
     text_field="text",
@@ -247,23 +248,12 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "less.validate_message",
     route=Route("POST", "/message/validate"),
-    command=Command(
-        "check",
-        section="team",
-        example="engrambus check report.yaml",
-        renderer="team:message_check",
-        rank=34,
-        arguments=("text",),
-        override="team:message_check",
-    ),
+    absent_from={"cli": "`engrambus message FILE --dry-run` and `broadcast FILE --dry-run` do it"},
     tool=Tool(part_of="less_inbox", action="validate", hidden=("kind",)),
     text_field="text",
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
-    """Check a message without sending it.
-
-    The exit status is 1 if it would be refused.
-    """
+    """Check a message without sending it."""
     budget = inline_budget(context.view, context.policy, context.caller)
     problems: tuple[EngramBusError, ...]
     limits = context.policy.checks(context.caller.role)  # not the call's: a check exceeds nothing

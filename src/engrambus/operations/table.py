@@ -21,6 +21,7 @@ OPERATIONS = Operations(__package__, {
     "deref_requests": "request_deref list_requests approve_request deny_request",
     "engram_queries": "query_engrams query_by_embedding get_engram show_engram feed",
     "engrams": "put_engram put_found put_engrams forget_engram confirm_engram promote_engram pin_engram unpin_engram",
+    "evidence_check": "check_evidence",
     "gate": "check_gate override_gate list_gate_overrides",
     "gc": "collect_garbage",
     "grants": "issue_grant narrow_grant list_grants revoke_grant",

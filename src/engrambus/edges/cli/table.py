@@ -161,6 +161,13 @@ COMMANDS: dict[str, Entry] = {
         "list_gate_overrides",
         "gate.overrides",
     ),
+    "check": Entry(
+        "knowledge",
+        "List the engrams whose lines are gone, have changed or moved.",
+        "engrambus check --against origin/main",
+        "check_evidence",
+        "engram.check",
+    ),
     "confirm": Entry(
         "knowledge",
         "Confirm that an engram is still true; its lifetime starts again.",
@@ -453,7 +460,7 @@ COMMANDS: dict[str, Entry] = {
     "message": Entry(
         "team",
         "Report to your parent: engrams, pointers and a short answer.",
-        "engrambus message report.yaml",
+        "engrambus message report.yaml --dry-run",
         "send_message",
         "less.message",
     ),
@@ -477,13 +484,6 @@ COMMANDS: dict[str, Entry] = {
         "engrambus token revoke --agent coder-1",
         "revoke_tokens",
         "token.revoke",
-    ),
-    "check": Entry(
-        "team",
-        "Check a message without sending it.",
-        "engrambus check report.yaml",
-        "validate_message",
-        "less.validate_message",
     ),
     "reserve": Entry(
         "team",

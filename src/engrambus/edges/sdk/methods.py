@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
     from engrambus.operations.engrams import PutAnswer, PutEngram
+    from engrambus.operations.evidence_check import EvidenceReport
     from engrambus.operations.gate import GateAnswer, GateOverrides
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
@@ -665,6 +666,28 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))
+
+    def check_evidence(
+        self,
+        *,
+        against: str | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        path: str | None = None,
+        all: bool = False,
+        k: int = 200,
+        cursor: str | None = None,
+    ) -> EvidenceReport:
+        """List the engrams whose lines are gone, have changed or moved.
+
+        Args:
+            against: Compare with this commit instead of the files on disk
+            kind: Only engrams of this kind
+            path: Only what points at this file, into this folder or at what this pattern matches
+            all: List all that were compared, also those whose lines are the same
+            k: How many engrams one answer compares
+            cursor: Continue where the previous answer ended
+        """
+        return cast("EvidenceReport", self._do("check_evidence", {"against": against, "kind": kind, "path": path, "all": all, "k": k, "cursor": cursor}))
 
     def check_gate(
         self,

@@ -27,7 +27,14 @@ def describe_state(evidence: DescribedState | None) -> str:
         return f"moved to {evidence.now}" if evidence.now else "moved"
     if evidence.state != "changed":
         return evidence.state or ""
-    # Rounded to a percentage between the ends: some lines survive, and some do not.
-    share = [] if evidence.share is None else [f"{min(max(round(evidence.share * 100), 1), 99)} % left"]
     now = [f"now {evidence.now}"] if evidence.now else []
-    return ", ".join(["changed since", *share, *now])
+    return ", ".join(["changed since", *_share_words(evidence.share), *now])
+
+
+def _share_words(share: float | None) -> list[str]:
+    if share is None:
+        return []
+    if share >= 1:
+        return ["no longer together"]
+    # Rounded to a percentage between the ends: some lines survive, and some do not.
+    return [f"{min(max(round(share * 100), 1), 99)} % left"]

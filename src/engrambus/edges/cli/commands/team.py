@@ -20,9 +20,20 @@ _SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "vi
 """The options of `inherit` that are fields of its scope."""
 
 
-@override(argument_help={"text": ("FILE", "The message, as YAML or JSON; - reads stdin. With --to, also plain words")})
+_DRY_RUN = click.Option(
+    ["--dry-run", "dry_run"], is_flag=True, help="Check it without sending it; exit with 1 if it would be refused."
+)
+
+
+@override(
+    _DRY_RUN,
+    argument_help={"text": ("FILE", "The message, as YAML or JSON; - reads stdin. With --to, also plain words")},
+)
 def message(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-    """Send a message that is given as a file or, with `--to`, as plain words."""
+    """Send a message that is given as a file or, with `--to`, as plain words; with `--dry-run`, only check it."""
+    if values.pop("dry_run", False):
+        _check_message(session, values, "child")
+        return
     is_words = values.get("to") is not None and not _names_file(values["text"])
     session.call_and_print(operation, values if is_words else _with_text(values))
 
@@ -39,9 +50,12 @@ def _names_file(text: str) -> bool:
         return False
 
 
-@override(argument_help=_MESSAGE_FILE)
-def message_file(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-    """Send a message that is given as a file."""
+@override(_DRY_RUN, argument_help=_MESSAGE_FILE)
+def broadcast_file(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Send a broadcast that is given as a file; with `--dry-run`, only check it."""
+    if values.pop("dry_run", False):
+        _check_message(session, values, "parent")
+        return
     session.call_and_print(operation, _with_text(values))
 
 
@@ -51,10 +65,14 @@ def answer_file(session: Session, operation: Operation[Any, Any], values: Values
     session.call_and_print(operation, _with_text(values))
 
 
-@override(argument_help=_MESSAGE_FILE)
-def message_check(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+def _check_message(session: Session, values: Values, kind: str) -> None:
     """Check a message; exit with status 1 if it would be refused."""
-    _print_verdict(session, operation, _with_text(values))
+    from engrambus.edges.cli.show.team import message_check
+    from engrambus.operations import OPERATIONS
+
+    answer = session.call(OPERATIONS["validate_message"], {"text": _with_text(values)["text"], "kind": kind})
+    session.print(answer, message_check)
+    _exit_if_refused(answer)
 
 
 def _with_text(values: Values) -> Values:
@@ -66,6 +84,10 @@ def _with_text(values: Values) -> Values:
 def _print_verdict(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     answer = session.call(operation, values)
     session.print_answer(operation, answer)
+    _exit_if_refused(answer)
+
+
+def _exit_if_refused(answer: Any) -> None:
     if not answer.ok:  # so that a script can test a message before it sends it
         click.get_current_context().exit(1)
 
