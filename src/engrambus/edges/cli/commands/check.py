@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class _FormerArgument(click.Argument):
     """The message that `check` took before `message --dry-run`; it is taken to say so, and help does not show it."""
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+    def get_help_record(self, ctx: click.Context) -> None:  # type: ignore[override]
         return None
 
 
