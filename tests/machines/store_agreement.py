@@ -157,6 +157,27 @@ class StoreAgreement(RuleBasedStateMachine):
             self.both("show_engram", caller, id=engram)
         return put["id"] if put else multiple()
 
+    @rule(target=ids, caller=people, number=st.integers(1, 4), kind=st.sampled_from(("decision", "fact")), scope=scopes)
+    def state_a_limit(self, caller: Credential, number: int, kind: str, scope: str) -> Any:
+        """Put a claim that contradicts others of its sort."""
+        pointers = [{"type": "repo", "ref": REPO_REFS[number % 2]}]
+        claim = f"The alpha limit is {number} lines."
+        put = self.both("put_engram", caller, claim=claim, kind=kind, pointers=pointers, scope=scope)
+        return put["id"] if put else multiple()
+
+    @rule(caller=people, keep=st.sampled_from(("new", "old", "both")))
+    def decide_what_holds(self, caller: Credential, keep: str) -> None:
+        """Decide the newest contradiction, allowed or not."""
+        self.both("list_contradictions", caller, all=True, k=3)
+        answer = self.both("list_contradictions", caller)
+        for row in answer["contradictions"][:1] if answer else ():
+            self.both("decide_contradiction", caller, id=row["contradiction_id"], keep=keep, reason="Because.")
+
+    @rule(text=st.sampled_from(("The alpha limit is 2 lines.", "Beta is slow.")), pinned=st.booleans())
+    def keep_a_memory(self, text: str, pinned: bool) -> None:
+        """Keep a memory that claims may contradict."""
+        self.both("keep_episode", text=text, kind="decision", slug="alpha", pinned=pinned)
+
     @rule(
         caller=people, q=questions, ago=st.sampled_from(("PT1S", "PT9S", "PT1M", "PT1H", "P1D")), k=st.integers(1, 70)
     )

@@ -32,29 +32,15 @@ def find_near(context: Context, prepared: Sequence[PreparedEngram]) -> NearClaim
         if HELD_KINDS.isdisjoint(kinds) and not _has_pins(view, spaces):
             return {}
         seen = restrict_view(view, context.role_filter)
-        near = {item.claim: _near(context, seen, spaces, item.claim) for item in checked}
+        near = {
+            item.claim: cortex.nearest_claims(item.claim, cortex.earlier_claims(seen, spaces, item.claim))
+            for item in checked
+        }
     return {claim: claims for claim, claims in near.items() if claims}
 
 
 def _has_pins(view: View, spaces: Sequence[str]) -> bool:
     return bool(view.pinned(spaces)) or bool(view.pins(limit=1))
-
-
-def _near(context: Context, view: View, spaces: Sequence[str], claim: str) -> list[cortex.EarlierClaim]:
-    near = cortex.nearest_claims(claim, cortex.earlier_claims(view, spaces, claim))
-    return [_with_source(context, item) for item in near]
-
-
-def _with_source(context: Context, claim: cortex.EarlierClaim) -> cortex.EarlierClaim:
-    """Return a claim with the memory itself as its first source, if it is a memory."""
-    if not cortex.names_memory(claim.near.id):
-        return claim
-    from msgspec.structs import replace
-
-    from engrambus.evidence.pointers import Pointer, check_pointer
-
-    stamped = context.evidence.stamp(*check_pointer(Pointer(type="sam", ref=claim.near.id)))
-    return replace(claim, pointers=(stamped, *claim.pointers))
 
 
 def with_contradictions(context: Context, view: View, facts: Sequence[Any], near: NearClaims) -> list[Any]:

@@ -316,7 +316,7 @@ def _distinct(pointers: Sequence[Pointer]) -> tuple[Pointer, ...]:
 
 def _quote(claim: str, max_chars: int = MAX_QUOTED_CHARS) -> str:
     """Return the beginning of a claim without ends of sentences: a claim has three sentences at most."""
-    plain = claim.rstrip(".!? ").replace(". ", "; ").replace("! ", "; ").replace("? ", "; ")
+    plain = " ".join(claim.split()).rstrip(".!? ").replace(". ", "; ").replace("! ", "; ").replace("? ", "; ")
     return plain if len(plain) <= max_chars else plain[: max_chars - 1].rstrip() + "…"
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import msgspec
 
+from engrambus.core import digest
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.cortex.contradiction import contradicts
 from engrambus.knowledge.cortex.ports import CortexReads
@@ -52,7 +53,7 @@ class EarlierClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     near: NearClaim
     pointers: tuple[Pointer, ...]
-    """Its evidence; a memory may have none."""
+    """Its evidence; of a memory, the memory itself first."""
 
 
 class ClaimReads(CortexReads, EngramReads, Protocol):
@@ -141,7 +142,9 @@ def _frequency(count: int, relative_length: float) -> float:
 
 def _of_memory(episode: Episode) -> EarlierClaim:
     near = NearClaim(id=episode.ref, kind=episode.kind, claim=episode.text, pinned=True)
-    return EarlierClaim(near=near, pointers=episode.pointers)
+    # The memory itself is its first source: whoever reads the risk can look it up as it was.
+    source = Pointer(type="sam", ref=episode.ref, digest=digest(episode.text.encode()))
+    return EarlierClaim(near=near, pointers=(source, *episode.pointers))
 
 
 def _of_engram(engram: Engram, *, pinned: bool) -> EarlierClaim:
