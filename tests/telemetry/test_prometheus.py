@@ -34,7 +34,7 @@ def samples(answer: Answer) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
 
 def report(bus: RunningServer, *claims: str, summary: str = "Done.") -> str:
     """Return a programmer's message."""
-    refs = ", ".join(f'"repo:src/parser.py#L{line}-L{line}@{bus.repository.sha}"' for line in (1, 2))
+    refs = ", ".join(f'"repo:{path}#L1-L1@{bus.repository.sha}"' for path in ("src/parser.py", "docs/design.md"))
     engrams = "".join(f'\n  - kind: risk\n    claim: "{claim}"\n    pointers: [{refs}]' for claim in claims)
     return f"ROLE: programmer\nTASK_STATUS: done\nENGRAMS:{engrams or ' []'}\nOUTPUT: '{summary}'\n"
 
