@@ -19,6 +19,7 @@ PAGES = (
     "docs/gate.md",
     "docs/staleness.md",
     "docs/trust.md",
+    "docs/capture.md",
     "docs/replacing.md",
     "docs/grants.md",
     "docs/reservations.md",

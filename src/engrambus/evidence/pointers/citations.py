@@ -34,7 +34,7 @@ _CITED = re.compile(
     re.VERBOSE,
 )
 _REF = re.compile(r"(?<![\w/])(?:repo|artifact|diff):[^\s`\"'<>()\[\]]{3,1000}")
-_LINK = re.compile(r"https://github\.com/[^\s`\"'<>()\[\]]{3,1000}")
+_LINK = re.compile(r"https://github\.com/[\w.-]{1,80}/[\w.-]{1,100}/(?:blob|blame|raw)/[^\s`\"'<>()\[\]]{3,1000}")
 _URL = re.compile(r"(?<![\w/])[a-z][a-z0-9+.-]{1,15}://[^\s`\"'<>]{1,2000}")
 _NUMBER = re.compile(r"\d+")
 _COLUMN = re.compile(r"C\d+")
@@ -88,12 +88,17 @@ def _find_paths(text: str) -> Iterator[Citation]:
         if not spans and not revision:
             bare = path.rstrip(_END_MARKS)
             end, path = end - (len(path) - len(bare)), bare
-            if "/" not in path.strip("/") and "." not in path.strip("."):
-                continue  # a word; only a tree could tell, and most words are no files
-        if len(path) > MAX_PATH_CHARS or _NOT_A_NAME.fullmatch(path):
+        if len(path) > MAX_PATH_CHARS or _NOT_A_NAME.fullmatch(path) or _is_word(path, by_colon=match["colon"]):
             continue
         for lines in _spans(spans) if spans else ("",):
             yield Citation(match.start(), end, f"{path}{lines}{revision}", bool(spans) or bool(revision))
+
+
+def _is_word(path: str, *, by_colon: str | None) -> bool:
+    """True for a name that is no file's: without a dot or a slash, only `Makefile:12` names one."""
+    if "/" in path or "." in path.strip("."):
+        return False
+    return by_colon is None or not path[0].isupper()
 
 
 def _spans(text: str) -> Iterator[str]:

@@ -57,8 +57,9 @@ class CitedPlaces:
         return {citation: pointer for citation, pointer in found if pointer is not None}
 
     def _resolve(self, place: str) -> Pointer | None:
+        place = self._from_root(place)
         try:
-            return self._read(self._from_root(place))
+            return self._read(place)
         except FileNotFound:
             whole = self._with_beginning(place)
             try:
