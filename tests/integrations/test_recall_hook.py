@@ -216,3 +216,54 @@ def test_a_hook_with_nothing_to_show_writes_nothing(
     added = journal.read_bytes()[size:]
     assert added.count(b"\n") == 1
     assert b"AKIA" not in added
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["warn", "enforce", "off"])
+def test_an_edit_of_a_reserved_file_is_warned_about_or_refused(
+    hook: Callable[[str], Hook], bus: Bus, client: str, mode: str
+) -> None:  # BX-14
+    bus.apply_policy({"limits": {"reservations": mode}})
+    other = hook(client).handle("SessionStart", session_id="another")
+    bus.speak_as(other).reserve(["src/**"], reason="the parser is rewritten")
+    engram = bus.put_engram("Line three must stay first.", at=["src/parser.py:3"])
+    answer = hook(client)("PreToolUse", **edit(client, "src/parser.py", "line 3 of the parser\n"))["hookSpecificOutput"]
+    name = other.partition("/")[2]
+    warning = f"reserved by {name} until "
+    if mode == "enforce":
+        assert answer["permissionDecision"] == "deny"
+        assert warning in answer["permissionDecisionReason"]
+        assert "the parser is rewritten" in answer["permissionDecisionReason"]
+        return
+    context = answer["additionalContext"]
+    assert (warning in context) == (mode == "warn")
+    assert engram.id[:13] in context
+    assert estimate_tokens(context) <= 600
+    assert "permissionDecision" not in answer
+    own = edit(client, "src/parser.py", "line 9 of the parser\n", session_id="another")
+    assert "reserved by" not in str(hook(client)("PreToolUse", **own)), "its holder edits what it has reserved"
+
+
+def test_gemini_refuses_an_edit_of_a_reserved_file(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository
+) -> None:  # BX-14
+    from engrambus.edges.integrations.client_hook import answer_event
+
+    bus.reserve(["src/parser.py"], reason="mine")
+    arguments = {"file_path": str(repository.path / "src/parser.py"), "old_string": "line 3"}
+    event = {"hook_event_name": "BeforeTool", "tool_name": "replace", "tool_input": arguments}
+    parsed = read_event(recorded_event("gemini", "BeforeAgent", repository.path, **event))
+    assert parsed is not None
+    assert answer_event(parsed, hook("gemini").settings, Path("/")) == {}
+    bus.apply_policy({"limits": {"reservations": "enforce"}})
+    answer = answer_event(parsed, hook("gemini").settings, Path("/"))
+    assert answer["decision"] == "deny"
+    assert "reserved by admin until" in answer["reason"]
+
+
+@BOTH
+def test_memories_join(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:  # BX-09
+    bus.keep_episode("The parser must never trust a length that the input states.")
+    context = hook(client).context("UserPromptSubmit", prompt="May the parser trust a length in the input?")
+    assert "must never trust a length" in context
+    assert hook(client)("UserPromptSubmit", prompt="May the parser trust a length in the input?") == {}

@@ -34,7 +34,11 @@ _CLAUDE_EVENTS = (*_EVENTS, "SessionEnd")
 """Events of Claude Code: Codex does not report the end of a session."""
 SESSION_TURNS = ("--session-turns", "4")
 """Where no hook tells agents apart, those of a session share the lead of its server: it has four turns' worth."""
-_GEMINI_EVENTS = ("SessionStart", "BeforeAgent")
+_GEMINI_EVENTS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("SessionStart", {}),
+    ("BeforeAgent", {}),
+    ("BeforeTool", {"matcher": "write_file|replace"}),
+)
 _GEMINI_FORMER_EVENTS = ("AfterAgent",)
 
 
@@ -147,7 +151,9 @@ def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Set
 def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     # Gemini counts a hook's timeout in milliseconds, the other clients in seconds.
     run = {"name": SERVER, "type": "command", "command": hook, "timeout": HOOK_TIMEOUT_SECONDS * 1000}
-    hooks = tuple(ConfigEntry(("hooks", event), {"hooks": [run]}, is_item=True) for event in _GEMINI_EVENTS)
+    hooks = tuple(
+        ConfigEntry(("hooks", event), {**matcher, "hooks": [run]}, is_item=True) for event, matcher in _GEMINI_EVENTS
+    )
     former = tuple(("hooks", event) for event in _GEMINI_FORMER_EVENTS)
     # Gemini lets a hook change a tool's input, but does not say which sub-agent calls.
     server = _server("mcpServers", command, "mcp", *SESSION_TURNS)

@@ -26,6 +26,7 @@ from engrambus.errors import (
     EngramBusError,
     JournalForeign,
     NotFound,
+    PathReserved,
     ProjectNotFound,
     Refusal,
     RoleForbidden,
@@ -38,6 +39,7 @@ from engrambus.visible_text import make_json_visible, make_visible
 if TYPE_CHECKING:
     from engrambus.operations.inbox import InboxAnswer
     from engrambus.operations.recall import Occasion
+    from engrambus.operations.reservations import ReservedPath
 
 MAX_CONTEXT_CHARS = 10_000
 """Size of the context that Claude Code takes."""
@@ -54,6 +56,8 @@ MAX_ADDED_TOKENS = 600
 """Size of what a hook adds, without the brief at the start of a session or a sub-agent."""
 MAX_RECALL_CHARS = 20_000
 """Only this much of a prompt is compared with the engrams."""
+MAX_RESERVED_LINES = 3
+MAX_REASON_CHARS = 120
 LEAST_RECALL_TOKENS = 40
 MAX_POINTERS = 3
 TIME_LIMIT_SECONDS = 4.0
@@ -165,13 +169,15 @@ class _Session:
 
         worktree = find_worktree(event.folder) if event.folder is not None else None
         if settings.token is not None:
-            self.bus = Bus(transport, Credential(token=settings.token), owns_transport=False, worktree=worktree)
+            self.bus = Bus(
+                transport, Credential(token=settings.token), owns_transport=False, worktree=worktree, on_warning=_report
+            )
             return
         folder = (event.folder or Path()).name or "a client"
-        admin = Bus(transport, Credential(local_admin=True, run=settings.run), owns_transport=False)
+        admin = Bus(transport, Credential(local_admin=True, run=settings.run), owns_transport=False, on_warning=_report)
         lead = admin.add_lead(f"Session in {make_visible(folder)}"[:200], session=event.session)
         credential = Credential(local_admin=True, run=lead.run_id)
-        self.bus = Bus(transport, credential, owns_transport=False, worktree=worktree)
+        self.bus = Bus(transport, credential, owns_transport=False, worktree=worktree, on_warning=_report)
         self.lead = lead.agent_id
 
     @property
@@ -310,11 +316,32 @@ def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:
 
 
 def _on_edit(session: _Session, event: HookEvent) -> dict[str, Any]:
-    if event.name == "BeforeTool":  # Gemini adds no context before a tool
-        return {}
     bus = session.bus_of(session.add_child() if event.child else session.lead)
-    lines = _recall(bus, "edit", [], paths=event.paths)
+    try:
+        reserved = bus.check_reservations(list(dict.fromkeys(map(_without_lines, event.paths)))).reserved
+    except PathReserved as refusal:
+        return _deny_tool(event, f"{refusal.detail} {refusal.hint or ''}".strip())
+    if event.name == "BeforeTool":  # Gemini refuses a tool for a hook, and adds no context before one
+        return {}
+    warnings = [_reserved_line(row) for row in reserved[:MAX_RESERVED_LINES]]
+    lines = [*warnings, *_recall(bus, "edit", warnings, paths=event.paths)]
     return _context(event, lines) if lines else {}
+
+
+def _without_lines(path: str) -> str:
+    name, colon, lines = path.rpartition(":")
+    return name if colon and lines.replace("-", "").isdigit() else path
+
+
+def _reserved_line(row: ReservedPath) -> str:
+    """Return a warning about a file that another agent is working on, in under 100 tokens."""
+    reason = f": {row.reason[:MAX_REASON_CHARS]}" if row.reason else ""
+    return f"{row.path[:MAX_REASON_CHARS]} is reserved by {row.agent} until {row.expires_at[:16]}Z{reason}."
+
+
+def _deny_tool(event: HookEvent, reason: str) -> dict[str, Any]:
+    """Refuse a tool call, as the client takes it."""
+    return {"decision": "deny", "reason": reason} if event.name == "BeforeTool" else _deny(reason)
 
 
 def _on_child_returned(session: _Session, event: HookEvent) -> dict[str, Any]:
