@@ -181,6 +181,10 @@ def test_gemini_gets_it_with_its_prompt_and_not_before_a_tool(
     assert answer["hookEventName"] == "BeforeAgent"
     assert CLAIM in answer["additionalContext"]
     assert answer_event(parsed, gemini.settings, Path("/")) == {}
+    said = f"<hook_context>Look at src/parser.py\n{PROMPT}</hook_context>\n\n{UNRELATED}"
+    parsed = read_event(recorded_event("gemini", "BeforeAgent", repository.path, prompt=said, session_id="another"))
+    assert parsed is not None
+    assert answer_event(parsed, gemini.settings, Path("/")) == {}, "what our own hooks said is no prompt"
 
 
 @BOTH

@@ -85,7 +85,7 @@ class Responses:
         results: list[str] = []
         messages: list[str] = []
         for item in body["input"]:
-            if item["type"] == "function_call_output":
+            if item["type"] in ("function_call_output", "custom_tool_call_output"):
                 results.append(_words(item["output"]))
             elif item["type"] == "message":
                 (messages if item["role"] == "assistant" else prompt_parts).append(_words(item["content"]))
@@ -101,9 +101,13 @@ class Responses:
 
     def write(self, answer: Answer, number: int) -> dict[str, Any]:
         """One item."""
-        if isinstance(answer, Call):
+        item: dict[str, Any]
+        if isinstance(answer, Call) and answer.tool == "apply_patch":  # a tool that takes a text
+            number_id = {"id": f"ctc_{number}", "call_id": f"call_{number}"}
+            item = {"type": "custom_tool_call", **number_id, "name": answer.tool, "input": answer.arguments["input"]}
+        elif isinstance(answer, Call):
             group, _, name = answer.tool.rpartition("/")
-            item: dict[str, Any] = {
+            item = {
                 "type": "function_call",
                 "id": f"fc_{number}",
                 "call_id": f"call_{number}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -45,6 +46,7 @@ _CHILD_TOOLS = ("Agent", "Task", "TaskOutput", "wait_agent")
 
 _USUAL_KINDS = {"Agent": "general-purpose", "Task": "general-purpose", "spawn_agent": "default"}
 """The kind of sub-agent that a client starts if its model names none."""
+_HOOK_CONTEXT = re.compile(r"\A\s*(?:<hook_context>.*?</hook_context>\s*)+", re.S)
 _CHILD_ROLES = ("director", "manager", "programmer")
 
 
@@ -155,7 +157,10 @@ def _text(event: _ClientEvent, kind: EventKind) -> str:
         "spawn": arguments.get("prompt") or arguments.get("message") or arguments.get("items"),
     }
     text = texts.get(kind, event.last_assistant_message)
-    return text if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        return ""
+    # Gemini puts what hooks have said before into the prompt that it tells the next hook.
+    return _HOOK_CONTEXT.sub("", text) if kind == "prompt" else text
 
 
 def _task(event: _ClientEvent, kind: EventKind) -> str:
