@@ -25,9 +25,9 @@ def shorten_refs(text: str) -> str:
 def short_ref(pointer: Pointer) -> str:
     """Return a pointer as people write it, `src/x.py:10-20@3a4c4fe`; `engrambus deref` accepts it."""
     ref = pointer.ref
-    if pointer.type == "repo":
+    if pointer.type in ("repo", "diff"):
         address = parse_ref(ref)
-        if isinstance(address, RepoAddress) and address.repository is None:
+        if isinstance(address, RepoAddress | DiffAddress) and address.repository is None:
             return short_address(address)
     target, mark, pin = ref.rpartition("@")
     if mark and is_hex(pin, 40, 64):

@@ -15,7 +15,7 @@ import msgspec
 
 from engrambus.core import is_hex
 from engrambus.errors import EngramBusError, FileNotFound, PointerSpan, PointerTooLong, SpanNotFound
-from engrambus.evidence.pointers.addresses import Address, Pointer, RepoAddress
+from engrambus.evidence.pointers.addresses import Address, DiffAddress, Pointer, RepoAddress
 from engrambus.evidence.pointers.grammar import MAX_REF, TYPES, check_path, parse_lines, parse_ref, print_address
 
 HEAD = "HEAD"
@@ -172,6 +172,10 @@ class PointerCompleter:
         path = check_path(span.path, field)
         if not span.lines and _FRAGMENT_LINES.search(path):
             raise PointerSpan("Write lines as path:10-20.", field=field, used=text)
+        if ".." in span.revision and not span.lines:
+            base, _, head = span.revision.partition("..")
+            change = DiffAddress(path=path, base=self._commit(base, field), head=self._commit(head, field))
+            return Pointer(type="diff", ref=print_address(change))
         lines = parse_lines(_line_fragment(span.lines, field), field) if span.lines else None
         if self.on_disk and self._snapshot is not None and span.revision == HEAD:
             revision = self._snapshot(path)

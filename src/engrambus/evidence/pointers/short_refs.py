@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers.addresses import RepoAddress
+from engrambus.evidence.pointers.addresses import DiffAddress, RepoAddress
 from engrambus.evidence.pointers.grammar import parse_ref
 from engrambus.visible_text import find_invisible
 
@@ -14,20 +14,27 @@ _MARKS = frozenset(" :#@%,()")
 
 
 def compact_ref(ref: str, revision_chars: int = SHORT_REVISION_CHARS) -> str:
-    """Return a ref as agents read and send it: `src/x.py:10-20@3a4c4fe` for this repository, else unchanged."""
+    """Return a ref as agents read and send it: `src/x.py:10-20@3a4c4fe` for this repository, else unchanged.
+
+    A change of a file is `src/x.py@3a4c4fe..9b1d2e0`.
+    """
     try:
         address = parse_ref(ref)
     except EngramBusError:  # a ref of an older version that is no longer valid
         return ref
-    if not isinstance(address, RepoAddress) or address.repository is not None or _MARKS.intersection(address.path):
+    if not isinstance(address, RepoAddress | DiffAddress):
+        return ref
+    if address.repository is not None or _MARKS.intersection(address.path):
         return ref
     if find_invisible(address.path):  # only the ref has them encoded
         return ref
     return short_address(address, revision_chars)
 
 
-def short_address(address: RepoAddress, revision_chars: int = SHORT_REVISION_CHARS) -> str:
-    """Return lines of a file as people write them."""
+def short_address(address: RepoAddress | DiffAddress, revision_chars: int = SHORT_REVISION_CHARS) -> str:
+    """Return lines of a file, or its change between two commits, as people write them."""
+    if isinstance(address, DiffAddress):
+        return f"{address.path}@{address.base[:revision_chars]}..{address.head[:revision_chars]}"
     first, last = address.lines or (0, 0)
     lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
     return f"{address.path}{lines}@{address.revision[:revision_chars]}"
