@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from engrambus.core import LruCache
@@ -122,6 +123,7 @@ class DiskFiles:
 
     def _on_disk(self, head: str, deadline: Deadline) -> dict[bytes, DiskEntry]:
         """Return the entries that a commit of every file on disk would have."""
+        status_of = _Statuses(self._top).get
         staged_ns = self._index.stat().st_mtime_ns if self._index.exists() else 0
         entries: dict[bytes, DiskEntry] = {}
         for row in index_rows(self._list("-t", "--stage", "--debug", deadline=deadline)):
@@ -130,7 +132,7 @@ class DiskFiles:
             if row["tag"] == b"S" or staged.mode == _MODULE:
                 entries[path] = staged
                 continue
-            status = file_status(self._top, path)
+            status = status_of(path)
             if status is None or path in entries:
                 continue
             if row["stage"] == b"0" and is_unchanged(row, status, staged_ns):
@@ -140,7 +142,7 @@ class DiskFiles:
         untracked = self._list("--others", "--exclude-standard", deadline=deadline).split(b"\0")
         names = [name for name in untracked if name and not name.endswith(b"/") and not name.startswith(_OWN_FOLDER)]
         for name in names[:MAX_UNTRACKED]:
-            status = file_status(self._top, name)
+            status = status_of(name)
             if status is not None and status.st_size <= MAX_UNTRACKED_BYTES and name not in entries:
                 entry = self._entry(name, status, DiskEntry(b"", "0" * len(head)), MAX_UNTRACKED_BYTES)
                 if entry is not None and entry.mode:
@@ -232,6 +234,35 @@ class DiskFiles:
         rows = sorted(entries.items(), key=lambda row: row[0] + b"/" if row[1][0] == _TREE else row[0])
         data = b"".join(b"%s %s\0%s" % (mode, name, object_id) for name, (mode, object_id) in rows)
         return self._scratch.write("tree", data, width)
+
+
+class _Statuses:
+    """The statuses of many files, none of them reached through a symbolic link; each folder is looked at once."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = os.fsencode(top)
+        self._are_folders: dict[bytes, bool] = {b"": True}
+
+    def get(self, path: bytes) -> os.stat_result | None:
+        """Return the status of a file; None if it is absent."""
+        if not self._is_folder(path.rpartition(b"/")[0]):
+            return None
+        try:
+            return os.lstat(b"%s/%s" % (self._top, path))
+        except OSError:
+            return None
+
+    def _is_folder(self, path: bytes) -> bool:
+        is_folder = self._are_folders.get(path)
+        if is_folder is None:
+            is_folder = self._is_folder(path.rpartition(b"/")[0])
+            if is_folder:
+                try:
+                    is_folder = stat.S_ISDIR(os.lstat(b"%s/%s" % (self._top, path)).st_mode)
+                except OSError:
+                    is_folder = False
+            self._are_folders[path] = is_folder
+        return is_folder
 
 
 def _signature(status: os.stat_result) -> _Signature:
