@@ -23,7 +23,7 @@ MAX_CHECKED = 200
 MAX_REASON_CHARS = 200
 
 Paths = Annotated[
-    list[Annotated[str, Meta(min_length=1, max_length=300)]],
+    list[Annotated[str, Meta(min_length=1, max_length=900)]],
     Meta(min_length=1, max_length=MAX_CHECKED, description="Files, folders or patterns: src/billing/**"),
 ]
 
@@ -87,7 +87,10 @@ def reserve(context: Context, request: Reserve) -> ReservationRow:
     your run, session or process. Your own descendants may edit what you have reserved.
     """
     terms = ReservationTerms(
-        paths=request.paths, reason=request.reason, expires_in=request.expires_in, process=request.process
+        paths=request.paths,
+        reason=" ".join(request.reason.split()),  # hooks and briefs show it on a line of their own
+        expires_in=request.expires_in,
+        process=request.process,
     )
 
     def decide(view: View) -> tuple[Sequence[object], ReservationRow]:
@@ -143,7 +146,7 @@ class ReleaseReservations(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The reservations to release."""
 
     paths: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=300)]],
+        list[Annotated[str, Meta(min_length=1, max_length=900)]],
         Meta(max_length=MAX_CHECKED, description="Ids of reservations, or paths of them; all of yours by default"),
     ] = []
     all: Annotated[bool, Meta(description="Also what your descendants hold; for a person, what everyone holds")] = False

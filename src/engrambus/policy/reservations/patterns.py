@@ -13,7 +13,7 @@ from typing import TypeVar
 from engrambus.core import nfc
 from engrambus.errors import ReservationPath
 
-MAX_PATH_CHARS = 300
+MAX_PATH_CHARS = 900
 ANY_DEPTH = "**"
 EVERYTHING_BELOW = "/**"
 _WILDCARDS = frozenset("*?")
