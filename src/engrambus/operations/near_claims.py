@@ -11,7 +11,7 @@ from engrambus.gateway.role_view import restrict_view
 
 # decision 39: as a module, so that a put in a project without any decision does not load the rules
 from engrambus.knowledge import cortex
-from engrambus.knowledge.engrams import HELD_KINDS, PreparedEngram
+from engrambus.knowledge.engrams import HELD_KINDS, EngramReplaced, PreparedEngram
 from engrambus.policy import visible_spaces
 
 NearClaims = Mapping[str, Sequence["cortex.EarlierClaim"]]
@@ -45,6 +45,8 @@ def _has_pins(view: View, spaces: Sequence[str]) -> bool:
 
 def with_contradictions(context: Context, view: View, facts: Sequence[Any], near: NearClaims) -> list[Any]:
     """Return the facts of a put with the contradictions that it records or closes; tell the author of near claims."""
+    if not near and not any(isinstance(fact, EngramReplaced) for fact in facts):
+        return [*facts]
     return [
         *facts,
         *cortex.record_contradictions(
