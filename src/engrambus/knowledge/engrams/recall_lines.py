@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engrambus.evidence.pointers import compact_ref
-from engrambus.knowledge.engrams.values import Engram
+from engrambus.knowledge.engrams.values import Engram, is_learned
 
 MAX_SHOWN_CHARS = 240
 """Characters of a claim in a line; a longer one is cut."""
@@ -46,7 +46,8 @@ def recall_line(engram: Engram, state: str) -> str:
         claim = claim[: MAX_SHOWN_CHARS - 1].rstrip() + "…"
     pointer = next(pointer for pointer in engram.pointers if pointer.digest is not None)
     described = f", {state}" if state else ""
-    return f"- {engram.id[:SHORT_ID_CHARS]} {engram.kind}{described}: {claim} ({compact_ref(pointer.ref)})"
+    learned = "learned " if is_learned(engram) else ""  # decision 83: a quotation of the repository says so
+    return f"- {engram.id[:SHORT_ID_CHARS]} {learned}{engram.kind}{described}: {claim} ({compact_ref(pointer.ref)})"
 
 
 def stale_line(engram: Engram, state: str) -> str:

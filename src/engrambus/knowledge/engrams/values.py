@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from engrambus.evidence.pointers import Address, Pointer, pointed_path
-from engrambus.policy import Scope
+from engrambus.policy import LEARN, Scope
 
 Kind = Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"]
 Source = Literal["rag", "sam", "agent", "tool"]
@@ -192,6 +192,11 @@ def memory_name(memory_id: str) -> tuple[str, str]:
     """Return the kind and the slug in the id of a memory."""
     kind, _, slug = memory_id.removeprefix("sam:").rpartition("@")[0].partition(":")
     return kind, slug
+
+
+def is_learned(engram: Engram) -> bool:
+    """True if an engram quotes the repository: its author is `learn`, a name that no agent can have."""
+    return engram.provenance.source == "tool" and engram.provenance.created_by.endswith(f"/{LEARN}")
 
 
 def has_evidence(engram: Engram) -> bool:

@@ -15,7 +15,7 @@ from engrambus.knowledge.engrams import split_sentences
 MAX_BLOCK_CHARS = 2000
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*?)[\s#]*$")
+_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)[\s#]*$")
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}\s*$")
 _ITEM = re.compile(r"(\s*)(?:[-*+•]|\d{1,3}[.)]|#\.)\s+")
 _DIRECTIVE = re.compile(r"(\s*)\.\.\s+(?:([\w-]+)::\s*(.*)|.*)$")
@@ -40,7 +40,7 @@ class Block(NamedTuple):
     """A paragraph or an item of a list."""
 
     headings: tuple[str, ...]
-    """The title of the document and the heading it stands under, as far as there are any."""
+    """The headings it stands under, from the title of the document to the nearest."""
     text: str
     first: int
     last: int
@@ -84,8 +84,10 @@ class _Reader:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
-        self._title = ""
-        self._heading = ""
+        self._headings: list[tuple[int, str]] = []
+        """Level and text of the headings above the present line."""
+        self._underlines: list[str] = []
+        """Characters that underline headings, in the order of their levels."""
 
     def blocks(self) -> Iterator[Block]:
         lines, position = self._lines, _after_front_matter(self._lines)
@@ -116,8 +118,7 @@ class _Reader:
     def _block(self, gathered: list[str], first: int, end: int) -> Iterator[Block]:
         text = plain(" ".join(gathered)[:MAX_BLOCK_CHARS])
         if text:
-            headings = tuple(dict.fromkeys(name for name in (self._title, self._heading) if name))
-            yield Block(headings, text, first + 1, end)
+            yield Block(tuple(name for _, name in self._headings), text, first + 1, end)
 
     def _jump(self, position: int, may_be_code: bool) -> int | None:
         """Return the line after a heading, a code block, a directive or a comment; None where prose stands."""
@@ -126,12 +127,15 @@ class _Reader:
         if fence := _FENCE.match(line):
             return _after_fence(lines, position, fence[1])
         if heading := _HEADING.match(line):
-            self._set_heading(heading[1])
+            self._set_heading(len(heading[1]), heading[2])
             return position + 1
         following = lines[position + 1] if position + 1 < len(lines) else ""
         is_title = line.strip() and not line[:1].isspace() and not _ITEM.match(line) and not _UNDERLINE.match(line)
         if is_title and _UNDERLINE.match(following):
-            self._set_heading(line.strip())
+            mark = following.strip()[0]
+            if mark not in self._underlines:
+                self._underlines.append(mark)
+            self._set_heading(self._underlines.index(mark) + 1, line.strip())
             return position + 2
         if _UNDERLINE.match(line):
             return position + 1
@@ -145,10 +149,10 @@ class _Reader:
             return _after_comment(lines, position)
         return None
 
-    def _set_heading(self, text: str) -> None:
-        self._heading = plain(text)
-        if not self._title:
-            self._title = self._heading
+    def _set_heading(self, level: int, text: str) -> None:
+        self._headings = [heading for heading in self._headings if heading[0] < level]
+        if text := plain(text):
+            self._headings.append((level, text))
 
 
 def _after_front_matter(lines: Sequence[str]) -> int:
