@@ -45,7 +45,7 @@ ANCHORS = "anchors.db"
 """The index of the repositories' lines. It can be deleted at any time; git has all that is in it."""
 ALIGNMENTS = "alignments.db"
 """Where git has found pointed lines at later commits. It can be deleted at any time."""
-STATES_S = 1.5
+STATES_S = 2.0
 """Seconds in which the states of the pointers of one answer are worked out."""
 MAX_WAIT_S = 60.0
 """Seconds for pointers whose state was asked for by itself."""

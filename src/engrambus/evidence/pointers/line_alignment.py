@@ -80,6 +80,10 @@ class Deadline:
         """True if an answer is waited for: a file for which git takes longer is left to those who have time."""
         self._end = time.monotonic() + seconds
 
+    def half(self) -> Deadline:
+        """Return a deadline for the first part of the work: halfway to this one."""
+        return Deadline(max(0.0, self._end - time.monotonic()) / 2)
+
     def remaining_s(self) -> float:
         """Return the seconds that are left; raise OutOfTime if none are."""
         seconds = self._end - time.monotonic()

@@ -213,7 +213,7 @@ class StalenessChecker:
             return {}
         files = dict.fromkeys(_File(span.commit, span.path) for span in spans)
         with suppress(OutOfTime, EngramBusError, OSError):
-            aligner.find_untouched(files, commit, deadline)
+            aligner.find_untouched(files, commit, deadline.half())
         unknown = [file for file in files if not aligner.is_known(*file, commit)]
         # Files that differ come first: to the others most likely nothing has happened.
         unknown.sort(key=lambda file: aligner.is_equal(file.commit, file.path, commit))
