@@ -161,3 +161,16 @@ def test_repeating_a_claim_whose_lines_hold_does_not_move_it(team: Team) -> None
     assert put(team, "src/parser.py:11-12") == engram_id
     (engram,) = team.client.call("show_engram", id=engram_id).engrams
     assert "#L10-L12@" in engram.pointers[0].ref
+
+
+@pytest.mark.parametrize("place", ["src/parser.py:10-12", "src/parser.py:31", "src/parser.py"])
+def test_a_snapshot_of_uncommitted_lines_is_the_same_as_the_disk(team: Team, place: str) -> None:
+    file = team.repository.path / "src/parser.py"
+    text = file.read_text("utf-8")
+    file.write_text(text.replace("line 11 of", "line eleven of") + "def check_eleven(): ...\n", "utf-8")
+    engram_id = put(team, place, snapshot=True)
+    assert state(team, engram_id) == "same"
+    assert len(briefed(team)) == 1
+    file.write_text(text, "utf-8")
+    assert state(team, engram_id) in ("changed", "gone")
+    assert briefed(team) == []

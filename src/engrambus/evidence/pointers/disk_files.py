@@ -66,7 +66,7 @@ class DiskFiles:
 
     def changes(self, head: str, paths: Iterable[str], deadline: Deadline) -> DiskChanges | None:
         """Return how the disk differs from the commit; None if the files at these paths do not."""
-        if all(self._is_as_committed(head, path) for path in paths):
+        if all(self.is_as_committed(head, path) for path in paths):
             return None
         committed = self._committed(head, deadline)
         on_disk = self._on_disk(head, deadline)
@@ -82,7 +82,8 @@ class DiskFiles:
         commit = self._scratch.commit(tree or empty, head)
         return DiskChanges(commit, {os.fsdecode(path): entry and entry.id for path, entry in changed.items()})
 
-    def _is_as_committed(self, head: str, path: str) -> bool:
+    def is_as_committed(self, head: str, path: str) -> bool:
+        """True if the file on disk is as it is at a commit."""
         name = os.fsencode(path)
         status = file_status(self._top, name)
         if status is None or not stat.S_ISREG(status.st_mode):

@@ -270,10 +270,10 @@ class LineAligner:
         try:
             alignment, passed_on = self._blame(commit, path, target, deadline)
         except GitTrouble:
-            if self._is_ancestor(commit, target, deadline):
+            if self.is_ancestor(commit, target, deadline):
                 raise
             passed_on = False
-        if not passed_on and not self._is_ancestor(commit, target, deadline):
+        if not passed_on and not self.is_ancestor(commit, target, deadline):
             # On another branch, rebased or amended: no history leads from the one to the other, so the two trees are
             # compared as if the target were the next commit.
             if self.is_equal(commit, path, target):
@@ -308,7 +308,8 @@ class LineAligner:
             self._only_ways.put((earlier, later), only)
         return only
 
-    def _is_ancestor(self, commit: str, target: str, deadline: Deadline) -> bool:
+    def is_ancestor(self, commit: str, target: str, deadline: Deadline) -> bool:
+        """True if a commit is in the history of the target."""
         is_ancestor = self._ancestors.get((commit, target))
         if is_ancestor is None:
             is_ancestor = self._query("merge-base", "--is-ancestor", commit, target, deadline=deadline) is not None
