@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from engrambus.core import canonical_id, new_ulid, parse_duration, parse_time, print_duration, print_time
-from engrambus.errors import EngramBusError, EngramUntrusted, ScopeForbidden, TtlInvalid
+from engrambus.errors import EngramBusError, EngramUnconfirmed, EngramUntrusted, ScopeForbidden, TtlInvalid
 from engrambus.knowledge.engrams.dedupe import is_same_statement
 from engrambus.knowledge.engrams.facts import EngramAdopted
 from engrambus.knowledge.engrams.keys import query_keys
@@ -24,7 +24,7 @@ from engrambus.knowledge.engrams.put import MAX_COMPARED, PreparedEngram
 from engrambus.knowledge.engrams.ranking import recall
 from engrambus.knowledge.engrams.rules import stamp, validate
 from engrambus.knowledge.engrams.values import Adoption, CheckedEngram, Provenance
-from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller
+from engrambus.policy import ADMIN, UNTRUSTED_SPACE, Caller, unconfirmed_space, visible_spaces
 
 UNKNOWN_AUTHOR = "unknown"
 """Stands for the name of an author that is no name."""
@@ -117,6 +117,7 @@ def check_own_words(view: EngramReads, text: str, caller: Caller, used: Sequence
     """Refuse an agent's text for the team's memory that repeats an untrusted engram, or that is based on one."""
     if caller.role == ADMIN:
         return
+    _check_confirmed(view, caller, used)
     untrusted = VisibleStore(view, (UNTRUSTED_SPACE,), is_untrusted=True)
     found = [stored for name in used if (stored := view.find(untrusted.spaces, name)) is not None]
     repeated = (
@@ -133,6 +134,20 @@ def check_own_words(view: EngramReads, text: str, caller: Caller, used: Sequence
             used=engram_id,
             hint="A person confirms that engram, or accepts this.",
         )
+
+
+def _check_confirmed(view: EngramReads, caller: Caller, used: Sequence[str]) -> None:
+    """Refuse an agent's text for the team's memory that is based on an unconfirmed claim from prose."""
+    spaces = tuple(map(unconfirmed_space, visible_spaces(caller)))
+    for engram_id in used:
+        stored = view.find(spaces, engram_id)
+        if stored is not None:
+            raise EngramUnconfirmed(
+                f"It is based on the engram {engram_id}, which was taken from an agent's prose and is not confirmed.",
+                field="content",
+                used=engram_id,
+                hint="A parent of its author, or a person, confirms it with `engrambus confirm ID`.",
+            )
 
 
 def id_from_elsewhere(origin: str, foreign_id: str, made_us: int) -> str:

@@ -74,6 +74,24 @@ class CaptureConformance:
         (row,) = team.client.call("feed", unconfirmed=True).rows
         assert (row.engram.claim, row.about.unconfirmed is not None) == (CLAIM, True)
 
+    def test_recall_unasked_never_shows_it(self, harness: Harness) -> None:
+        team = Capturing(harness)
+        engram_id = team.captured()
+        fields = {"text": CLAIM, "paths": ["src/lease.py"]}
+        for occasion in ("prompt", "subagent", "edit"):
+            assert CLAIM not in "\n".join(team.client.call("recall", team.mia, occasion=occasion, **fields).lines)
+        team.client.call("confirm_engram", id=engram_id)
+        assert CLAIM in "\n".join(team.client.call("recall", team.mia, occasion="prompt", **fields).lines)
+
+    def test_no_agent_makes_it_the_teams_memory(self, harness: Harness) -> None:
+        team = Capturing(harness)
+        engram_id = team.captured()
+        waiting = team.client.call("contribute", team.paul, content="Leases are renewed by hand.", used=[engram_id])
+        with expect_refusal("ENGRAM_UNCONFIRMED", "content"):
+            team.client.call("accept_contribution", team.mia, id=waiting.contribution_id)
+        with expect_refusal("ENGRAM_UNCONFIRMED", "replaces"):
+            team.client.put("Leases are renewed by hand.", team.mia, refs=(LEASE,), replaces=engram_id)
+
     def test_confirmed_engrams_of_the_same_rank_come_first(self, harness: Harness) -> None:
         team = Capturing(harness)
         own = team.client.put("The lease is renewed by its holder.", team.mia)
