@@ -136,18 +136,18 @@ def test_what_is_quoted_is_pointed_at_if_it_stands_in_one_place(team: AnsweringT
     sha = commit_files(
         team.repository.path,
         {
-            "src/ledger.py": "def settle(entry):\n    return entry.total - entry.paid\n",
+            "src/ledger.py": "def settle(entry):\n    return entry.total_amount - entry.paid_amount\n",
             "src/a.py": "value = compute_the_total(entries)\n",
             "src/b.py": "value = compute_the_total(entries)\n",
         },
     )
     settle = f"repo:src/ledger.py#L2-L2@{sha}"
     for written in (
-        "The sum is `entry.total - entry.paid` there.",
-        "It says “return entry.total - entry.paid” there.",
-        '"return entry.total - entry.paid" is what it says.',
-        "It says:\n\n> return entry.total - entry.paid\n\nThat is all.",
-        "It says:\n\n```python\n    return entry.total - entry.paid\n```\n",
+        "The sum is `entry.total_amount - entry.paid_amount` there.",
+        "It says “return entry.total_amount - entry.paid_amount” there.",
+        '"return entry.total_amount - entry.paid_amount" is what it says.',
+        "It says:\n\n> return entry.total_amount - entry.paid_amount\n\nThat is all.",
+        "It says:\n\n```python\n    return entry.total_amount - entry.paid_amount\n```\n",
     ):
         assert settle in team.answer(written).cited, written
     for written in ("`compute_the_total(entries) # in two files`", "`value = compute_the_total(entries)`", "`settle`"):

@@ -20,8 +20,8 @@ MAX_QUOTES = 32
 """Quotes of one text that are looked for in the repository."""
 MAX_SEARCHED_PARTS = 4
 """Quotes that are no whole line of a file: each costs a search of the whole commit."""
-MIN_PIECE_LETTERS = 16
-"""Letters and digits of a quote inside a sentence; a shorter one is mostly a name."""
+MIN_PIECE_LETTERS = 24
+"""Letters and digits of a quote inside a sentence; a shorter one is mostly a name or a command."""
 MAX_PIECE_CHARS = 400
 
 _BLOCK_QUOTE = re.compile(r"[ \t]{0,3}>")
