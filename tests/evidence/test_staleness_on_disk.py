@@ -335,3 +335,20 @@ def test_an_answer_waits_for_the_disk_only_for_a_short_time(repository: Reposito
     (lines,) = checker.check_many([pointer(repository)], target, timeout_s=60)
     assert lines is not None
     assert lines.state.state == "gone"
+
+
+def test_a_snapshot_of_uncommitted_lines_is_compared_with_the_disk(repository: Repository, files: ProjectFiles) -> None:
+    write(repository, "src/parser.py", "".join([*LINES, *OTHER]))
+    write(repository, "src/fresh.py", "".join(LINES).upper())
+    commit = files.snapshot("src/fresh.py")
+    refs = ("src/parser.py#L35-L37", "src/fresh.py#L1-L2", "src/fresh.py")
+    spans = [pointer(repository, ref, commit) for ref in refs]
+    assert state(files, *spans) == "same, same, same"
+    write(repository, "src/parser.py", "".join(["# first\n", *LINES, *OTHER]))
+    os.rename(repository.path / "src/fresh.py", repository.path / "src/fresher.py")
+    assert state(files, *spans) == "moved src/parser.py:36-38, moved src/fresher.py:1-2, moved src/fresher.py"
+    commit_files(repository.path, {})
+    assert state(files, *spans) == "moved src/parser.py:36-38, moved src/fresher.py:1-2, moved src/fresher.py"
+    write(repository, "src/parser.py", "".join(LINES))
+    (repository.path / "src/fresher.py").unlink()
+    assert state(files, *spans) == "gone, gone, gone"

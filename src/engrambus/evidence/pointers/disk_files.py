@@ -47,6 +47,8 @@ class DiskChanges(NamedTuple):
 
     commit: str
     """A scratch commit on top of it."""
+    tree: str
+    """The tree of that commit."""
     blobs: dict[str, str | None]
     """Files that differ or were added, and None for those that were deleted, by path."""
 
@@ -66,7 +68,7 @@ class DiskFiles:
 
     def changes(self, head: str, paths: Iterable[str], deadline: Deadline) -> DiskChanges | None:
         """Return how the disk differs from the commit; None if the files at these paths do not."""
-        if all(self.is_as_committed(head, path) for path in paths):
+        if all(self._is_as_committed(head, path) for path in paths):
             return None
         committed = self._committed(head, deadline)
         on_disk = self._on_disk(head, deadline)
@@ -78,12 +80,11 @@ class DiskFiles:
         if not changed:
             return None
         tree = self._write_tree(self._repository.tree_of(head), changed, len(head))
-        empty = self._scratch.write("tree", b"", len(head))
-        commit = self._scratch.commit(tree or empty, head)
-        return DiskChanges(commit, {os.fsdecode(path): entry and entry.id for path, entry in changed.items()})
+        tree = tree or self._scratch.write("tree", b"", len(head))
+        commit = self._scratch.commit(tree, head)
+        return DiskChanges(commit, tree, {os.fsdecode(path): entry and entry.id for path, entry in changed.items()})
 
-    def is_as_committed(self, head: str, path: str) -> bool:
-        """True if the file on disk is as it is at a commit."""
+    def _is_as_committed(self, head: str, path: str) -> bool:
         name = os.fsencode(path)
         status = file_status(self._top, name)
         if status is None or not stat.S_ISREG(status.st_mode):

@@ -111,6 +111,8 @@ class FileAlignment(NamedTuple):
     """In the order of the file; a line in none of them does not survive."""
     line_count: int | None = None
     """Lines of the file; None where it was not read, because it is the same at the target."""
+    is_direct: bool = False
+    """True if no history leads to the target, and the two trees were compared directly."""
 
     @classmethod
     def identity(cls, path: str) -> FileAlignment:
@@ -150,7 +152,7 @@ class FileAlignment(NamedTuple):
         line_count = self.line_count
         if line_count is None and self.runs[0].path in later:
             line_count = later[self.runs[0].path].line_count
-        return FileAlignment(tuple(runs), line_count)
+        return FileAlignment(tuple(runs), line_count, self.is_direct)
 
 
 def _append(runs: list[LineRun], run: LineRun) -> None:
@@ -221,6 +223,16 @@ class LineAligner:
                 for path in set(group) - touched:
                     self._add(commit, path, target, FileAlignment.identity(path))
 
+    def align_tree(self, commit: str, path: str, tree: str, deadline: Deadline) -> FileAlignment:
+        """Compare a file directly with a tree, as if that were the next commit; the tree may be a scratch object."""
+        key = (commit, path, tree)
+        alignment = self._alignments.get(key)
+        if alignment is None:
+            child = self._scratch.commit(tree, commit)
+            alignment = self._blame(commit, path, child, deadline)[0]._replace(is_direct=True)
+            self._alignments.put(key, alignment, weight=len(alignment.runs) + 1)
+        return alignment
+
     def align_child(
         self, path: str, ranges: Iterable[tuple[int, int]], parent: str, child: str, deadline: Deadline
     ) -> FileAlignment:
@@ -254,7 +266,8 @@ class LineAligner:
         newest = self._targets.get((commit, path))
         for earlier in [newest] if newest is not None else self._cache.targets(commit, path):
             known = self._known(commit, path, earlier)
-            if known is None or not self._is_here(earlier):
+            # Lines of a snapshot that the earlier target never had may have been committed since.
+            if known is None or known.is_direct or not self._is_here(earlier):
                 continue
             changed = [name for name in known.paths() if not self.is_equal(earlier, name, target)]
             # On another branch, lines that were lost up to the earlier target may still be in their first file.
@@ -270,16 +283,15 @@ class LineAligner:
         try:
             alignment, passed_on = self._blame(commit, path, target, deadline)
         except GitTrouble:
-            if self.is_ancestor(commit, target, deadline):
+            if self._is_ancestor(commit, target, deadline):
                 raise
             passed_on = False
-        if not passed_on and not self.is_ancestor(commit, target, deadline):
+        if not passed_on and not self._is_ancestor(commit, target, deadline):
             # On another branch, rebased or amended: no history leads from the one to the other, so the two trees are
             # compared as if the target were the next commit.
             if self.is_equal(commit, path, target):
-                return FileAlignment.identity(path)
-            tree = self._repository.tree_of(target)
-            return self._blame(commit, path, self._scratch.commit(tree, commit), deadline)[0]
+                return FileAlignment.identity(path)._replace(is_direct=True)
+            return self.align_tree(commit, path, self._repository.tree_of(target), deadline)
         return alignment
 
     def _blame(
@@ -308,8 +320,7 @@ class LineAligner:
             self._only_ways.put((earlier, later), only)
         return only
 
-    def is_ancestor(self, commit: str, target: str, deadline: Deadline) -> bool:
-        """True if a commit is in the history of the target."""
+    def _is_ancestor(self, commit: str, target: str, deadline: Deadline) -> bool:
         is_ancestor = self._ancestors.get((commit, target))
         if is_ancestor is None:
             is_ancestor = self._query("merge-base", "--is-ancestor", commit, target, deadline=deadline) is not None

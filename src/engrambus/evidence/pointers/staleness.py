@@ -154,10 +154,9 @@ class StalenessChecker:
         deadline = Deadline(timeout_s)
         spans = [self._span(pointer) for pointer in pointers]
         alignments = self._align(dict.fromkeys(span for span in spans if span is not None), target.commit, deadline)
-        changes, snapshots = None, dict[_Span, FileAlignment]()
+        changes = None
         if target.worktree is not None:
             try:
-                snapshots = self._snapshots_on_disk(alignments, target.commit, target.worktree, deadline)
                 changes = self._disk_changes(alignments, target.commit, target.worktree, deadline)
             except (OutOfTime, EngramBusError, OSError):
                 return [None] * len(pointers)
@@ -168,7 +167,6 @@ class StalenessChecker:
             for span, alignment in alignments.items()
             if alignment is not None
         }
-        places |= {span: _lines_now(span, alignment, sees, True) for span, alignment in snapshots.items()}
         return [places.get(span) if span is not None else None for span in spans]
 
     def close(self) -> None:
@@ -241,22 +239,6 @@ class StalenessChecker:
         except (EngramBusError, OSError):  # damaged or missing objects, no folder for temporary files
             return None
 
-    def _snapshots_on_disk(
-        self, spans: Iterable[_Span], head: str, worktree: Worktree, deadline: Deadline
-    ) -> dict[_Span, FileAlignment]:
-        """Return spans of commits outside the history of `head` whose files are on disk as they were there.
-
-        A snapshot of uncommitted lines is such a commit: `head` never had the lines, so by way of it they would be gone.
-        """
-        aligner, disk = self._lines(), self._disk_files(worktree)
-        return {
-            span: FileAlignment.identity(span.path)
-            for span in spans
-            if not aligner.is_equal(span.commit, span.path, head)
-            and disk.is_as_committed(span.commit, span.path)
-            and not aligner.is_ancestor(span.commit, head, deadline)
-        }
-
     def _disk_files(self, worktree: Worktree) -> DiskFiles:
         disk = self._disks.get(worktree)
         if disk is None:
@@ -269,6 +251,8 @@ class StalenessChecker:
     ) -> DiskChanges | None:
         """Return what differs on disk, if any of the files does that hold surviving lines."""
         paths = {path for alignment in alignments.values() if alignment for path in alignment.paths()}
+        # A snapshot of uncommitted lines is no part of the history, and its lines may be on disk only.
+        paths |= {span.path for span, alignment in alignments.items() if alignment and alignment.is_direct}
         return self._disk_files(worktree).changes(head, paths, deadline)
 
     def _continue_on_disk(
@@ -277,6 +261,9 @@ class StalenessChecker:
         continued: _Alignments = {}
         for span, alignment in alignments.items():
             try:
+                if alignment is not None and alignment.is_direct:
+                    continued[span] = self._lines().align_tree(span.commit, span.path, changes.tree, deadline)
+                    continue
                 later = {
                     path: self._lines().align_child(path, alignment.ranges(path), head, changes.commit, deadline)
                     for path in (alignment.paths() if alignment is not None else ())
