@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import resource
 import socket
 import statistics
 import subprocess
@@ -103,7 +104,56 @@ def hook_rows(project: Path, env: dict[str, str], bare: float) -> list[Row]:
             Row("CLI", f"engrambus hook, {event}, cold, median", f"{took:.0f} ms", f"bare Python {bare:.0f} ms",
                 f"{took / bare:.1f} ×", f"≤ {limit} ms", took <= limit)
         )  # fmt: skip
-    return rows
+    return rows + gateway_hook_rows(project, env)
+
+
+def gateway_hook_rows(project: Path, env: dict[str, str]) -> list[Row]:
+    """Hooks without and with a gateway that answers them: processor time of the hook's process, and the wall clock."""
+    text = "Who retries a refund? Look at payments.py."
+    edit = {"file_path": str(project / "src" / "payments.py"), "old_string": "x", "new_string": "y"}
+    events: dict[str, dict[str, Any]] = {
+        "UserPromptSubmit": {"prompt": text},
+        "PreToolUse of an edit": {"tool_name": "Edit", "tool_input": edit},
+        "PreToolUse of our tool": {"tool_name": "mcp__engrambus__less_brief", "tool_input": {}},
+        "PostToolUse": {"tool_name": "Agent", "tool_input": {}},
+        "SubagentStart": {"agent_id": "a", "agent_type": "Explore"},
+        "SubagentStop": {"agent_id": "a", "agent_type": "Explore", "last_assistant_message": text},
+    }
+    told = {
+        name: json.dumps(
+            {"hook_event_name": name.partition(" ")[0], "session_id": "bench", "cwd": str(project), **more}
+        ).encode()
+        for name, more in events.items()
+    }
+    alone = {name: _hook_times(env, data) for name, data in told.items()}
+    command = [COMMAND, "up", "--port", str(free_port()), "--project", str(project)]
+    server = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
+    try:
+        assert server.stdout is not None
+        server.stdout.readline()  # it serves
+        served = {name: _hook_times(env, data) for name, data in told.items()}
+    finally:
+        server.terminate()
+        server.wait(10)
+    return [
+        Row("CLI", f"engrambus hook, {name}, with a gateway, median (processor {served[name][1]:.0f} ms)",
+            f"{served[name][0]:.0f} ms", f"without {alone[name][0]:.0f} ms (processor {alone[name][1]:.0f} ms)",
+            f"{served[name][0] / alone[name][0]:.2f} ×", "≤ 60 ms", served[name][0] <= 60)
+        for name in events
+    ]  # fmt: skip
+
+
+def _hook_times(env: dict[str, str], data: bytes) -> tuple[float, float]:
+    """Return the medians of wall clock and processor time of a hook, in milliseconds."""
+    walls, processor = [], []
+    for _ in range(15):
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run([COMMAND, "hook"], env=env, check=True, input=data, stdout=subprocess.DEVNULL)
+        walls.append((time.perf_counter() - start) * 1000)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        processor.append(used * 1000)
+    return statistics.median(walls), statistics.median(processor)
 
 
 def _cold(command: list[str], env: dict[str, str], given: bytes = b"") -> float:

@@ -20,6 +20,7 @@ PAGES = (
     "docs/staleness.md",
     "docs/trust.md",
     "docs/capture.md",
+    "docs/recall.md",
     "docs/replacing.md",
     "docs/grants.md",
     "docs/reservations.md",
