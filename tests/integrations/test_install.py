@@ -369,6 +369,36 @@ def _install_as_before(shell: Shell, client: str, monkeypatch: pytest.MonkeyPatc
         shell.ok("install", client)
 
 
+@pytest.mark.parametrize("client", ["claude-code", "codex", "gemini"])
+def test_an_installation_without_the_hooks_of_recall_is_reported_and_completed(
+    shell: Shell, client: str
+) -> None:  # BX-10
+    place = Place(shell, client, "project")
+    place.fill()
+    original = place.tree()
+    shell.ok("install", client)
+    complete = place.tree()
+    file = list(place.files)[-1]
+    document = _read(file)
+    if client == "gemini":
+        del document["hooks"]["BeforeAgent"], document["hooks"]["BeforeTool"]
+    else:
+        groups = document["hooks"]["PreToolUse"]
+        document["hooks"]["PreToolUse"] = [group for group in groups if group["matcher"] != EDITING_TOOLS]
+    file.write_text(json.dumps(document, indent=2))
+    (row,) = [row for row in shell.run("doctor", "--json").json["checks"] if row["check"] == client]
+    assert (row["state"], row["next"]) == ("broken", f"engrambus install {client}")
+    shell.ok("install", client)
+    (row,) = [row for row in shell.run("doctor", "--json").json["checks"] if row["check"] == client]
+    assert row["state"] != "broken"
+    shell.ok("uninstall", client)
+    place.fill()
+    shell.ok("install", client)
+    assert place.tree() == complete
+    shell.ok("uninstall", client)
+    assert place.tree() == original
+
+
 @pytest.mark.parametrize("filled", [False, True], ids=["new", "existing"])
 @pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "unrecorded"])
 @pytest.mark.parametrize("client", CLIENTS)

@@ -321,6 +321,9 @@ def _on_edit(session: _Session, event: HookEvent) -> dict[str, Any]:
         reserved = bus.check_reservations(list(dict.fromkeys(map(_without_lines, event.paths)))).reserved
     except PathReserved as refusal:
         return _deny_tool(event, f"{refusal.detail} {refusal.hint or ''}".strip())
+    except (EngramBusError, OSError) as problem:  # such as a name that no reservation can have
+        _report(problem)
+        reserved = []
     if event.name == "BeforeTool":  # Gemini refuses a tool for a hook, and adds no context before one
         return {}
     warnings = [_reserved_line(row) for row in reserved[:MAX_RESERVED_LINES]]
