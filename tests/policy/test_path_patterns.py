@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.errors import ReservationPath
-from engrambus.policy.reservations.patterns import MAX_PATH_CHARS, overlaps, read_path_pattern
+from engrambus.policy.reservations.patterns import MAX_DEPTH, MAX_PATH_CHARS, overlaps, read_path_pattern
 
 NAMES = ("a", "b", "aa", "ab", "ba", "bb")
 PATHS = ["/".join(names) for depth in range(1, 5) for names in product(NAMES, repeat=depth)]
@@ -44,6 +44,11 @@ def test_two_patterns_overlap_exactly_if_a_path_fits_both(first: str, second: st
         ("SRC/A.py", "src/a.py", True),
         ("app/[id]/page.tsx", "app/[id]/page.tsx", True),
         ("app/[id]/page.tsx", "app/i/page.tsx", False),
+        ("test_*_ok*.p?", "test_refund_is_ok_now.py", True),
+        ("test_*_ok*.p?", "test_ok.py", False),
+        ("a*ba", "aba", True),
+        ("ab*ba", "aba", False),
+        ("a*b.c", "a?b.d", False),
     ],
 )
 def test_patterns_as_people_write_them(first: str, second: str, expected: bool) -> None:
@@ -60,6 +65,16 @@ def test_a_path_has_one_spelling() -> None:
     assert spell("src/a.py/") == "src/a.py"
     assert spell("caf\u0065\u0301.md") == "caf\u00e9.md"
     assert spell(".") == spell("./") == "**"
-    for bad in ("", " ", "/abs", "..", "a/../../b", "a\x00b", "a\nb", "x" * (MAX_PATH_CHARS + 1)):
+    for bad in (
+        "",
+        " ",
+        "/abs",
+        "..",
+        "a/../../b",
+        "a\x00b",
+        "a\nb",
+        "x" * (MAX_PATH_CHARS + 1),
+        "a/" * (MAX_DEPTH + 1),
+    ):
         with pytest.raises(ReservationPath):
             spell(bad)

@@ -6,6 +6,7 @@ is literal, brackets too: frameworks call files `app/[id]/page.tsx`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeVar
@@ -14,6 +15,8 @@ from engrambus.core import nfc
 from engrambus.errors import ReservationPath
 
 MAX_PATH_CHARS = 900
+MAX_DEPTH = 40
+"""Names of one path: comparing two patterns takes time by the product of theirs."""
 ANY_DEPTH = "**"
 EVERYTHING_BELOW = "/**"
 _WILDCARDS = frozenset("*?")
@@ -34,6 +37,8 @@ def read_path_pattern(text: str, is_folder: Callable[[str], bool], field: str = 
     names = [name for name in nfc(text).split("/") if name not in ("", ".")]
     if not text.strip() or ".." in names:
         raise ReservationPath(f"'{text}' is not a path inside the repository.", field=field, hint=_FROM_ROOT)
+    if len(names) > MAX_DEPTH:
+        raise ReservationPath("The path is too deep.", field=field, limit=MAX_DEPTH, used=len(names))
     # `a/**/**/b` names the same files as `a/**/b`.
     once = [name for index, name in enumerate(names) if name != ANY_DEPTH or names[index - 1 : index] != [ANY_DEPTH]]
     path = "/".join(once) or ANY_DEPTH
@@ -65,7 +70,37 @@ def overlaps(first: str, second: str) -> bool:
 
 
 def _names_overlap(first: str, second: str) -> bool:
-    return _overlap(first, second, "*", _characters_overlap)
+    if ("*" in first) == ("*" in second):
+        return _overlap(first, second, "*", _characters_overlap)
+    pattern, name = (first, second) if "*" in first else (second, first)
+    if "?" in name:
+        # As if its `?` were `*`: this may find an overlap where there is none, and takes no longer than reading both.
+        return _overlap(pattern, name.replace("?", "*"), "*", _characters_overlap)
+    return _fits(pattern, name)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """True if a pattern with `*` fits a name; each part between two of them is taken as early as it fits."""
+    # Searched by str and re, not character by character: under the write lock, hostile patterns must not take long.
+    head, *parts, tail = pattern.split("*")
+    position, end = len(head), len(name) - len(tail)
+    if position > end or not _equal(head, name[:position]) or not _equal(tail, name[end:]):
+        return False
+    for part in parts:
+        found = _literal(part).search(name, position, end)
+        if found is None:
+            return False
+        position = found.end()
+    return True
+
+
+def _equal(pattern: str, text: str) -> bool:
+    return len(pattern) == len(text) and all(map(_characters_overlap, pattern, text))
+
+
+@lru_cache(maxsize=1024)
+def _literal(part: str) -> re.Pattern[str]:
+    return re.compile(".".join(map(re.escape, part.split("?"))), re.DOTALL)
 
 
 def _characters_overlap(first: str, second: str) -> bool:
