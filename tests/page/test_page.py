@@ -113,7 +113,7 @@ def test_an_engram_with_changed_lines_is_red(visit: Visit) -> None:
     row.locator(".chip").click()
     expect_in_drawer(page, "changed since")
     page.click("text=These lines now")
-    expect_in_drawer(page, "async def check_tokens(")
+    expect_in_drawer(page, "Report every limit")  # the lines of it that survive
 
 
 def test_a_pointer_opens_its_lines_in_the_drawer(visit: Visit, scene: Scene) -> None:
@@ -470,3 +470,24 @@ def test_an_invalid_address_shows_an_error_page(bus: RunningServer, path: str) -
     answer = bus.call("GET", path, token=None, headers={"Engrambus-Session": bus.open_session()})
     assert answer.status in (404, 422)
     assert b"Go to the start page" in answer.body
+
+
+def test_the_brief_and_the_feed_agree_and_a_stale_engram_is_confirmed_with_its_lines(  # BX-01
+    visit: Visit, pictures: Path | None
+) -> None:
+    page = visit.open("/?stale=1")
+    claim = "Every spend is checked"
+    row = page.locator(".row", has_text=claim)
+    expect(row.locator(".mark.stale")).to_contain_text("changed since")
+    expect(page.locator("#panel-brief div.lines")).to_contain_text("left out")
+    expect(page.locator("#panel-brief .brief-line", has_text=claim)).to_have_count(0)
+    row.locator(".claim").click()
+    expect_in_drawer(page, "% left, now ")
+    if pictures is not None:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.screenshot(path=pictures / f"stale-{scheme}.png")
+    assert ":" in page.input_value(".renew input[name=where]")
+    page.click(".renew button")
+    expect_in_drawer(page, "It is in the briefs again")
+    expect(page.locator(".renew")).to_have_count(0)

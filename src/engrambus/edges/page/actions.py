@@ -60,6 +60,12 @@ def _confirm(session: PageSession, form: Form) -> str:
     return "Trusted, and pinned to every brief." if confirmed.pinned else "Trusted from now on."
 
 
+def _renew(session: PageSession, form: Form) -> str:
+    """Confirm an engram whose lines have changed, with the lines that show it now."""
+    session.call("confirm_engram", id=form["id"], at=[form["where"]])
+    return "Confirmed. It is in the briefs again."
+
+
 def _unpin(session: PageSession, form: Form) -> str:
     session.call("unpin_engram", id=form["id"])
     return "No longer pinned."
@@ -107,6 +113,7 @@ ACTIONS: dict[str, Action] = {
     "deny": Action(_deny, _ID, _ID),
     "message": Action(send_message, frozenset({"to", "text"}), frozenset({"to", "text"})),
     "pin": Action(_pin, _ID | {"claim", "where"}),
+    "renew": Action(_renew, _ID | {"where"}, _ID | {"where"}),
     "reject": Action(_reject, _ID | {"reason"}, _ID | {"reason"}),
     "release": Action(_release, _ID, _ID),
     "unpin": Action(_unpin, _ID, _ID),

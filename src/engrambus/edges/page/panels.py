@@ -280,6 +280,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 ENGRAM_EVENTS = (
     "less.engram.put",
+    "less.engram.confirm",
     "less.engram.adopt",
     "less.engram.trust",
     "less.engram.promote",
