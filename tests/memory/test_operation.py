@@ -63,15 +63,13 @@ def test_a_budget_of_zero_is_refused(shell: Shell) -> None:  # MC-01
     assert (answer.problem["code"], answer.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
 
 
-def test_a_missing_option_is_named(shell: Shell) -> None:  # MC-01
-    words = ("--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "9")
-    for options, field in (
-        (words[:4], "budget.max_excerpt_tokens"),
-        (words[:2] + words[4:], "store_paths"),
-        (words[2:], "query"),
-    ):
-        answer = shell.run("memory", "read", *options, "--json")
-        assert (answer.problem["code"], answer.problem["field"]) == ("FIELD_MISSING", field)
+def test_only_the_query_must_be_given(shell: Shell) -> None:  # MC-01, BX-12
+    refused = shell.run("memory", "read", "--store", "a.jsonl", "--max-excerpt-tokens", "9", "--json")
+    assert (refused.problem["code"], refused.problem["field"]) == ("FIELD_MISSING", "query")
+    shell.ok("memory", "keep", "The lexer stays small.")
+    package = shell.ok("memory", "read", "--query", "lexer", "--json").json
+    assert package["budget"]["max_excerpt_tokens"] == 400
+    assert [item["excerpt"] for item in package["selection"]["selected"]] == ["The lexer stays small."]
 
 
 def test_the_command_prints_excerpts_and_counts_dropped_records(shell: Shell) -> None:
