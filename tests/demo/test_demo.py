@@ -73,6 +73,17 @@ def test_the_demos_engrams_stay_in_its_own_run(shell: Shell) -> None:
     assert refused.problem["code"] == "RUN_ENDED"
 
 
+def test_the_demo_says_that_it_is_scripted_and_leaves_the_page_on_its_run(shell: Shell) -> None:  # EB-30
+    shell.ok("init")
+    shell.ok("put", "The parser trusts its input.", "--at", "README.md:1")
+    assert "This is scripted: no model runs" in shell.ok("demo").out
+    runs = shell.ok("run", "list", "--json").json["runs"]
+    assert [(run["goal"], run["current"]) for run in runs if run.get("shown")] == [(GOAL, False)]
+    shell.ok("put", "The lexer is small.", "--at", "README.md:1")
+    runs = shell.ok("run", "list", "--json").json["runs"]
+    assert [(run["goal"], run["current"]) for run in runs if run.get("shown")] == [("first run", True)]
+
+
 def test_every_pointer_leads_to_lines_of_the_repository(shell: Shell) -> None:
     run = shell.ok("demo", "--json").json["run_id"]
     with Bus.open(shell.path, settings=Settings.from_environment({"HOME": str(shell.home)}), run=run) as bus:
