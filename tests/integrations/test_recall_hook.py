@@ -269,5 +269,5 @@ def test_gemini_refuses_an_edit_of_a_reserved_file(
 def test_memories_join(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:  # BX-09
     bus.keep_episode("The parser must never trust a length that the input states.")
     context = hook(client).context("UserPromptSubmit", prompt="May the parser trust a length in the input?")
-    assert "must never trust a length" in context
+    assert "- memory fact: The parser must never trust a length that the input states. (sam:fact:" in context
     assert hook(client)("UserPromptSubmit", prompt="May the parser trust a length in the input?") == {}

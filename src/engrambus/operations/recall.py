@@ -20,6 +20,7 @@ from engrambus.knowledge.engrams import (
     RecallForgotten,
     TaskRecalled,
     VisibleStore,
+    is_learned,
     parse_path_lines,
     recall_line,
     stale_line,
@@ -185,7 +186,7 @@ def _candidates(
         new = [(engram, at_lines) for engram, at_lines in fits if engram.id not in shown_ids][:MAX_COMPARED]
         evidence = _evidence(context, [*(engram for engram, _ in new), *earlier[:MAX_SHOWN_COMPARED]])
     fitting = [(engram, evidence[engram.id], at_lines) for engram, at_lines in new]
-    fitting.sort(key=lambda item: _order(*item[1:], places=places, is_edit=request.occasion == "edit"))
+    fitting.sort(key=lambda item: _order(*item, places=places, is_edit=request.occasion == "edit"))
     lines = [
         _Candidate(engram.id, recall_line(engram, describe_state(about)), _is_stale(about))
         for engram, about, _ in fitting
@@ -211,12 +212,12 @@ def _fitting(
 
 
 def _order(
-    about: EvidenceAbout | None, at_lines: bool, *, places: Sequence[PathLines], is_edit: bool
-) -> tuple[bool, bool]:
-    """Sort by the lines edited, as they are now, and put stale evidence last."""
+    engram: Engram, about: EvidenceAbout | None, at_lines: bool, *, places: Sequence[PathLines], is_edit: bool
+) -> tuple[bool, bool, bool]:
+    """Sort by the lines edited, as they are now; then stale evidence last, and before it what quotes the repository."""
     if about is not None and about.now:
         at_lines = any(_overlap(parse_path_lines(about.now), place) for place in places)
-    return (is_edit and not at_lines, _is_stale(about))
+    return (is_edit and not at_lines, _is_stale(about), is_learned(engram))
 
 
 def _overlap(now: PathLines, place: PathLines) -> bool:

@@ -148,6 +148,7 @@ if TYPE_CHECKING:
         UserKind,
         has_evidence,
         is_contradiction,
+        is_learned,
         is_memory,
         less_export,
         memory_name,
@@ -203,7 +204,7 @@ if not TYPE_CHECKING:
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
             "MAX_USED Adoption Capture CheckedEngram Engram Kind Learned Provenance Source UserKind has_evidence "
-            "is_contradiction is_memory less_export memory_name "
+            "is_contradiction is_learned is_memory less_export memory_name "
         ),
         "words": "tokens",
     })
@@ -224,12 +225,12 @@ __all__ = [
     "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences",
     "current_first", "day_of", "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store",
     "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence",
-    "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_memory", "is_same_statement",
-    "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed",
-    "may_decide_on", "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name",
-    "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned",
-    "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
-    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
-    "split_sentences", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "visible_uses",
-    "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
+    "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory",
+    "is_same_statement", "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered",
+    "mark_listed", "may_decide_on", "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers",
+    "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
+    "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used",
+    "recall_line", "receive", "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes",
+    "schema_names", "set_pinned", "split_sentences", "stale_line", "stamp", "tokens", "twin_key", "used_facts",
+    "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engrambus.evidence.pointers import compact_ref
-from engrambus.knowledge.engrams.values import Engram, is_learned
+from engrambus.knowledge.engrams.values import Engram, is_learned, is_memory
 
 MAX_SHOWN_CHARS = 240
 """Characters of a claim in a line; a longer one is cut."""
@@ -47,10 +47,15 @@ def recall_line(engram: Engram, state: str) -> str:
     pointer = next(pointer for pointer in engram.pointers if pointer.digest is not None)
     described = f", {state}" if state else ""
     learned = "learned " if is_learned(engram) else ""  # decision 83: a quotation of the repository says so
-    return f"- {engram.id[:SHORT_ID_CHARS]} {learned}{engram.kind}{described}: {claim} ({compact_ref(pointer.ref)})"
+    return f"- {_short_id(engram)} {learned}{engram.kind}{described}: {claim} ({compact_ref(pointer.ref)})"
+
+
+def _short_id(engram: Engram) -> str:
+    """Return the beginning of an id, by which an engram is found; a memory is found by its pointer."""
+    return "memory" if is_memory(engram.id) else engram.id[:SHORT_ID_CHARS]
 
 
 def stale_line(engram: Engram, state: str) -> str:
     """Return a line about an engram that was shown before, and whose evidence has changed since."""
     words = " ".join(engram.claim.split()[:STALE_CLAIM_WORDS])
-    return f"- {engram.id[:SHORT_ID_CHARS]} ({words} …), shown to you before: its evidence is {state}"
+    return f"- {_short_id(engram)} ({words} …), shown to you before: its evidence is {state}"
