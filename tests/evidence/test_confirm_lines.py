@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.edges.mcp.answers import compact_text
 from engrambus.errors import EvidenceStale, SpanNotFound
 from engrambus.evidence.pointers import parse_ref
+from engrambus.operations import OPERATIONS
 from engrambus.testing.client import expect_refusal
 from tests.limits.team import Team
 from tests.projects import commit_files, git
@@ -174,3 +176,14 @@ def test_a_snapshot_of_uncommitted_lines_is_the_same_as_the_disk(team: Team, pla
     file.write_text(text, "utf-8")
     assert state(team, engram_id) in ("changed", "gone")
     assert briefed(team) == []
+
+
+def test_mail_says_which_of_its_engrams_are_stale(team: Team) -> None:
+    engrams = f'ENGRAMS:\n  - {{claim: "{CLAIM}", kind: constraint, at: ["src/parser.py:10-12"]}}\n'
+    text = f"ROLE: Programmer\nTASK_STATUS: done\n{engrams}OUTPUT: {{summary: ok}}\n"
+    sent = team.client.call("send_message", team.paul, text=text)
+    assert team.client.call("read_mail", team.mia, id=sent.message_id).stale == []
+    edit(team, "line 11 of", "line eleven of")
+    mail = team.client.call("read_mail", team.mia, id=sent.message_id)
+    assert mail.stale == sent.engrams
+    assert f"{sent.engrams[0][:13]}(stale)" in compact_text(OPERATIONS["read_mail"], mail)

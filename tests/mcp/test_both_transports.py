@@ -54,7 +54,7 @@ def test_the_tools_of_less_answer_by_its_schema_and_other_edges_by_that_of_the_b
             less_engram.validate(exported)
         (content,) = (await client.read_resource(f"engrambus://engram/{stored['id']}")).contents
         assert isinstance(content, TextResourceContents)
-        engram = json.loads(content.text)
+        (engram,) = json.loads(content.text)["engrams"]
         bus_engram.validate(engram)
         assert engram["embedding_ref"] == "emb:1"
         assert not less_engram.is_valid(engram)
@@ -97,12 +97,14 @@ def test_resources_can_be_read_and_cached(
         resource = await client.read_resource(f"engrambus://engram/{engram['id']}")
         (content,) = resource.contents
         assert content.mime_type == "application/json"
-        assert json.loads(content.text) == engram  # type: ignore[union-attr]
+        shown = json.loads(content.text)  # type: ignore[union-attr]
+        assert shown["engrams"] == [engram]
+        assert shown["about"][engram["id"]]["evidence"] == {"state": "same"}  # BX-01
         brief = await client.read_resource("engrambus://brief")
         assert "[fact] A fact." in brief.contents[0].text  # type: ignore[union-attr]
         if mode != "legacy":
             assert [(result.ttl_ms, result.cache_scope) for result in (resource, brief)] == [
-                (60_000, "private"),
+                (5000, "private"),
                 (5000, "private"),
             ]
         for uri, code in (

@@ -394,7 +394,6 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "mcp": "less_query_engrams shows all an agent needs",
         "cli": "engrambus show prints the engram with what is known about it",
     },
-    resource=Resource("engrambus://engram/{id}", "One engram", "application/json", ttl_ms=60_000),
     span="search_memory",
 )
 def get_engram(context: Context, request: EngramId) -> Engram:
@@ -429,6 +428,10 @@ class ShownEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("id",),
     ),
     absent_from={"mcp": "less_query_engrams shows all an agent needs"},
+    # Not the plain engram: nothing in it would say that its lines have changed.
+    resource=Resource(
+        "engrambus://engram/{id}", "One engram, and what is known of it", "application/json", ttl_ms=5_000
+    ),
     span="search_memory",
 )
 def show_engram(context: Context, request: EngramId) -> ShownEngram:

@@ -235,6 +235,8 @@ class MailId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class MailAnswer(MailRow, frozen=True, kw_only=True, omit_defaults=True):
     """One piece of mail, whole."""
 
+    stale: list[str] = []
+    """Those of its engrams, put or used, whose evidence is changed or gone."""
     truncated: bool = False
     """True if lines at its end were left out to stay within max_tokens."""
 
@@ -256,12 +258,22 @@ def read_mail(context: Context, request: MailId) -> MailAnswer:
     """Show one message, broadcast, request or grant from your inbox."""
     box = inbox_of(context.caller.run.run_id, context.caller.name)
     mail = find_mail(context.view, box, request.id)
-    answer = MailAnswer(**msgspec.structs.asdict(mail_row(context.view, box, mail)))
+    row = mail_row(context.view, box, mail)
+    answer = MailAnswer(**msgspec.structs.asdict(row), stale=_stale_engrams(context, [*row.engrams, *row.used]))
     if request.max_tokens is None or fits(answer, request.max_tokens):
         return answer
     empty = msgspec.structs.replace(answer, text="", truncated=True)
     lines = take_within(empty, mail.text.splitlines(keepends=True), request.max_tokens)
     return msgspec.structs.replace(empty, text="".join(lines))
+
+
+def _stale_engrams(context: Context, ids: list[str]) -> list[str]:
+    """Return those of these engrams, as far as the caller may see them, whose evidence is changed or gone."""
+    from engrambus.operations.evidence_about import EvidenceLookup
+
+    spaces = visible_spaces(context.caller)
+    stored = (context.view.find(spaces, engram_id) for engram_id in dict.fromkeys(ids))
+    return list(EvidenceLookup(context).find_stale([item.engram for item in stored if item is not None]))
 
 
 def mail_row(view: View, box: Inbox, mail: Mail) -> MailRow:

@@ -221,7 +221,8 @@ def _mail(answer: MailRow) -> Iterable[str]:
     yield shorten_refs(answer.text).rstrip()
     for name in ("engrams", "requests", "grants", "used"):
         if ids := getattr(answer, name):
-            yield f"{name}: {' '.join(map(short_id, ids))}"
+            stale = getattr(answer, "stale", ())
+            yield f"{name}: {' '.join(short_id(item) + '(stale)' * (item in stale) for item in ids)}"
 
 
 def _broadcast(answer: BroadcastAnswer) -> Iterable[str]:

@@ -213,10 +213,11 @@ def _take_full(arguments: dict[str, Any]) -> bool:
 
 
 def _fields(answer: Any, tool: str) -> dict[str, Any]:
-    """Return a tool's answer as an object; an engram without its search keys."""
-    if isinstance(answer, Engram):
-        answer = msgspec.structs.replace(answer, hash_keys=())
+    """Return a tool's answer as an object; engrams without their search keys."""
     fields: dict[str, Any] = msgspec.to_builtins(answer)
+    for engram in [fields] if isinstance(answer, Engram) else fields.get("engrams", ()):
+        if isinstance(engram, dict):  # a message names its engrams by their ids
+            engram.pop("hash_keys", None)
     # The tools of LESS answer by its own schema, which has no `embedding_ref`.
     return less_export(fields) if tool.startswith(_LESS) else fields
 

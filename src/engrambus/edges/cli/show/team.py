@@ -258,3 +258,5 @@ def mail(answer: MailRow) -> Iterator[str]:
     yield from (f"    {safe_line(line)}" for line in answer.text.splitlines())
     if answer.used:
         yield dim(f"    used: {safe(' '.join(answer.used))}")
+    if stale := getattr(answer, "stale", ()):  # only where one piece of mail is read
+        yield dim(f"    stale: {safe(' '.join(stale))}")
