@@ -12,7 +12,6 @@ from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.gateway.role_view import restrict_view
-from engrambus.knowledge.engrams import waiting_claims
 from engrambus.knowledge.messages import (
     Inbox,
     Mail,
@@ -23,7 +22,7 @@ from engrambus.knowledge.messages import (
     mail_line,
 )
 from engrambus.operations.engram_uses import used_in_mail
-from engrambus.policy import Caller, visible_spaces
+from engrambus.policy import Caller, unconfirmed_space, visible_spaces
 
 MAX_MAIL = 100
 MAX_CURSOR = 1 << 40
@@ -140,7 +139,12 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
 
 def _with_claims(answer: InboxAnswer, view: View, caller: Caller, request: ReadInbox) -> InboxAnswer:
     """Add claims that the caller may confirm, as far as they fit."""
-    waiting = waiting_claims(view, visible_spaces(caller), caller)
+    spaces = visible_spaces(caller)
+    if not view.newest(tuple(map(unconfirmed_space, spaces)), kind=None, limit=1, older_than=None):
+        return answer
+    from engrambus.knowledge.engrams import waiting_claims  # decision 39: loads the rules of putting, for few inboxes
+
+    waiting = waiting_claims(view, spaces, caller)
     if not waiting:
         return answer
     counted = msgspec.structs.replace(answer, claims_waiting=len(waiting))

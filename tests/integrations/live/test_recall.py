@@ -111,3 +111,15 @@ def test_a_claim_that_a_change_made_stale_is_called_so_at_the_next_prompt(place:
     model = place.session("Look at src/parser.py.", lambda request: END)
     (line,) = [line for line in model.asked[0].prompt.splitlines() if CLAIM in line]
     assert "changed since" in line or "gone" in line
+
+
+@pytest.mark.parametrize("place", ["claude-code"], indirect=True, scope="module")
+def test_what_became_stale_within_a_session_is_announced_once(place: Place) -> None:
+    commit_files(place.project, FILES)
+    first = place.session("Look at src/parser.py again.", lambda request: END)
+    assert CLAIM in first.asked[0].prompt
+    commit_files(place.project, {"src/parser.py": FILES["src/parser.py"].replace(OLD_LINE, "this line is read now")})
+    second = place.session("Say hello.", lambda request: END, "--continue")
+    assert second.asked[0].prompt.count("shown to you before: its evidence is ") == 1
+    third = place.session("Say goodbye.", lambda request: END, "--continue")
+    assert third.asked[0].prompt.count("shown to you before: its evidence is ") == 1, "it is in the context already"

@@ -7,11 +7,13 @@ is looked up only for these.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from engrambus.evidence.pointers import Staleness
-from engrambus.knowledge.engrams.ranking import RankedEngram, with_own_share
 from engrambus.knowledge.engrams.values import Engram
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.engrams.ranking import RankedEngram
 
 WINDOW = 4
 """Engrams among which stale ones come last: this many times as many as are asked for."""
@@ -39,6 +41,8 @@ def current_first(find: Callable[[int], Sequence[RankedEngram]], k: int, find_st
         stale = find_stale([ranked.engram for ranked in best])
     ordered = stale_last(best, lambda ranked: ranked.engram.id in stale)
     # decision 68: what a stranger wrote does not take the place of the project's own because that is stale
+    from engrambus.knowledge.engrams.ranking import with_own_share  # decision 39: a brief does not rank by words
+
     return [ranked.engram for ranked in with_own_share(ordered, k, lambda ranked: ranked.is_untrusted)]
 
 
