@@ -42,7 +42,9 @@ PINS_WEIGHT = 6
 """The share of pins: about as much as that of all engrams of a role together."""
 PINNED = "pinned"
 LEARNED_MARK = "learned"
-LEARNED_WEIGHT = 2
+LEARNED_WEIGHT = 1
+MAX_LEARNED_LINES = 6
+"""Lines of a brief that quote the repository, with the one that counts the others (decision 83)."""
 PINNED_MEMORY = f"{PINNED} memory"
 
 
@@ -107,6 +109,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of which the store has more than were read."""
     learned_ids: frozenset[str] = frozenset()
     """Those that quote the repository: they stand after what was stated."""
+    unread_learned: Mapping[str, int] = {}
+    """Number of further engrams of each kind that quote the repository."""
     items: dict[str, BriefItem] = msgspec.field(default_factory=dict)
     """The lines made so far, by the engram's id: a brief may be put together several times."""
 
@@ -158,6 +162,7 @@ def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
     open_kinds: list[str] = []
     learned = view.learned_ordinals(spaces)
     learned_ids: set[str] = set()
+    unread_learned: Counter[str] = Counter()
     for kind in kinds_of(reader.role):
         # decision 83: what people and agents said is read first, however much was learned after it
         newest = view.newest(spaces, kind=kind, limit=PER_KIND + 1 + len(learned), older_than=None)
@@ -166,6 +171,7 @@ def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
         if len(stated) > PER_KIND:
             open_kinds.append(kind)
         engrams += view.engrams(stated[:PER_KIND])
+        unread_learned[kind] += max(0, len(quoted) - PER_KIND)
         quotations = view.engrams(quoted[: -PER_KIND - 1 : -1])  # put best first, so the best are the oldest
         learned_ids.update(engram.id for engram in quotations)
         engrams += quotations
@@ -183,6 +189,7 @@ def read_candidates(view: ContentsView, reader: Caller) -> Candidates:
         engrams=newest_first(eligible),
         open_kinds=frozenset(open_kinds),
         learned_ids=frozenset(learned_ids),
+        unread_learned=+unread_learned,
     )
 
 
@@ -238,16 +245,34 @@ def engram_sections(
 
 
 def _learned_section(candidates: Candidates, current: Sequence[Engram], paths: UsedPaths) -> BriefSection:
-    """Return what quotes the repository, after everything that was stated."""
-    best_first = sorted(
-        (engram for engram in current if engram.id in candidates.learned_ids), key=lambda engram: engram.id
-    )
-    engrams = sorted(best_first, key=lambda engram: (paths.distance(engram), -engram.confidence))
+    """Return what quotes the repository, after everything that was stated: few lines, of several kinds and files."""
+    learned = (engram for engram in current if engram.id in candidates.learned_ids)
+    engrams = sorted(_spread(sorted(learned, key=lambda engram: (-engram.confidence, engram.id))), key=paths.distance)
+    count = len(engrams) + sum(candidates.unread_learned.values())
+    shown = MAX_LEARNED_LINES if count <= MAX_LEARNED_LINES else MAX_LEARNED_LINES - 1
+    further = Counter(engram.kind for engram in engrams[shown:]) + Counter(candidates.unread_learned)
     return BriefSection(
-        items=[_engram_item(engram, LEARNED_MARK) for engram in engrams[:MAX_LINES]],
+        items=[_engram_item(engram, LEARNED_MARK) for engram in engrams[:shown]],
         weight=LEARNED_WEIGHT,
-        further=Counter(f"{LEARNED_MARK} {engram.kind}" for engram in engrams[MAX_LINES:]),
+        further={f"{LEARNED_MARK} {kind}": number for kind, number in further.items()},
+        max_lines=MAX_LEARNED_LINES,
     )
+
+
+def _spread(best_first: Sequence[Engram]) -> list[Engram]:
+    """Return engrams so that kinds take turns, and inside a kind the files that they point at."""
+    turns: Counter[tuple[str, str]] = Counter()
+    by_file: list[tuple[int, Engram]] = []
+    for engram in best_first:
+        place = engram.kind, pointed_path(first_ref(engram)) or ""
+        by_file.append((turns[place], engram))
+        turns[place] += 1
+    of_kind: Counter[str] = Counter()
+    by_kind: list[tuple[int, Engram]] = []
+    for _, engram in sorted(by_file, key=lambda ranked: ranked[0]):
+        by_kind.append((of_kind[engram.kind], engram))
+        of_kind[engram.kind] += 1
+    return [engram for _, engram in sorted(by_kind, key=lambda ranked: ranked[0])]
 
 
 def kinds_of(role: str) -> tuple[str, ...]:

@@ -56,11 +56,13 @@ class BriefSection(msgspec.Struct, frozen=True, kw_only=True):
     """Number of further items by label."""
     open_labels: frozenset[str] = frozenset()
     """Labels of which the store has more items than were counted."""
+    max_lines: int = MAX_LINES
+    """Lines that it gets at most, the one that counts what is missing included."""
 
     @property
     def lines_wanted(self) -> int:
-        """The number of lines that would show all of it."""
-        return len(self.items) + sum(self.further.values()) + bool(self.open_labels)
+        """The number of lines that would show all of it, as far as it may."""
+        return min(self.max_lines, len(self.items) + sum(self.further.values()) + bool(self.open_labels))
 
     def lines(self, count: int) -> list[BriefItem]:
         """Return the section in `count` lines; the last one counts what is missing."""
