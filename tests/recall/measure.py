@@ -2,8 +2,8 @@
 
 The engrams are statements about this repository: the decision records and the map of ARCHITECTURE.md, as they were when
 the set was made. The prompts are written by hand, with the engrams that a reader would want to see; for a third of them
-that is none. One person wrote prompts, labels and rules, and many prompts use words of the claims, so figures with other
-people's prompts will be lower. Thresholds were chosen on the part `tune`, and are reported on `test`.
+that is none. One person wrote prompts, labels and rules, and many prompts use words of the claims, so figures with
+other people's prompts will be lower. Thresholds were chosen on the part `tune`, and are reported on `test`.
 """
 
 from __future__ import annotations
