@@ -30,7 +30,7 @@ def _run_and_read_log(folder: Path, *words: str) -> tuple[list[dict[str, Any]], 
         )
     token = json.loads(done.stdout)["token"]
     with subprocess.Popen(
-        [COMMAND, "up", "--json", *words],
+        [COMMAND, "up", "--no-learn", "--json", *words],
         cwd=repository.path,
         env=environment,
         stdout=subprocess.PIPE,

@@ -22,7 +22,7 @@ LIMIT_US = 10**15
         ({"id": "x"}, FieldType, "used"),
         (["a", 3], FieldType, "used[1]"),
         (["a", ""], FieldValue, "used[1]"),
-        (["a" * 37], FieldValue, "used[0]"),
+        (["a" * 121], FieldValue, "used[0]"),
         (["a"] * 13, FieldValue, "used"),
     ],
 )

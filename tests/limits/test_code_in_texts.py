@@ -33,6 +33,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "reject_contribution": {"id": ULID, "reason": "Measured wrongly."},
     "open_run": {"goal": "Make the parser distrust its input."},
     "add_agent": {"name": "kim", "role": "programmer"},
+    "decide_contradiction": {"id": ULID, "keep": "both", "reason": "Both hold, of other versions."},
     "override_gate": {"id": ULID, "reason": "The caller checks it.", "base": "a" * 40},
     "reserve": {"paths": ["src/parser.py"]},
     "tuple_out": {"lane": "build"},

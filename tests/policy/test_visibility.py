@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.errors import PolicyInvalid
+from engrambus.errors import EngramBusError, PolicyInvalid
 from engrambus.gateway import Credential
 from engrambus.gateway.events import ResumePoint, events_after
 from engrambus.knowledge.engrams import KINDS, Engram
@@ -124,7 +124,7 @@ class Scene:
 
     def _put(self, number: int, draft: Draft) -> tuple[Draft, Engram]:
         refs = [f"test:{path}::it_works@{RECEIPT}" for path in draft.paths]
-        claim = f"The marker{number}end belongs to zebra matters."
+        claim = f"There is also marker{number}end, a zebra."
         fields = {"kind": draft.kind, "scope": draft.scope}
         return draft, self.client.put(claim, self.boss, refs=refs, **fields)
 
@@ -450,3 +450,20 @@ def test_the_kinds_of_a_rule_are_those_of_engrams() -> None:
 )
 def test_patterns_show_and_hide_paths(paths: tuple[str, ...], path: str, seen: bool) -> None:
     assert RoleVisibility(paths=paths).sees_path(path) is seen
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_the_risk_of_a_contradiction_is_hidden_with_either_of_its_claims(backend: str) -> None:  # EB-24 EB-36
+    with open_harness(backend) as harness:
+        client = GatewayClient(harness)
+        boss = client.add_agent("boss", "manager")
+        ann = client.add_agent("ann", "programmer", boss)
+        client.put("The retry limit is 3.", boss, kind="constraint", scope="project")
+        client.put("The retry limit is 5.", boss, kind="decision", scope="project")
+        risks = client.query("retry", ann, k=10, kind="risk").engrams
+        assert ["retry limit is 3" in risk.claim for risk in risks] == [True]
+        client.call("apply_policy", policy={"visibility": {"programmer": {"kinds": ["decision", "risk"]}}})
+        assert [engram.kind for engram in client.query("retry", ann, k=10).engrams] == ["decision"]
+        with pytest.raises(EngramBusError) as refusal:
+            client.call("get_engram", ann, id=risks[0].id)
+        assert refusal.value.code == "ENGRAM_NOT_FOUND"

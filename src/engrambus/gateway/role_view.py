@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from engrambus.knowledge.engrams import MAX_POINTERS, VisibleStore, fill, is_memory, memory_name
-from engrambus.policy import Caller, memory_spaces, unconfirmed_space, untrusted_spaces, visible_spaces
+from engrambus.policy import PROJECT_SPACE, Caller, memory_spaces, unconfirmed_space, untrusted_spaces, visible_spaces
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import View
@@ -124,7 +124,20 @@ class RoleView:
         if is_memory(engram.id) and len(engram.pointers) == MAX_POINTERS:
             episode = self.unrestricted.episode(*memory_name(engram.id))
             return episode is None or self._filter.sees_pointers(episode.pointers)
-        return True
+        return engram.kind != "risk" or engram.provenance.source != "tool" or self._sees_both_sides(engram.id)
+
+    def _sees_both_sides(self, risk: str) -> bool:
+        """True if both claims that a risk made by the gateway quotes are visible; also for a risk that quotes none."""
+        # decision 77: the risk of a contradiction quotes two claims, whose kinds and paths are not its own
+        records = [record for record in self.unrestricted.waiting_contradictions(risk) if record.risk == risk]
+        return all(self._sees_side(side, record.space) for record in records for side in (record.newer, record.older))
+
+    def _sees_side(self, claim_id: str, space: str) -> bool:
+        if is_memory(claim_id):
+            episode = self.unrestricted.episode(*memory_name(claim_id))
+            return episode is None or self._sees_episode(episode)
+        stored = self.unrestricted.find((space, PROJECT_SPACE), claim_id)
+        return stored is not None and self._filter.sees(stored.engram)
 
     def _sees_episode(self, episode: Episode) -> bool:
         from engrambus.knowledge.cortex import memory_engram  # only for roles with a rule

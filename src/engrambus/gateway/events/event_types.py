@@ -329,6 +329,8 @@ def _subject(fact: Mapping[str, Any]) -> EventSubject | None:
     match fact.get("fact"):
         case "engram.put" | "engram.adopted" | "engram.captured":
             kind, scope = _value_at(fact, "engram.kind"), _value_at(fact, "engram.scope")
+            if kind == "risk" and _value_at(fact, "engram.provenance.source") == "tool":
+                return EventSubject()  # decision 77: it quotes claims that a role may not see
             return EventSubject(kind=kind, scope=scope, refs=_refs(_value_at(fact, "engram.pointers")))
         case "sam.kept":
             return EventSubject(refs=_refs(_value_at(fact, "episode.pointers")), is_engram=False)
