@@ -27,7 +27,6 @@ from engrambus.knowledge.engrams import (
     Kind,
     Reader,
     VisibleStore,
-    current_first,
     find_shown,
     find_visible,
     list_once,
@@ -37,6 +36,7 @@ from engrambus.knowledge.engrams import (
     query_keys,
     rank,
     read_by,
+    stale_last,
 )
 from engrambus.operations.engram_filters import (
     AgentField,
@@ -226,11 +226,9 @@ def _list_newest(
 def _found(
     request: QueryEngrams, stores: Sequence[VisibleStore], keys: Sequence[str], lookup: EvidenceLookup
 ) -> list[Engram]:
-    return current_first(
-        lambda k: rank(stores, keys, k=k, kind=request.kind),
-        request.k,
-        lookup.find_stale,
-    )
+    best = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
+    stale = lookup.find_stale(best)
+    return stale_last(best, lambda engram: engram.id in stale)
 
 
 def list_spaces(stores: Sequence[VisibleStore]) -> tuple[EngramReads, tuple[str, ...]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         confirm_claims,
         waiting_claims,
     )
-    from engrambus.knowledge.engrams.current import FindStale, current_first
+    from engrambus.knowledge.engrams.current import FindStale, stale_last
     from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramAdopted,
@@ -165,7 +165,7 @@ if not TYPE_CHECKING:
         ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
         "captures": "CaptureOutcome ClaimsConfirmed PreparedCapture capture_all confirm_claims waiting_claims",
-        "current": "FindStale current_first",
+        "current": "FindStale stale_last",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
             "EngramAdopted EngramCaptured EngramConfirmed EngramDelivered EngramForgotten EngramPinned "
@@ -222,15 +222,15 @@ __all__ = [
     "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
     "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
     "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all", "check_foreign",
-    "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences",
-    "current_first", "day_of", "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store",
-    "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence",
-    "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory",
-    "is_same_statement", "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered",
-    "mark_listed", "may_decide_on", "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers",
-    "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all",
-    "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used",
-    "recall_line", "receive", "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes",
-    "schema_names", "set_pinned", "split_sentences", "stale_line", "stamp", "tokens", "twin_key", "used_facts",
-    "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
+    "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences", "day_of",
+    "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
+    "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence", "has_pointed_memories",
+    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory", "is_same_statement", "kind_key",
+    "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on",
+    "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines",
+    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
+    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
+    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
+    "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate",
+    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
 ]
