@@ -224,11 +224,9 @@ def _read(scene: Scene, agent: str, source: Source) -> None:
 
 def _use_budgets(scene: Scene) -> None:
     """Use some of the budget of the agents' current turns, point the team at lines, and grant more."""
-    long = [(path, first, last) for _, path, first, last in _docstrings() if last - first > 25]
-    refs = [f"repo:src/engrambus/{path}#L{first}-L{last}@{scene.repository.sha}" for path, first, last in long[:12]]
-    pack = [{"type": "repo", "ref": ref} for ref in refs]
-    for parent in dict.fromkeys(parent for _, parent in TEAM.values() if parent):
-        message = {"ROLE": TEAM[parent][0], "SHARED_BRIEF_MICRO": ["Start here."], "TARGET_POINTER_PACK": pack}
+    pack = [{"type": "repo", "ref": scene.ref(source)} for source in (present_turn, is_ulid, shared_scopes)]
+    for parent in dict.fromkeys(parent for _, parent in TEAM.values() if parent):  # each passes it on to its children
+        message = {"ROLE": TEAM[parent][0], "SHARED_BRIEF_MICRO": ["Start with these."], "TARGET_POINTER_PACK": pack}
         scene.call("broadcast", parent, text=json.dumps(message))
     for agent, reads in (("emil", 3), ("ida", 2), ("kai", 1), ("nora", 1)):
         for source in (present_turn, is_ulid, shared_scopes)[:reads]:

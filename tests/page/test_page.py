@@ -412,7 +412,7 @@ def test_every_panel_fits_on_a_phone(browser: Browser, bus: RunningServer) -> No
         viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, reduced_motion="reduce"
     )
     visit = Visit(context, bus)
-    panels = ("brief", "budgets", "requests", "review", "work", "figures")
+    panels = ("brief", "budgets", "requests", "review", "reserved", "work", "figures")
     for path in ("/", *(f"/page/{name}" for name in panels)):
         page = visit.open(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -48,7 +48,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     contradictions: int = 0
     """Put engrams that are risks with two sources; two spans of one file are one source."""
     pointed_tokens: int = 0
-    """Tokens of content behind the pointers in reports and broadcasts, once for each agent that got them."""
+    """Tokens of the content behind the pointers that messages brought to the agent, each content once."""
+    pointed_read_tokens: int = 0
+    """Tokens that the agent then read of that content, at most its size."""
     denials: int = 0
     """Calls that were refused by a limit, a role or a grant; rejected reports and broadcasts included."""
     warnings: int = 0
@@ -172,7 +174,7 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
         case EngramPut(learned=Learned()):  # the repository said it: no agent's work, and nothing saved yet
             return None
         case EngramPut():
-            # decision 80: no agent has got the engram yet; a report that carries it counts what it points at
+            # decision 80: no agent has got the engram yet; what messages bring to agents is in `gateway.delivered`
             tally = Tally(engrams=1, contradictions=int(is_contradiction(fact.engram)))
             author = fact.engram.provenance.created_by.rpartition("/")[2]
             return Count(run=fact.run, agent=author, tally=tally, turn=fact.turn or None, kind=fact.engram.kind)
@@ -181,7 +183,6 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
                 messages=1,
                 inline_tokens=fact.tokens,
                 resends=int(fact.resends is not None),
-                pointed_tokens=fact.pointed_tokens if fact.to != ADMIN else 0,
             )
             return Count(run=fact.run, agent=fact.agent, tally=tally, outcome="a" if fact.resends is None else "s")
         case BroadcastSent():
@@ -189,7 +190,6 @@ def count_of(fact: object, turn_of: TurnOf) -> Count | None:
                 broadcasts=1,
                 inline_tokens=fact.tokens,
                 resends=int(fact.resends is not None),
-                pointed_tokens=fact.pointed_tokens,
             )
             turn = turn_of(fact.run, fact.agent).number
             outcome: Outcome = "a" if fact.resends is None else "s"

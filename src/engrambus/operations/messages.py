@@ -136,10 +136,9 @@ def prepare_report(context: Context, request: SendMessage) -> messages.PreparedR
         used=_resolve_used(context, message, request.used),
         usage=checked.usage,
         grant=checked.grant,
-        pointed_tokens=messages.pointed_tokens(
+        pointed=messages.find_pointed(
             context.evidence,
-            message.pointer_pack,
-            exclude={pointer.ref for engram in prepared for pointer in engram.pointers},
+            [*message.pointer_pack, *(pointer for engram in prepared for pointer in engram.pointers)],
         ),
     )
 
@@ -155,7 +154,7 @@ def _prepare_note(context: Context, request: SendMessage) -> messages.PreparedRe
     if refusal is not None:
         raise reject_text(context, parse_text(context, request.text, "child"), budget, usage, refusal, counter)
     used = resolve_used(context, request.used)
-    return messages.PreparedReport(message=words, engrams=(), usage=usage, grant=None, pointed_tokens=0, used=used)
+    return messages.PreparedReport(message=words, engrams=(), usage=usage, grant=None, used=used)
 
 
 class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -217,7 +216,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             caller=context.caller,
             to=request.to,
             usage=checked.usage,
-            count_tokens=lambda pointers: messages.pointed_tokens(context.evidence, pointers),
+            find_pointed=lambda pointers: messages.find_pointed(context.evidence, pointers),
             grant_key=context.grant_key,
             randomness=context.randomness,
             used=used,

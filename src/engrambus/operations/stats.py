@@ -44,7 +44,7 @@ class Figures(Tally, frozen=True, kw_only=True):
     contradiction_rate: float
     """Contradictions per put engram."""
     tokens_not_copied: int
-    """`pointed_tokens`, which pasting would have copied, minus the tokens that agents, not people, dereferenced."""
+    """`pointed_tokens`, which pasting would have copied, minus `pointed_read_tokens`; never negative."""
     grants_left: int
     grant_tokens_left: int
     kinds: dict[str, int]
@@ -186,7 +186,6 @@ def _agent_figures(context: Context) -> list[AgentFigures]:
                 role=agent.role,
                 parent=agent.parent,
                 figures=_figures(
-                    agent.role,
                     tallies.get(name, Tally()),
                     kinds.get(name, {}),
                     codes.get(name, {}),
@@ -212,7 +211,7 @@ def _project_figures(context: Context) -> list[RoleFigures]:
     tallies, kinds = context.view.tallies(None), context.view.kinds_put(None)
     codes = context.view.denials_by_code(None)
     return [
-        RoleFigures(role=role, figures=_figures(role, tally, kinds.get(role, {}), codes.get(role, {}), GrantsLeft()))
+        RoleFigures(role=role, figures=_figures(tally, kinds.get(role, {}), codes.get(role, {}), GrantsLeft()))
         for role, tally in sorted(tallies.items())
     ]
 
@@ -224,8 +223,7 @@ def sum_figures(rows: Sequence[Figures]) -> Figures:
     grants_left = GrantsLeft(
         grants=sum(row.grants_left for row in rows), tokens=sum(row.grant_tokens_left for row in rows)
     )
-    figures = _figures("", total(rows), kinds, codes, grants_left)
-    return msgspec.structs.replace(figures, tokens_not_copied=sum(row.tokens_not_copied for row in rows))
+    return _figures(total(rows), kinds, codes, grants_left)
 
 
 def _sum_counts(rows: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -236,16 +234,14 @@ def _sum_counts(rows: Iterable[dict[str, int]]) -> dict[str, int]:
     return counts
 
 
-def _figures(role: str, tally: Tally, kinds: dict[str, int], codes: dict[str, int], grants_left: GrantsLeft) -> Figures:
-    # What a person reads, on the page or at the command line, fills no agent's context.
-    read_tokens = tally.deref_tokens if role != ADMIN else 0
+def _figures(tally: Tally, kinds: dict[str, int], codes: dict[str, int], grants_left: GrantsLeft) -> Figures:
     return Figures(
         **msgspec.structs.asdict(tally),
         inline_tokens_per_turn=ratio(tally.inline_tokens, tally.turns),
         derefs_per_turn=ratio(tally.derefs, tally.turns),
         resend_rate=ratio(tally.resends, tally.messages + tally.broadcasts),
         contradiction_rate=ratio(tally.contradictions, tally.engrams),
-        tokens_not_copied=tally.pointed_tokens - read_tokens,
+        tokens_not_copied=tally.pointed_tokens - tally.pointed_read_tokens,
         grants_left=grants_left.grants,
         grant_tokens_left=grants_left.tokens,
         kinds=_most_frequent_first(kinds),

@@ -22,6 +22,7 @@ from engrambus.backends.facts import (
 )
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import SECOND_US, parse_time, print_time
+from engrambus.gateway.delivered import DeliveredContent, changed_delivered
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import MAX_OUTCOMES, Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
@@ -185,6 +186,7 @@ class KnowledgeState:
         self.answers: dict[tuple[str, str], tuple[int, EarlierAnswer]] = {}
         self.cortex = CortexState()
         self.tallies: dict[tuple[str, str], Tally] = {}
+        self.delivered: dict[tuple[str, str], dict[str, DeliveredContent]] = {}
         self.counted_turns: dict[tuple[str, str], int] = {}
         self.kinds_put: dict[tuple[str, str, str], int] = {}
         self.denials: dict[tuple[str, str, str], int] = {}
@@ -213,6 +215,9 @@ class KnowledgeState:
         count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
             self._count(count, at_us)
+        for delivered, added in changed_delivered(fact, self._find_delivered):
+            self.delivered.setdefault((delivered.run, delivered.agent), {})[delivered.content.digest] = delivered
+            self._count(added, at_us)
         used = used_paths_of(fact)
         if used is not None:
             run, agent, paths = used
@@ -468,6 +473,14 @@ class KnowledgeState:
         for bucket, start in buckets_of(at_us):
             key = (count.run, bucket, start, role)
             self.history[key] = total([self.history.get(key, Tally()), tally])
+
+    def _find_delivered(self, run: str, agent: str, digest: str, files: Sequence[str]) -> list[DeliveredContent]:
+        by_digest = self.delivered.get((run, agent), {})
+        return [
+            delivered
+            for _, delivered in sorted(by_digest.items())
+            if delivered.content.digest == digest or delivered.content.file in files
+        ]
 
     def role(self, run: str, agent: str) -> str:
         """Return the role of an agent."""

@@ -56,6 +56,7 @@ COMPARED = {
     "rejections": "SELECT * FROM rejections ORDER BY run, agent, kind, rejection",
     "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
     "agent_paths": "SELECT * FROM agent_paths ORDER BY run, agent, path",
+    "delivered": "SELECT * FROM delivered ORDER BY run, agent, digest",
     "tallies": "SELECT * FROM tallies ORDER BY run, agent",
     "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
     "outcomes": "SELECT * FROM outcomes ORDER BY run, agent",

@@ -106,7 +106,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 38
+LAYOUT = 39
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -170,6 +170,7 @@ class KnowledgeProjection:
         count = count_of(fact, lambda run, agent: self._present_turn(run, agent, at_us))
         if count is not None:
             self._tallies.add(count, at_us)
+        self._tallies.add_delivered(fact, at_us)
         used = used_paths_of(fact)
         if used is not None:
             run, agent, paths = used

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -11,7 +11,9 @@ import msgspec
 
 from engrambus.backends.facts import MINUTE_US
 from engrambus.backends.sqlite.queries import queries
+from engrambus.gateway.delivered import DeliveredContent, changed_delivered
 from engrambus.gateway.tallies import FIELDS, Count, buckets_of
+from engrambus.knowledge.messages import PointedContent
 from engrambus.policy import ADMIN
 
 _TURNS = FIELDS.index("turns")
@@ -45,6 +47,31 @@ class TallyWriter:
         if count.turn is not None and count.turn > self._counted_turn(count.run, count.agent):
             self._turns[count.run, count.agent] = count.turn
             added[_TURNS] += 1
+
+    def add_delivered(self, fact: object, at_us: int) -> None:
+        """Store what a fact delivers as pointers or reads of that, and add its counts."""
+        for delivered, count in changed_delivered(fact, self._find_delivered):
+            content = delivered.content
+            key = (delivered.run, delivered.agent, content.digest)
+            extent = (content.file, content.first, content.last, content.tokens)
+            self._connection.execute(self._sql["put_delivered"], (*key, *extent, delivered.read_tokens))
+            self.add(count, at_us)
+
+    def _find_delivered(self, run: str, agent: str, digest: str, files: Sequence[str]) -> list[DeliveredContent]:
+        execute = self._connection.execute
+        rows: list[tuple[Any, ...]] = execute(self._sql["delivered_content"], (run, agent, digest)).fetchall()
+        for file in files:
+            rows += execute(self._sql["delivered_in_file"], (run, agent, file)).fetchall()
+        found = {
+            row[0]: DeliveredContent(
+                run=run,
+                agent=agent,
+                content=PointedContent(digest=row[0], tokens=row[1], file=row[2], first=row[3], last=row[4]),
+                read_tokens=row[5],
+            )
+            for row in rows
+        }
+        return [found[name] for name in sorted(found)]
 
     def write(self) -> None:
         """Write everything added so far. No change reads figures to decide, so this can wait for the end."""

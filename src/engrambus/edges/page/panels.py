@@ -265,7 +265,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """Its address, `/page/<name>`, and its template, `<name>.html`."""
     title: str
     """Its name in the menu and in the title of the tab."""
-    in_menu: bool = True
+    in_menu: bool | Literal["narrow"] = True
+    """`narrow` if only where the start page has no room for it."""
     load: Callable[[PageSession, Params], PanelData]
     """Returns the variables of its template."""
     params: tuple[str, ...] = ()
@@ -339,7 +340,7 @@ PANELS: dict[str, Panel] = {
             load=load_reserved,
             start="rail",
             live=("less.reservation.", "less.agent.remove"),
-            in_menu=False,
+            in_menu="narrow",
         ),
         Panel(
             name="brief",

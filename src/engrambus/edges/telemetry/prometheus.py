@@ -27,7 +27,8 @@ COUNTERS = {
     "requests": "Requests to read more than a turn allows.",
     "grants": "Grants issued.",
     "contradictions": "Engrams of kind risk that point at two sources, not at two spans of one.",
-    "pointed_tokens": "Tokens behind the pointers in reports and broadcasts, once for each agent that got them.",
+    "pointed_tokens": "Tokens of the content behind pointers that messages brought to agents, once for each agent.",
+    "pointed_read_tokens": "Tokens that these agents then read of that content, at most its size.",
     "denials": "Calls refused by a limit, a role or a grant.",
     "warnings": "Exceeded limits that the policy only warns about.",
     "rejected_tokens": "Tokens of refused texts.",
@@ -37,7 +38,7 @@ RATES = {
     "derefs_per_turn": "Pointers read per turn.",
     "contradiction_rate": "Contradictions per engram added.",
     "resend_rate": "Resends per report or broadcast accepted.",
-    "tokens_not_copied": "Tokens behind pointers, minus the tokens read from them.",
+    "tokens_not_copied": "Tokens behind pointers that messages brought to agents, minus what they read of them.",
 }
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         PreparedReport,
         accept_report,
         as_stored,
+        find_pointed,
         find_resent,
-        pointed_tokens,
         reject_message,
         send_broadcast,
         work_of_parts,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         MailHandedOver,
         MessageAccepted,
         MessageRejected,
+        PointedContent,
         PointerPack,
     )
     from engrambus.knowledge.messages.fields import note_text
@@ -82,11 +83,11 @@ if not TYPE_CHECKING:
         "code": "CodeBlock count_code find_code find_code_blocks",
         "code_blocks": "Extraction add_pointers artifact_body artifact_ref check_texts extract_code",
         "delivery": (
-            "PreparedReport accept_report as_stored find_resent pointed_tokens reject_message send_broadcast "
+            "PreparedReport accept_report as_stored find_pointed find_resent reject_message send_broadcast "
             "work_of_parts "
         ),
         "extracts": "extract_statement",
-        "facts": "BroadcastSent MailHandedOver MessageAccepted MessageRejected PointerPack",
+        "facts": "BroadcastSent MailHandedOver MessageAccepted MessageRejected PointedContent PointerPack",
         "fields": "note_text",
         "found_text": "describe_found",
         "granted_code": "GrantedCode",
@@ -112,12 +113,12 @@ __all__ = [
     "CHILD_SECTIONS", "MAX_MESSAGE_CHARS", "PARENT_SECTIONS", "BroadcastSent", "ChildBudgets", "ChildMessage",
     "CodeBlock", "CodeCounter", "Extraction", "GrantedCode", "Inbox", "Mail", "MailHandedOver", "Message",
     "MessageAccepted", "MessageKind", "MessageReads", "MessageRejected", "MessageUsage", "OpenRejection",
-    "ParentMessage", "ParsedMessage", "PointerPack", "PreparedReport", "ProseClaim", "ProseReport", "SentPack",
-    "TargetedPointer", "Unseen", "accept_prose", "accept_report", "add_pointers", "artifact_body", "artifact_ref",
-    "as_stored", "check_budget", "check_evidence_to_read", "check_prose_budget", "check_texts", "count_code",
-    "describe_found", "evidence_problems", "extract_code", "extract_statement", "find_claims", "find_code",
-    "find_code_blocks", "find_mail", "find_passages", "find_resent", "free_texts", "hand_over_mail", "inbox_of",
-    "inline_budget", "locate_quotes", "looks_like_report", "mail_line", "measure", "message_sections", "note_text",
-    "parse_message", "pointed_tokens", "print_message", "print_sections", "read_payers", "read_sections",
+    "ParentMessage", "ParsedMessage", "PointedContent", "PointerPack", "PreparedReport", "ProseClaim", "ProseReport",
+    "SentPack", "TargetedPointer", "Unseen", "accept_prose", "accept_report", "add_pointers", "artifact_body",
+    "artifact_ref", "as_stored", "check_budget", "check_evidence_to_read", "check_prose_budget", "check_texts",
+    "count_code", "describe_found", "evidence_problems", "extract_code", "extract_statement", "find_claims",
+    "find_code", "find_code_blocks", "find_mail", "find_passages", "find_pointed", "find_resent", "free_texts",
+    "hand_over_mail", "inbox_of", "inline_budget", "locate_quotes", "looks_like_report", "mail_line", "measure",
+    "message_sections", "note_text", "parse_message", "print_message", "print_sections", "read_payers", "read_sections",
     "reject_message", "report_prose", "resend_template", "send_broadcast", "turn_budget", "with_packs", "work_of_parts",
 ]

@@ -5,7 +5,7 @@ Each rule takes a view of the store under the write lock and returns facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -16,7 +16,13 @@ from engrambus.errors import BudgetExceeded, FieldValue, ScopeForbidden
 from engrambus.evidence.pointers import Evidence, Pointer, check_pointer
 from engrambus.knowledge.engrams import CheckedEngram, EngramsUsed, PreparedEngram, prefix_field, put_all, used_facts
 from engrambus.knowledge.messages.budget import MessageUsage
-from engrambus.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected, PointerPack
+from engrambus.knowledge.messages.facts import (
+    BroadcastSent,
+    MessageAccepted,
+    MessageRejected,
+    PointedContent,
+    PointerPack,
+)
 from engrambus.knowledge.messages.layout import print_message
 from engrambus.knowledge.messages.limits import limits_in_force, turn_budget
 from engrambus.knowledge.messages.ports import MessageReads, MessageView, OpenRejection
@@ -74,7 +80,7 @@ class PreparedReport(msgspec.Struct, frozen=True, kw_only=True):
     usage: MessageUsage
     grant: VerifiedGrant | None
     """The grant that allows its inline code."""
-    pointed_tokens: int
+    pointed: tuple[PointedContent, ...] = ()
     used: Sequence[str] = ()
     """Ids of the engrams it is based on; they exist."""
     is_known: bool = False
@@ -134,11 +140,11 @@ def accept_report(
         tokens=report.usage.inline_tokens,
         engrams=tuple(engram_ids),
         resends=_resent_by(view, caller, message),
-        pointed_tokens=report.pointed_tokens + sum(engram.pointed_tokens for engram in report.engrams),
         to_run=receiver.run if receiver.run != run_id else None,
         is_note=isinstance(message, str),
         requests=tuple(fact.request_id for fact in requests),
         is_known=report.is_known,
+        pointed=report.pointed,
     )
     facts.append(accepted)
     facts += used_facts(caller, "message", accepted.message_id, report.used)
@@ -206,7 +212,7 @@ def send_broadcast(
     caller: Caller,
     to: Sequence[str],
     usage: MessageUsage,
-    count_tokens: Callable[[Sequence[Pointer]], int],
+    find_pointed: Callable[[Sequence[Pointer]], tuple[PointedContent, ...]],
     grant_key: GrantKey,
     randomness: Randomness,
     used: Sequence[str] = (),
@@ -214,7 +220,7 @@ def send_broadcast(
 ) -> tuple[list[GrantIssued | BroadcastSent | EngramsUsed], BroadcastSent]:
     """Send a message to the caller's children: to the names and roles in `to`, or to all of them if it is empty.
 
-    `count_tokens` returns the tokens of content behind pointers. With a policy, the children are also shown the limits
+    `find_pointed` returns the content behind pointers. With a policy, the children are also shown the limits
     in force that the message does not name; they are not set by it, so that a raised limit is not held down.
     """
     run_id = caller.run.run_id
@@ -240,8 +246,8 @@ def send_broadcast(
         tokens=usage.inline_tokens + shown_tokens,
         budgets=message.budgets,
         resends=find_resent(view, caller, "parent", message.resends, work_of(message)),
-        pointed_tokens=sum(count_tokens(pack.pointers) * len(pack.to) for pack in packs),
         packs=packs,
+        pointed=tuple(find_pointed(pack.pointers) for pack in packs),
         grants=tuple(dict.fromkeys(note.budget_token for note in notes)),
     )
     return [*issued, sent, *used_facts(caller, "broadcast", sent.broadcast_id, used)], sent
@@ -397,8 +403,23 @@ def as_stored(message: Message) -> Message:
     return msgspec.structs.replace(message, resends=None, used=(), budget_token=None)
 
 
-def pointed_tokens(evidence: Evidence, pointers: Sequence[Pointer], exclude: Collection[str] = ()) -> int:
-    """Return the tokens of content behind some pointers, each counted once, without the refs in `exclude`."""
-    checked = (check_pointer(pointer) for pointer in pointers)
-    distinct = {pointer.ref: (pointer, address) for pointer, address in checked if pointer.ref not in exclude}
-    return sum(evidence.count_tokens(pointer, address) for pointer, address in distinct.values())
+def find_pointed(evidence: Evidence, pointers: Iterable[Pointer]) -> tuple[PointedContent, ...]:
+    """Return the content behind some pointers, each content once; what cannot be read here is left out."""
+    found: dict[str, PointedContent] = {}
+    for pointer in pointers:
+        pointer, address = check_pointer(pointer)
+        tokens = evidence.count_tokens(pointer, address)
+        if not tokens:
+            continue
+        content_digest = evidence.stamp(msgspec.structs.replace(pointer, digest=None), address).digest
+        if content_digest is None or content_digest in found:
+            continue
+        place = evidence.locate(pointer.ref)
+        found[content_digest] = PointedContent(
+            digest=content_digest,
+            tokens=tokens,
+            file=place.file if place is not None else None,
+            first=place.first if place is not None else 1,
+            last=place.last if place is not None else None,
+        )
+    return tuple(found.values())

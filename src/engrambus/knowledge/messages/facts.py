@@ -8,6 +8,18 @@ from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.messages.values import ChildBudgets, MessageKind
 
 
+class PointedContent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The content behind a pointer that a message carries, named so that a read of it is recognised (decision 80)."""
+
+    digest: str
+    tokens: int
+    file: str | None = None
+    """The id of the file that the content is in; None if it is in none."""
+    first: int = 1
+    last: int | None = None
+    """The last line; None if the content goes to the end of the file."""
+
+
 class PointerPack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pointers of a broadcast, and the children that they are for."""
 
@@ -37,7 +49,7 @@ class MessageAccepted(
     resends: str | None = None
     """Id of the rejection that this message answers."""
     pointed_tokens: int = 0
-    """Tokens of content behind the pointer pack, without what the engrams point at; used for figures only."""
+    """Only in older journals: tokens of content behind the pointers. No longer used."""
     to_run: str | None = None
     """The receiver's run; None if it is the sender's."""
     is_note: bool = False
@@ -46,6 +58,8 @@ class MessageAccepted(
     """Ids of the requests to read more that the message made."""
     is_known: bool = False
     """True if the receiver's client handed it the whole answer already, so that nothing announces it."""
+    pointed: tuple[PointedContent, ...] = ()
+    """The content behind its pointers and those of its engrams; used for figures only."""
 
 
 class MessageRejected(
@@ -84,11 +98,13 @@ class BroadcastSent(
     resends: str | None = None
     """Id of the rejection that this broadcast answers."""
     pointed_tokens: int = 0
-    """Tokens of content behind the pointer pack, counted once for each receiving child; used for figures only."""
+    """Only in older journals: tokens of content behind the pointers. No longer used."""
     packs: tuple[PointerPack, ...] = ()
     """The pointers it carries, and for whom."""
     grants: tuple[str, ...] = ()
     """Handles of the grants that it hands over."""
+    pointed: tuple[tuple[PointedContent, ...], ...] = ()
+    """The content behind the pointers of each of `packs`; used for figures only."""
 
 
 class MailHandedOver(

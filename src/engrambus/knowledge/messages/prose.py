@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from engrambus.core import Randomness, estimate_tokens, new_ulid
+from engrambus.core import Randomness, digest, estimate_tokens, new_ulid
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.messages.code_blocks import Extraction, artifact_body, artifact_ref
 from engrambus.knowledge.messages.extracts import extract_statement
-from engrambus.knowledge.messages.facts import MessageAccepted
+from engrambus.knowledge.messages.facts import MessageAccepted, PointedContent
 from engrambus.knowledge.messages.layout import print_message
 from engrambus.knowledge.messages.ports import MessageView
 from engrambus.knowledge.messages.values import ChildMessage, Output
@@ -81,6 +81,11 @@ def _pointer(ref: str) -> Pointer:
     return Pointer(type=ref.partition(":")[0], ref=ref)
 
 
+def _pointed(whole: bytes) -> PointedContent:
+    whole_digest = digest(whole)
+    return PointedContent(digest=whole_digest, tokens=estimate_tokens(whole), file=f"cas:{whole_digest}")
+
+
 def accept_prose(
     view: MessageView,
     report: ProseReport,
@@ -105,8 +110,8 @@ def accept_prose(
         text=report.text,
         tokens=tokens,
         resends=open_rejections[0].rejection_id if open_rejections else None,
-        pointed_tokens=estimate_tokens(report.whole) if report.whole is not None and not is_known else 0,
         is_known=is_known,
+        pointed=(_pointed(report.whole),) if report.whole is not None and not is_known else (),
     )
     # decision 45: prose that an agent hands in itself is no boundary, or "ok" would refill its turn
     if caller.spoken_by is None:

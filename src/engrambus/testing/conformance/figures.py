@@ -53,9 +53,8 @@ class FigureConformance:
         assert (paul.turns, paul.messages, paul.rejections, paul.resends, paul.resend_rate) == (1, 1, 1, 1, 1.0)
         assert (paul.derefs, paul.derefs_per_turn, paul.engrams, paul.kinds) == (1, 1.0, 2, {"risk": 2})
         assert paul.inline_tokens_per_turn == paul.inline_tokens > 0
-        pointed = WEIGHT_A + WEIGHT_B
-        assert paul.pointed_tokens == pointed
-        assert paul.tokens_not_copied == pointed - paul.deref_tokens
+        assert paul.pointed_tokens == paul.tokens_not_copied == 0  # nobody pointed paul at anything
+        assert row(answer, "mia").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
         programmers = next(row for row in answer.roles if row.role == "programmer").figures
         assert (programmers.messages, programmers.turns, programmers.resend_rate) == (2, 2, 0.5)
         assert programmers.inline_tokens == paul.inline_tokens + row(answer, "pia").figures.inline_tokens
@@ -82,17 +81,56 @@ class FigureConformance:
         assert row(answer, "pia").trend is None
         assert row(answer, "paul").figures.rejected_tokens > 3 * 800
 
-    def test_what_a_person_reads_is_not_subtracted_from_what_was_not_copied(self, harness: Harness) -> None:  # EB-26
+    # decision 80: for each agent, the content that it was pointed at, minus what it then read of that
+    def test_what_an_agent_reads_of_what_it_was_pointed_at_is_subtracted(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
-        team.client.report(team.paul, engrams=[draft("The lease can be lost.", A)])
-        saved = stats(team.client).team.tokens_not_copied
-        assert saved == WEIGHT_A
-        for _ in range(3):
-            team.client.deref(LOCAL_ADMIN, READ)
+        team.client.report(team.paul, engrams=[draft("The lease can be lost.", B)])
+        assert row(stats(team.client), "mia").figures.tokens_not_copied == WEIGHT_B
+        read = team.client.deref(team.mia, B, max_tokens=150)
+        assert read.truncated
+        mia = row(stats(team.client), "mia").figures
+        assert mia.pointed_read_tokens == mia.deref_tokens > 0
+        assert mia.tokens_not_copied == WEIGHT_B - mia.deref_tokens > 0
+        team.client.deref(team.mia, B)
         answer = stats(team.client)
-        assert answer.team.tokens_not_copied == saved
-        assert answer.team.deref_tokens > 0
-        assert stats(team.client, over="project").team.tokens_not_copied == saved
+        mia = row(answer, "mia").figures
+        assert mia.deref_tokens > WEIGHT_B
+        assert (mia.pointed_read_tokens, mia.tokens_not_copied) == (WEIGHT_B, 0)
+        assert (answer.team.pointed_tokens, answer.team.tokens_not_copied) == (WEIGHT_B, 0)
+        check_figures(answer, JournalFigures(harness.journal_bytes()))
+
+    def test_what_agents_read_on_their_own_is_not_compared(self, harness: Harness) -> None:  # EB-26
+        team = Team(harness)
+        team.client.deref(team.mia, A)  # before anybody pointed at it
+        team.client.report(team.paul, engrams=[draft("The lease can be lost.", A)])
+        team.client.deref(team.mia, READ)
+        team.client.deref(team.paul, A)  # who sent it
+        for _ in range(3):
+            team.client.deref(LOCAL_ADMIN, A)
+        answer = stats(team.client)
+        assert (answer.team.pointed_tokens, answer.team.pointed_read_tokens) == (WEIGHT_A, 0)
+        assert answer.team.tokens_not_copied == WEIGHT_A
+        assert answer.team.deref_tokens > WEIGHT_A
+        assert stats(team.client, over="project").team.tokens_not_copied == WEIGHT_A
+
+    def test_lines_inside_or_around_those_an_agent_was_pointed_at_are_reads_of_them(
+        self, harness: Harness
+    ) -> None:  # EB-26
+        team = Team(harness)
+        pack = [{"type": "repo", "ref": repo_ref("src/a.py", 10, 39)}]
+        team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
+        pointed = row(stats(team.client), "paul").figures.pointed_tokens
+        for name, caller, ref in (
+            ("paul", team.paul, repo_ref("src/a.py", 12, 13)),
+            ("pia", team.pia, repo_ref("src/a.py", 1, 40)),
+        ):
+            team.client.deref(caller, repo_ref("src/a.py", 1, 9))
+            team.client.deref(caller, repo_ref("src/b.py", 10, 39))
+            assert row(stats(team.client), name).figures.pointed_read_tokens == 0
+            team.client.deref(caller, ref)
+        paul, pia = (row(stats(team.client), name).figures for name in ("paul", "pia"))
+        assert 0 < paul.pointed_read_tokens < pointed
+        assert (pia.pointed_read_tokens, pia.tokens_not_copied) == (pointed, 0)
 
     def test_only_what_an_agent_got_counts_as_not_copied(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
@@ -101,25 +139,34 @@ class FigureConformance:
         team.client.report(team.lead, role="architect", engrams=[draft("It is retried.", B)])  # to a person
         nothing = stats(team.client).team
         assert (nothing.engrams, nothing.pointed_tokens, nothing.tokens_not_copied) == (3, 0, 0)
-        team.client.report(team.paul, engrams=[draft("The lease can be lost.", A)])  # repeated, and sent to mia
+        for _ in range(2):  # a claim that is repeated was sent to mia, but only once
+            team.client.report(team.paul, engrams=[draft("The lease can be lost.", A)])
         assert stats(team.client).team.pointed_tokens == WEIGHT_A
-        team.client.deref(team.mia, READ)
-        answer = stats(team.client)
-        assert answer.team.tokens_not_copied == WEIGHT_A - row(answer, "mia").figures.deref_tokens
 
     def test_a_broadcast_counts_its_pointers_for_each_child(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}]
+        for _ in range(2):
+            team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
+        answer = stats(team.client)
+        mia = row(answer, "mia").figures
+        assert (mia.broadcasts, mia.turns, mia.messages, mia.pointed_tokens) == (2, 1, 0, 0)
+        assert [row(answer, name).figures.pointed_tokens for name in ("paul", "pia")] == [WEIGHT_A, WEIGHT_A]
+
+    def test_a_pointer_for_one_child_counts_for_that_child_only(self, harness: Harness) -> None:  # EB-26
+        team = Team(harness)
+        pack = [{"type": "artifact", "ref": A, "for": ["pia"]}, {"type": "artifact", "ref": B}]
         team.client.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
-        mia = row(stats(team.client), "mia").figures
-        assert (mia.broadcasts, mia.turns, mia.messages) == (1, 1, 0)
-        assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; a repeated pointer counts once
+        answer = stats(team.client)
+        assert row(answer, "paul").figures.pointed_tokens == WEIGHT_B
+        assert row(answer, "pia").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
+        check_figures(answer, JournalFigures(harness.journal_bytes()))
 
     def test_a_pointer_repeated_in_a_report_counts_once(self, harness: Harness) -> None:  # EB-26
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": B}]
         team.client.report(team.paul, engrams=[draft("One.", A)], pointer_pack=pack)
-        assert row(stats(team.client), "paul").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
+        assert row(stats(team.client), "mia").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
 
     def test_a_contradiction_is_a_risk_that_points_at_two_sources(self, harness: Harness) -> None:  # EB-26
         client = GatewayClient(harness)
@@ -235,7 +282,7 @@ class FigureConformance:
         team.client.report(bob, engrams=[draft("Two.", A)])
         answer = stats(team.client, over="project")
         assert answer.agents == []
-        assert {row.role: row.figures.messages for row in answer.roles} == {"programmer": 2}
+        assert {row.role: row.figures.messages for row in answer.roles} == {"manager": 0, "programmer": 2}
         assert (answer.team.engrams, answer.team.kinds) == (2, {"risk": 2})
         assert answer.history.points[-1].team.messages == 2
 
@@ -269,6 +316,8 @@ class FigureConformance:
         client.broadcast(team.mia, "Go on.", TARGET_POINTER_PACK=[{"type": "artifact", "ref": B}])
         client.put("By the admin.")
         client.deref(team.pia, READ)
+        client.deref(team.pia, B)
+        client.deref(team.mia, A)
         expected = [client.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")]
         for bucket in ("PT1M", "PT1H", "P1D"):
             check_figures(stats(client, bucket=bucket, last=100), JournalFigures(harness.journal_bytes()))

@@ -23,6 +23,7 @@ class JournalFigures:
         self.kinds, self.codes = _sums(), _sums()
         self._role: dict[tuple[str, str], str] = {}
         self._turn: dict[tuple[str, str], tuple[int, datetime]] = {}
+        self._delivered: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
         self._counted_turns: set[tuple[str, str, int]] = set()
         for text in journal.splitlines()[1:]:
             line = json.loads(text)
@@ -48,8 +49,7 @@ class JournalFigures:
             case "message.accepted" | "broadcast.sent" as kind:
                 self._add(run, agent, time, **{"messages" if kind == "message.accepted" else "broadcasts": 1})
                 self._add(run, agent, time, inline_tokens=fact["tokens"], resends=int("resends" in fact))
-                pointed = fact.get("pointed_tokens", 0) if fact["to"] != "admin" else 0
-                self._add(run, agent, time, pointed_tokens=pointed)
+                self._deliver(fact, time)
                 if kind == "broadcast.sent":
                     number, last = self._turn.get((run, agent), (1, time))
                     self._count_turn(run, agent, time, number + (time - last > IDLE))
@@ -65,6 +65,7 @@ class JournalFigures:
                 self._count_turn(run, agent, time, fact["turn"])
                 self._turn[run, agent] = fact["turn"], time
                 self._add(run, agent, time, derefs=1, deref_tokens=fact["tokens"])
+                self._read_delivered(fact, time)
             case "turn.charged":
                 self._count_turn(run, agent, time, fact["turn"])
                 self._turn[run, agent] = fact["turn"], time
@@ -75,6 +76,39 @@ class JournalFigures:
                 self._add(run, agent, time, requests=1)
             case "grant.issued":
                 self._add(run, fact["parent"], time, grants=1)
+
+    def _deliver(self, fact: dict[str, Any], time: datetime) -> None:
+        """Count the content behind the pointers of a message for each agent that got it for the first time."""
+        if fact["fact"] == "message.accepted":
+            packs = [((fact["to"],), fact.get("pointed", ()))]
+        else:
+            packs = (
+                [(pack["to"], contents) for pack, contents in zip(fact["packs"], fact["pointed"], strict=True)]
+                if "packs" in fact
+                else []
+            )
+        run = fact.get("to_run", fact["run"])
+        for receivers, contents in packs:
+            for agent in receivers:
+                for content in contents if agent != "admin" else ():
+                    if content["digest"] not in self._delivered[run, agent]:
+                        self._delivered[run, agent][content["digest"]] = [content, content["tokens"]]
+                        self._add(run, agent, time, pointed_tokens=content["tokens"])
+
+    def _read_delivered(self, proof: dict[str, Any], time: datetime) -> None:
+        """Take a read off the delivered content that it returned lines of: the same content first, then by digest."""
+        left = proof["tokens"]
+        delivered = self._delivered[proof["run"], proof["agent"]]
+        for digest in sorted(delivered, key=lambda digest: (digest != proof["digest"], digest)):
+            content, unread = delivered[digest]
+            lines = range(content.get("first", 1), content.get("last", 2**31) + 1)
+            files = [span for span in proof.get("spans", ()) if span["of"] == content.get("file")]
+            shares = any(span.get("first", 1) < lines.stop and span.get("last", 2**31) >= lines.start for span in files)
+            if digest == proof["digest"] or shares:
+                tokens = min(left, unread)
+                left -= tokens
+                delivered[digest][1] -= tokens
+                self._add(proof["run"], proof["agent"], time, pointed_read_tokens=tokens)
 
     def _count_turn(self, run: str, agent: str, time: datetime, turn: int) -> None:
         if (run, agent, turn) not in self._counted_turns:
@@ -124,6 +158,7 @@ _COUNTED = (
     "engrams",
     "contradictions",
     "pointed_tokens",
+    "pointed_read_tokens",
     "denials",
     "warnings",
     "rejected_tokens",

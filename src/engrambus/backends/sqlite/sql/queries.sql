@@ -635,9 +635,9 @@ SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
 
 -- name: add_tally
 INSERT INTO tallies (run, agent, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs,
-    deref_tokens, requests, grants, engrams, contradictions, pointed_tokens,
+    deref_tokens, requests, grants, engrams, contradictions, pointed_tokens, pointed_read_tokens,
     denials, warnings, rejected_tokens, counted_turn)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, agent) DO UPDATE SET
     turns = turns + excluded.turns, messages = messages + excluded.messages,
     broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
@@ -645,7 +645,8 @@ ON CONFLICT (run, agent) DO UPDATE SET
     derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
     requests = requests + excluded.requests, grants = grants + excluded.grants,
     engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
-    pointed_tokens = pointed_tokens + excluded.pointed_tokens, denials = denials + excluded.denials,
+    pointed_tokens = pointed_tokens + excluded.pointed_tokens,
+    pointed_read_tokens = pointed_read_tokens + excluded.pointed_read_tokens, denials = denials + excluded.denials,
     warnings = warnings + excluded.warnings, rejected_tokens = rejected_tokens + excluded.rejected_tokens,
     counted_turn = max(counted_turn, excluded.counted_turn);
 
@@ -654,14 +655,24 @@ SELECT counted_turn FROM tallies WHERE run = ? AND agent = ?;
 
 -- name: tallies
 SELECT agent, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens, requests,
-    grants, engrams, contradictions, pointed_tokens, denials, warnings, rejected_tokens
+    grants, engrams, contradictions, pointed_tokens, pointed_read_tokens, denials, warnings, rejected_tokens
 FROM tallies WHERE run = ? ORDER BY agent;
 
 -- name: tallies_of_project
 SELECT role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum(rejections), sum(resends),
     sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
-    sum(pointed_tokens), sum(denials), sum(warnings), sum(rejected_tokens)
+    sum(pointed_tokens), sum(pointed_read_tokens), sum(denials), sum(warnings), sum(rejected_tokens)
 FROM tallies GROUP BY role ORDER BY role;
+
+-- name: delivered_content
+SELECT digest, tokens, file, first, last, read_tokens FROM delivered WHERE run = ? AND agent = ? AND digest = ?;
+
+-- name: delivered_in_file
+SELECT digest, tokens, file, first, last, read_tokens FROM delivered WHERE run = ? AND agent = ? AND file = ?;
+
+-- name: put_delivered
+INSERT INTO delivered (run, agent, digest, file, first, last, tokens, read_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, agent, digest) DO UPDATE SET read_tokens = excluded.read_tokens;
 
 -- name: add_kind_count
 INSERT INTO kinds_put (run, agent, kind, role, engrams) VALUES (?, ?, ?, ?, ?)
@@ -692,9 +703,9 @@ SELECT role, code, sum(denials) FROM denials GROUP BY role, code;
 
 -- name: add_history
 INSERT INTO history (bucket, start, run, role, turns, messages, broadcasts, inline_tokens, rejections, resends,
-    derefs, deref_tokens, requests, grants, engrams, contradictions, pointed_tokens,
+    derefs, deref_tokens, requests, grants, engrams, contradictions, pointed_tokens, pointed_read_tokens,
     denials, warnings, rejected_tokens)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (bucket, start, run, role) DO UPDATE SET
     turns = turns + excluded.turns, messages = messages + excluded.messages,
     broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
@@ -702,18 +713,19 @@ ON CONFLICT (bucket, start, run, role) DO UPDATE SET
     derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
     requests = requests + excluded.requests, grants = grants + excluded.grants,
     engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
-    pointed_tokens = pointed_tokens + excluded.pointed_tokens, denials = denials + excluded.denials,
+    pointed_tokens = pointed_tokens + excluded.pointed_tokens,
+    pointed_read_tokens = pointed_read_tokens + excluded.pointed_read_tokens, denials = denials + excluded.denials,
     warnings = warnings + excluded.warnings, rejected_tokens = rejected_tokens + excluded.rejected_tokens;
 
 -- name: history
 SELECT start, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens,
-    requests, grants, engrams, contradictions, pointed_tokens, denials, warnings, rejected_tokens
+    requests, grants, engrams, contradictions, pointed_tokens, pointed_read_tokens, denials, warnings, rejected_tokens
 FROM history WHERE run = ? AND bucket = ? AND start >= ? ORDER BY start, role;
 
 -- name: history_of_project
 SELECT start, role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum(rejections),
     sum(resends), sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
-    sum(pointed_tokens), sum(denials), sum(warnings), sum(rejected_tokens)
+    sum(pointed_tokens), sum(pointed_read_tokens), sum(denials), sum(warnings), sum(rejected_tokens)
 FROM history WHERE bucket = ? AND start >= ? GROUP BY start, role ORDER BY start, role;
 
 -- name: insert_promotion

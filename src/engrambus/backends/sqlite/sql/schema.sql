@@ -423,12 +423,26 @@ CREATE TABLE tallies (              -- totals of each agent of a run
     engrams        INTEGER NOT NULL,
     contradictions INTEGER NOT NULL,
     pointed_tokens INTEGER NOT NULL,
+    pointed_read_tokens INTEGER NOT NULL,
     denials        INTEGER NOT NULL,
     warnings       INTEGER NOT NULL,
     rejected_tokens INTEGER NOT NULL,
     counted_turn   INTEGER NOT NULL,    -- number of the last turn that was counted
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE delivered (            -- content that messages pointed an agent at (decision 80)
+    run            TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    digest         TEXT    NOT NULL,
+    file           TEXT,                -- id of the file that the content is in
+    first          INTEGER NOT NULL,
+    last           INTEGER,             -- NULL if it goes to the end of the file
+    tokens         INTEGER NOT NULL,
+    read_tokens    INTEGER NOT NULL,    -- what the agent has read of it since, at most `tokens`
+    PRIMARY KEY (run, agent, digest)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivered_by_file ON delivered (run, agent, file) WHERE file IS NOT NULL;
 
 CREATE TABLE kinds_put (            -- engrams put by each agent of a run, by kind
     run            TEXT    NOT NULL,
@@ -473,6 +487,7 @@ CREATE TABLE history (              -- totals of each role, for each minute, hou
     engrams        INTEGER NOT NULL,
     contradictions INTEGER NOT NULL,
     pointed_tokens INTEGER NOT NULL,
+    pointed_read_tokens INTEGER NOT NULL,
     denials        INTEGER NOT NULL,
     warnings       INTEGER NOT NULL,
     rejected_tokens INTEGER NOT NULL,

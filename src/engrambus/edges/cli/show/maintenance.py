@@ -69,11 +69,10 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
 def _not_copied(team: Figures) -> str:
     if not team.pointed_tokens:
         return "nothing compared yet: no agent has sent pointers to another"
-    if team.tokens_not_copied >= 0:
-        return (
-            f"{team.tokens_not_copied:,} tokens, compared with pasting the pointed lines for every agent that got them"
-        )
-    return f"nothing: {-team.tokens_not_copied:,} tokens more than pasting the pointed lines would have cost"
+    return (
+        f"{team.tokens_not_copied:,} of the {team.pointed_tokens:,} tokens that messages pointed agents at; "
+        f"they read {team.pointed_read_tokens:,} of them"
+    )
 
 
 def _trends(agents: Sequence[AgentFigures]) -> Iterator[str]:
