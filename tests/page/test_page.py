@@ -485,7 +485,7 @@ def test_the_brief_and_the_feed_agree_and_a_stale_engram_is_confirmed_with_its_l
     expect_in_drawer(page, "% left, now ")
     if pictures is not None:
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             page.screenshot(path=pictures / f"stale-{scheme}.png")
     assert ":" in page.input_value(".renew input[name=where]")
     page.click(".renew button")
