@@ -68,7 +68,7 @@ def test_in_a_project_every_command_answers_on_stdout_or_is_refused_on_stderr(sh
 
 def test_a_negative_answer_is_on_stdout_and_exits_with_1(shell: Shell) -> None:
     (shell.path / "long.yaml").write_text("ROLE: tool\nTASK_STATUS: done\nOUTPUT:\n  summary: " + "word " * 2000)
-    result = shell.run("check", "long.yaml", "--json")
+    result = shell.run("message", "long.yaml", "--dry-run", "--json")
     assert (result.code, result.err, result.json["ok"]) == (1, "", False)
     assert [problem["code"] for problem in result.json["problems"]] == ["BUDGET_EXCEEDED"]
 

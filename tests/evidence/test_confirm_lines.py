@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engrambus.edges.mcp.answers import compact_text
-from engrambus.errors import EvidenceStale, SpanNotFound
+from engrambus.errors import EngramBusError, EvidenceStale, SpanNotFound
 from engrambus.evidence.pointers import parse_ref
 from engrambus.operations import OPERATIONS
-from engrambus.testing.client import expect_refusal
+from engrambus.testing.client import expect_refusal, same_changes
 from tests.limits.team import Team
 from tests.projects import commit_files, git
 
@@ -187,3 +187,15 @@ def test_mail_says_which_of_its_engrams_are_stale(team: Team) -> None:
     mail = team.client.call("read_mail", team.mia, id=sent.message_id)
     assert mail.stale == sent.engrams
     assert f"{sent.engrams[0][:13]}(stale)" in compact_text(OPERATIONS["read_mail"], mail)
+
+
+@pytest.mark.parametrize("place", ["src/nowhere.py:1", "src/parser.py:40-41", "src", "docs/design.md:90"])
+def test_lines_that_are_not_there_confirm_nothing(team: Team, place: str) -> None:
+    engram_id = put(team)
+    edit(team, "line 11 of", "line eleven of")
+    before = team.journal()
+    with pytest.raises(EngramBusError) as refused:
+        team.client.call("confirm_engram", id=engram_id, at=[place])
+    assert (refused.value.field or "").startswith("at")
+    assert same_changes(team.journal(), before)
+    assert state(team, engram_id) == "changed"

@@ -66,7 +66,7 @@ class EvidenceReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     command=Command(
         "check",
         section="knowledge",
-        example="engrambus check --against origin/main",
+        example="engrambus check --against main",
         renderer="check:check_report",
         rank=58,
         override="check:check",

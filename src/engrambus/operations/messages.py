@@ -22,7 +22,6 @@ from engrambus.knowledge.messages import (
     inline_budget,
 )
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.operations.evidence_renewal import follow_repeated_ids
 from engrambus.operations.message_texts import (
     check_stored_text,
     check_text,
@@ -117,6 +116,8 @@ def deliver_report(context: Context, request: SendMessage, report: messages.Prep
 
     # A person writes into the run of the receiver; that one must not have ended.
     answer = context.commit(decide, MessageAnswer, in_run=context.caller.role != ADMIN or request.to is None)
+    from engrambus.operations.evidence_renewal import follow_repeated_ids  # decision 39: prose needs none of it
+
     follow_repeated_ids(context, report.engrams, answer.engrams)
     context.deliver(*(engram.checked.scope for engram in report.engrams))
     return answer

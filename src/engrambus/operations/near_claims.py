@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engrambus.gateway.context import Context
 from engrambus.gateway.ports import View
@@ -11,8 +11,11 @@ from engrambus.gateway.role_view import restrict_view
 
 # decision 39: as a module, so that a put in a project without any decision does not load the rules
 from engrambus.knowledge import cortex
-from engrambus.knowledge.engrams import HELD_KINDS, EngramReplaced, PreparedEngram
+from engrambus.knowledge.engrams import HELD_KINDS, EngramReplaced
 from engrambus.policy import visible_spaces
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.engrams import PreparedEngram
 
 NearClaims = Mapping[str, Sequence["cortex.EarlierClaim"]]
 """The earlier claims near new ones, by the text of the new one."""

@@ -164,7 +164,7 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry(
         "knowledge",
         "List the engrams whose lines are gone, have changed or moved.",
-        "engrambus check --against origin/main",
+        "engrambus check --against main",
         "check_evidence",
         "engram.check",
     ),

@@ -160,22 +160,6 @@ class Methods(ABC):
         """
         return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "for_agent": for_agent, "version": version, "since": since}))
 
-    def confirm_several(
-        self,
-        *,
-        ids: list[str] | tuple[str, ...] = (),
-        agent: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> ClaimsConfirmed:
-        """Confirm several engrams, or every claim in an agent's answers that awaits confirmation: all, or none.
-
-        Args:
-            ids: Ids of the engrams
-            agent: Every claim in this agent's answers that awaits confirmation
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("ClaimsConfirmed", self._do("confirm_several", {"ids": ids, "agent": agent}, idempotency_key))
-
     def catalog_lookup(
         self,
         name: str,
@@ -200,6 +184,22 @@ class Methods(ABC):
             cursor: Continue after this yool
         """
         return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
+
+    def confirm_several(
+        self,
+        *,
+        ids: list[str] | tuple[str, ...] = (),
+        agent: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ClaimsConfirmed:
+        """Confirm several engrams, or every claim in an agent's answers that awaits confirmation: all, or none.
+
+        Args:
+            ids: Ids of the engrams
+            agent: Every claim in this agent's answers that awaits confirmation
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ClaimsConfirmed", self._do("confirm_several", {"ids": ids, "agent": agent}, idempotency_key))
 
     def list_contradictions(
         self,

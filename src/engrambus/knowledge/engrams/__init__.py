@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         answer_promotion,
     )
     from engrambus.knowledge.engrams.captures import (
-        CaptureOutcome,
         ClaimsConfirmed,
         PreparedCapture,
         capture_all,
@@ -139,6 +138,7 @@ if TYPE_CHECKING:
         MAX_USED,
         Adoption,
         Capture,
+        CaptureOutcome,
         CheckedEngram,
         Engram,
         Kind,
@@ -164,7 +164,7 @@ if not TYPE_CHECKING:
             "id_from_elsewhere "
         ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
-        "captures": "CaptureOutcome ClaimsConfirmed PreparedCapture capture_all confirm_claims waiting_claims",
+        "captures": "ClaimsConfirmed PreparedCapture capture_all confirm_claims waiting_claims",
         "current": "FindStale stale_last",
         "dedupe": "count_negations is_same_statement numbers twin_key",
         "facts": (
@@ -203,8 +203,8 @@ if not TYPE_CHECKING:
         "used": "find_used used_facts visible_uses",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
-            "MAX_USED Adoption Capture CheckedEngram Engram Kind Learned Provenance Source UserKind has_evidence "
-            "is_contradiction is_learned is_memory less_export memory_name "
+            "MAX_USED Adoption Capture CaptureOutcome CheckedEngram Engram Kind Learned Provenance Source "
+            "UserKind has_evidence is_contradiction is_learned is_memory less_export memory_name "
         ),
         "words": "tokens",
     })

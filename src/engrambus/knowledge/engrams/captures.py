@@ -20,7 +20,7 @@ from engrambus.knowledge.engrams.put import PreparedEngram, find_repeated
 from engrambus.knowledge.engrams.rates import rate_left
 from engrambus.knowledge.engrams.repointing import Renewal
 from engrambus.knowledge.engrams.rules import stamp
-from engrambus.knowledge.engrams.values import Capture, Engram, Provenance
+from engrambus.knowledge.engrams.values import Capture, CaptureOutcome, Engram, Provenance
 from engrambus.policy import (
     Caller,
     LimitChecks,
@@ -53,17 +53,6 @@ class ClaimsConfirmed(msgspec.Struct, frozen=True, kw_only=True):
     """The engrams that were confirmed, each once."""
     stale: list[str] = []
     """Claims of the agent that still wait, because the lines they cite have changed since."""
-
-
-class CaptureOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of the claims in an answer."""
-
-    ids: list[str] = []
-    """Engrams that await confirmation, in the order of the answer's best claims."""
-    known: int = 0
-    """Claims that an engram states already."""
-    left_out: int = 0
-    """Claims beyond the number that one answer leaves, the author's rate or the tokens of its turn."""
 
 
 def capture_all(

@@ -121,6 +121,17 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of what it quotes, by which the next run knows it again."""
 
 
+class CaptureOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of the claims in an answer."""
+
+    ids: list[str] = []
+    """Engrams that await confirmation, in the order of the answer's best claims."""
+    known: int = 0
+    """Claims that an engram states already."""
+    left_out: int = 0
+    """Claims beyond the number that one answer leaves, the author's rate or the tokens of its turn."""
+
+
 class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
     """A validated engram that can be stamped and stored."""
 
