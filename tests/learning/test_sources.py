@@ -56,15 +56,15 @@ def test_commits_of_bots_and_sweeps_through_many_files_are_left_out() -> None:
     assert message(text, paths=tuple(f"src/{number}.py" for number in range(60))) is None
 
 
-def test_a_commit_is_quoted_with_its_reason_first_and_without_trailers() -> None:
+def test_a_commit_is_quoted_with_its_reason_and_without_trailers() -> None:
     draft = message(
-        "Close sockets early (#12)\n\nSome words about tests.\n\nOtherwise the pool ran dry, because a reader "
-        "that stopped\nkept its socket.\n\nFixes #9\nCo-authored-by: Bob <bob@example.org>\n"
+        "Close sockets early (#12)\n\nAdd some tests.\n\nReaders share a pool. Otherwise the pool ran dry, because a "
+        "reader that stopped\nkept its socket.\n\nFixes #9\nCo-authored-by: Bob <bob@example.org>\n"
     )
     assert draft is not None
     assert quote(draft).claim == (
-        "Close sockets early. Otherwise the pool ran dry, because a reader that stopped kept its socket. "
-        "Some words about tests."
+        "Close sockets early. Readers share a pool. Otherwise the pool ran dry, because a reader that stopped "
+        "kept its socket."
     )
 
 
@@ -119,7 +119,7 @@ def test_a_changelog_names_its_versions_in_markdown_and_restructured_text() -> N
     assert texts_of("CHANGELOG.md", markdown) == ["2.1.0: The cache is no longer shared between threads."]
     entry = "-   Deprecate the ``__version__`` attribute in\n    favour of metadata. :issue:`12`\n"
     text = f"Version 8.2.0\n-------------\n\n{entry}"
-    assert texts_of("CHANGES.rst", text) == ["8.2.0: Deprecate the `__version__` attribute in favour of metadata. 12"]
+    assert texts_of("CHANGES.rst", text) == ["8.2.0: Deprecate the `__version__` attribute in favour of metadata."]
 
 
 def test_a_decision_is_its_title_with_what_was_decided() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from engrambus.knowledge.learning.markup import Block, blocks_of, plain, sentences_of
+from engrambus.knowledge.learning.plain_sentences import leans_back
 from engrambus.knowledge.learning.scoring import quality, rule_words, why_words
 from engrambus.knowledge.learning.values import Draft, SourceFile
 
@@ -20,6 +21,8 @@ _DECISION = re.compile(
 )
 _STATUS = re.compile(r"^(?:\*\*)?(?:status|date|deciders?|authors?|tags?|superseded?)\b\s*:?", re.IGNORECASE)
 _ISSUE = re.compile(r"\s*\(?\s*(?:#\d+|GH-\d+|:(?:issue|pr):`\d+`)(?:,?\s*(?:#\d+|:(?:issue|pr):`\d+`))*\s*\)?\.?$")
+_ENDED = re.compile(r"[.!?。！？][)\"'”’*_`\]]*$")
+"""The end of a sentence, with closing marks."""
 _RULES_ABOVE = re.compile(
     r"\b(?:convention|rule|style|guideline|requirement|polic|commit|test|review|must|never|do not)", re.IGNORECASE
 )
@@ -39,6 +42,9 @@ def _block_draft(block: Block, file: SourceFile, source: str, base: int) -> Draf
     points = quality(block.text)
     rules = rule_words(block.text)
     if points < 0 or block.text.endswith(":"):
+        return None
+    # An item of a template or a checklist names a thing; rules for agents are often written without a full stop.
+    if source == "contributing" and not rules and not _ENDED.search(block.text):
         return None
     about = any(map(_RULES_ABOVE.search, block.headings))
     return Draft(
@@ -60,11 +66,13 @@ def pages(file: SourceFile) -> list[Draft]:
 def _page_draft(block: Block, file: SourceFile) -> Draft | None:
     weight = rule_words(block.text) + 2 * why_words(block.text)
     points = quality(block.text)
-    if points < 0 or weight < 2 or block.text.endswith(":"):
+    if points < 0 or weight < 2 or not _ENDED.search(block.text):
         return None
     # The sentence that limits or explains says more than the first of its paragraph.
     sentences = sentences_of(block.text, 12)
     start = max(range(len(sentences)), key=lambda index: (quality(sentences[index]), -index)) if sentences else 0
+    if start and (leans_back(sentences[start]) or start == len(sentences) - 1):
+        start -= 1
     return Draft(
         source="docs",
         kind="fact",

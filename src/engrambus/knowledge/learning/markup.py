@@ -23,6 +23,8 @@ _SPOKEN = frozenset(
     ("note", "warning", "important", "caution", "attention", "tip", "versionchanged", "versionadded", "deprecated")
 )
 """Directives whose body is prose."""
+_ADMONITION = re.compile(r"\s*(?:(?:!!!|\?\?\?\+?)\s+\w.*|>\s*\[!\w+\]\s*|:{3,}\s*(?:\{?\w+\}?.*)?)$")
+"""Lines that open or close an admonition in the dialects of Markdown."""
 _SKIPPED = re.compile(r"\s*(?:\||\+[-=]|<!--|<[/a-zA-Z][^>]*>\s*$|\[[^\]]+\]:\s|:[\w-]+:(?:\s|$)|>>> |\$ |!\[)")
 
 _ROLE = re.compile(r":[\w:+-]+:`~?!?([^`<]*?)\s*(?:<[^`>]*>)?`")
@@ -104,7 +106,8 @@ class _Reader:
                 gathered = []
             if jump is not None:
                 position = jump
-                after_blank, in_list = True, False
+                # The body of an admonition is indented, and no code.
+                after_blank, in_list = True, self._opens_prose(line)
                 continue
             if not ends and not _SKIPPED.match(line):
                 if not gathered:
@@ -143,11 +146,19 @@ class _Reader:
             if (directive[2] or "").lower() in _SPOKEN:
                 return position + 1
             return _after_indented(lines, position, len(directive[1]))
+        if _ADMONITION.match(line):
+            return position + 1
         if may_be_code and line.startswith(("    ", "\t")):
             return _after_indented(lines, position, 0)
         if line.lstrip().startswith("<!--"):
             return _after_comment(lines, position)
         return None
+
+    @staticmethod
+    def _opens_prose(line: str) -> bool:
+        directive = _DIRECTIVE.match(line)
+        is_spoken = directive is not None and (directive[2] or "").lower() in _SPOKEN
+        return is_spoken or _ADMONITION.match(line) is not None
 
     def _set_heading(self, level: int, text: str) -> None:
         self._headings = [heading for heading in self._headings if heading[0] < level]

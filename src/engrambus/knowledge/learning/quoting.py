@@ -1,7 +1,7 @@
 """From a draft to a claim: the first sentences of what it quotes that may stand in an engram.
 
-A sentence with code, a secret or invisible characters in it is passed over; a draft without any other is skipped, and
-the reason is counted.
+A sentence with code, a secret or invisible characters in it is passed over, and so is one that says nothing alone; a
+draft without any other is skipped, and the reason is counted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from engrambus.knowledge.engrams import MAX_CLAIM_CHARS, MAX_CLAIM_SENTENCES, count_sentences
+from engrambus.knowledge.learning.plain_sentences import says_little
 from engrambus.knowledge.learning.scoring import MIN_CHARS
 from engrambus.knowledge.learning.values import Draft
 from engrambus.knowledge.messages import count_code
@@ -36,11 +37,16 @@ class Quotation:
 
 def quote(draft: Draft) -> Quotation:
     """Return the claim of a draft, or why nothing of it may be quoted."""
-    sentences = [" ".join(sentence.split()) for sentence in draft.sentences[:MAX_TRIED]]
+    tried = [" ".join(sentence.split()) for sentence in draft.sentences[:MAX_TRIED]]
+    empty = [_says_little(draft, position, sentence) for position, sentence in enumerate(tried)]
+    sentences = [sentence for sentence, reason in zip(tried, empty, strict=True) if not reason]
+    if not sentences:
+        problems = filter(None, map(text_problem, draft.sentences[:MAX_TRIED]))
+        return Quotation(reason=next(problems, empty[0] if empty else "short"))
     quoted = _joined(draft, sentences)
     # Most texts are clean, and one check of all of it is cheaper than one for each sentence.
     if not quoted or text_problem(draft.prefix + " ".join(quoted)):
-        reasons = [text_problem(sentence) for sentence in draft.sentences[:MAX_TRIED]]
+        reasons = [text_problem(sentence) for sentence in sentences]
         clean = [sentence for sentence, reason in zip(sentences, reasons, strict=True) if not reason]
         quoted = _joined(draft, clean)
         # Sentences that are clean alone may look like code together.
@@ -53,6 +59,14 @@ def quote(draft: Draft) -> Quotation:
     if len(" ".join(quoted)) < MIN_CHARS:
         return Quotation(reason="short")
     return Quotation(claim=draft.prefix + " ".join(quoted))
+
+
+def _says_little(draft: Draft, position: int, sentence: str) -> str:
+    """Return why a sentence of a draft is passed over; empty if it is not."""
+    if draft.source == "todo":
+        return ""  # an open question is what a comment leaves to do
+    # The subject of a commit may be a verb and a name of code.
+    return says_little(sentence, 1) if draft.source == "commit" and not position else says_little(sentence)
 
 
 def _joined(draft: Draft, sentences: Sequence[str]) -> list[str]:

@@ -9,7 +9,8 @@ MIN_CHARS = 24
 
 _WHY = re.compile(
     r"\b(?:because|so that|in order to|otherwise|to avoid|to prevent|prevent(?:s|ing)?|instead of|rather than|due to"
-    r"|caused? by|causes|the reason|reasons?|work ?around|turns out|regression|as a result|which (?:means|caused|broke)"
+    r"|caused? by|causes|the reason|reasons?|work ?around|turns out|regression(?! (?:tests?|coverage))"
+    r"|as a result|which (?:means|caused|broke)"
     r"|would (?:break|fail|be)|breaks|broken|no longer|unsafe|race|deadlock|leak(?:s|ed)?|incompatible|ambiguous"
     r"|surprising|unexpected|confusing|this (?:means|allows|fixes|avoids|ensures|makes)|previously|used to|since)\b",
     re.IGNORECASE,

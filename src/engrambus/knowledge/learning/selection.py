@@ -54,11 +54,12 @@ def select(
         if not quoted.claim:
             result.skipped[quoted.reason] += 1
             continue
-        folded = quoted.claim.casefold()
-        if folded in claims:  # a commit and its backport say the same
+        # A commit and its backport have the same subject.
+        said = {quoted.claim.casefold(), *(draft.sentences[0].casefold() for _ in draft.commit[:1])}
+        if said & claims:
             result.skipped["repeated"] += 1
             continue
-        claims.add(folded)
+        claims |= said
         by_source[draft.source] += 1
         result.chosen.append(Chosen(draft, quoted.claim))
     return result
@@ -73,13 +74,13 @@ def best_first(drafts: Iterable[Draft], paths: Callable[[str], bool], newest_s: 
             yield draft
 
 
-def _order(draft: Draft, paths: Callable[[str], bool], newest_s: int) -> tuple[int, int, int, str, int, str]:
+def _order(draft: Draft, paths: Callable[[str], bool], newest_s: int) -> tuple[int | str | tuple[str, ...], ...]:
     points = draft.points
     if draft.commit:
         years = (newest_s - draft.time_s) / YEAR_S
         points += next((gain for limit, gain in _RECENT if years <= limit), 0)
         points -= 0 if paths(draft.path) else GONE_POINTS
-    return (-points, -draft.time_s, SOURCES.index(draft.source), draft.path, draft.first, draft.commit)
+    return (-points, -draft.time_s, SOURCES.index(draft.source), draft.path, draft.first, draft.commit, draft.sentences)
 
 
 def best_of_each(chosen: Sequence[Chosen], count: int) -> dict[str, list[Chosen]]:
