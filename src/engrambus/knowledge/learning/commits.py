@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from engrambus.knowledge.learning.markup import sentences_of
-from engrambus.knowledge.learning.plain_sentences import is_trivial, reasons_first, says_little
+from engrambus.knowledge.learning.plain_sentences import PREFIX, is_trivial, reasons_first, says_little
 from engrambus.knowledge.learning.scoring import ROUTINE, names_fix, quality, why_words
 from engrambus.knowledge.learning.values import Draft, SourceCommit
 
@@ -53,7 +53,7 @@ def commit_draft(commit: SourceCommit) -> Draft | None:
     subject = _PULL.sub("", _BACKPORT.sub("", " ".join(subject.split())))
     if not commit.paths or len(commit.paths) > MAX_FILES or commit.author.lower().endswith("[bot]"):
         return None
-    if ROUTINE.search(subject) or _CONVENTIONAL.match(subject):
+    if ROUTINE.search(subject) or ROUTINE.search(PREFIX.sub("", subject)) or _CONVENTIONAL.match(subject):
         return None
     paragraphs = _paragraphs(body_text)
     # A squashed commit repeats its subject, and lists the routine on the way.

@@ -112,7 +112,7 @@ class _Reader:
             if not ends and not _SKIPPED.match(line):
                 if not gathered:
                     first = position
-                gathered.append(line[item.end() :] if item else line.strip().removeprefix("> "))
+                gathered.append(line[item.end() :] if item else line.strip().removeprefix(">").lstrip())
                 in_list = bool(item) or (in_list and line[:1].isspace())
             after_blank = ends
             position += 1

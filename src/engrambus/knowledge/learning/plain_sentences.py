@@ -16,6 +16,8 @@ MAX_REFERENCE_WORDS = 4
 MAX_TRIVIAL_WORDS = 9
 """A longer sentence about tests or documentation says more than that they were changed."""
 
+PREFIX = re.compile(r"^\w+(?:\([^)]*\))?!?:\s+")
+"""The type of a change in front of a subject: `docs: `, `fix(cli): `."""
 _CODE = re.compile(r"`[^`]*`")
 _WORD = re.compile(r"[(\"'“‘*_\[]*[^\W\d_]+(?:['’/-][^\W\d_]+)*[)\"'”’*_\].,;:!?…]*")
 _REFERENCE = re.compile(
@@ -93,6 +95,7 @@ def is_trivial(sentence: str) -> bool:
     """True if a sentence only says that tests, documentation or the like were changed, and not why."""
     if len(sentence.split()) > MAX_TRIVIAL_WORDS or why_words(sentence):
         return False
+    sentence = PREFIX.sub("", sentence)
     return _CHANGE.match(sentence) is not None and _ROUTINE_OBJECT.search(sentence) is not None
 
 

@@ -31,7 +31,8 @@ ROUTINE = re.compile(
     r"""^(?:merge\b|bump\b|release\b|prepare\b.*\brelease|version\b|v?\d+\.\d|start\ (?:version|v?\d)
     |update\ change(?:log|s)
     |\[pre-commit|pre-commit\ autoupdate|update\ (?:pre-commit|requirements|dependenc|lock|copyright|readme|authors)
-    |(?:fix|correct)(?:e[sd])?\ (?:a\ |the\ |some\ |minor\ |few\ )*(?:typos?|spelling|lint|flake8|whitespace|formatting)
+    |(?:fix|correct)(?:e[sd])?\ (?:(?:a|the|some|minor|simple|few)\ )*
+     (?:typos?|spelling|lint|flake8|whitespace|formatting)
     |typos?\b|wip\b|lint\b|run\ black|black\b|reformat|apply\ (?:black|ruff|pre-commit)|pep\s?8|flake8\b|whitespace
     |initial\ commit|first\ commit|cleanup\b\W*$|clean\ up\W*$|minor\b|oops|temp\b|test\W*$|tests\W*$|docs?\W*$|squash
     |fixup!|build\(deps|chore\(deps|chore:\ (?:bump|release|update)|requires?\ update|auto-?update|pyup
