@@ -214,10 +214,10 @@ def _fitting(
 def _order(
     engram: Engram, about: EvidenceAbout | None, at_lines: bool, *, places: Sequence[PathLines], is_edit: bool
 ) -> tuple[bool, bool, bool]:
-    """Sort by the lines edited, as they are now; then stale evidence last, and before it what quotes the repository."""
+    """Sort by the lines edited, as they are now; then what quotes the repository last, and of each stale evidence."""
     if about is not None and about.now:
         at_lines = any(_overlap(parse_path_lines(about.now), place) for place in places)
-    return (is_edit and not at_lines, _is_stale(about), is_learned(engram))
+    return (is_edit and not at_lines, is_learned(engram), _is_stale(about))
 
 
 def _overlap(now: PathLines, place: PathLines) -> bool:

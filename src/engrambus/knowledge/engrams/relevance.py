@@ -2,7 +2,8 @@
 
 A query shows the best of what there is; what an agent has not asked for is shown only if it fits well (decision 78). An
 engram fits if it points at a file that the text names, or if enough of its words are in the text: their weights, more
-for a rare word than for a common one, and the share of the claim that they make up.
+for a rare word than for a common one, and the share of the claim that they make up. What was learned from the
+repository fits by its words or by the edited lines only, and comes after what people and agents stated.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.ports import EVERYTHING, VisibleStore
 from engrambus.knowledge.engrams.ranking import DEPTH
 from engrambus.knowledge.engrams.recall_lines import PathLines, parse_path_lines
-from engrambus.knowledge.engrams.values import Engram, has_evidence
+from engrambus.knowledge.engrams.values import Engram, has_evidence, is_learned
 from engrambus.knowledge.engrams.words import Token, tokens
 
 MAX_TEXT_CHARS = 8000
@@ -89,7 +90,7 @@ def fit_text(stores: Sequence[VisibleStore], text: str, paths: Sequence[PathLine
     fit_ids = {fit.engram.id for fit in fits}
     scores = {(id(match.store.reads), match.ordinal): match.score for match in matched.values()}
     for store, ordinal, engram in _pointing_at(trusted, places):
-        if engram.id not in fit_ids:
+        if engram.id not in fit_ids and not is_learned(engram):
             fit_ids.add(engram.id)
             fits.append(_fit(engram, scores.get((id(store.reads), ordinal), 0), places))
     return _best_first(fits)
@@ -99,7 +100,7 @@ def fit_before_edit(stores: Sequence[VisibleStore], paths: Sequence[PathLines]) 
     """Return the engrams that point at files about to be edited: those at the edited lines first, then the newest."""
     trusted = [store for store in stores if not store.is_untrusted]
     fits = {engram.id: _fit(engram, ordinal, paths) for _, ordinal, engram in _pointing_at(trusted, paths)}
-    return _best_first(list(fits.values()))
+    return _best_first([fit for fit in fits.values() if fit.overlaps or not is_learned(fit.engram)])
 
 
 def overlaps(ref: str, places: Iterable[PathLines]) -> bool:
@@ -172,7 +173,11 @@ def _fit(engram: Engram, score: int, places: Sequence[PathLines]) -> Fit:
 
 
 def _best_first(fits: list[Fit]) -> list[Fit]:
-    return sorted(fits, key=lambda fit: (not fit.overlaps, not fit.is_named, -fit.score, fit.engram.id))[:MAX_FITS]
+    return sorted(fits, key=_order)[:MAX_FITS]
+
+
+def _order(fit: Fit) -> tuple[bool, bool, bool, int, str]:
+    return (not fit.overlaps, is_learned(fit.engram), not fit.is_named, -fit.score, fit.engram.id)
 
 
 def _is_named(engram: Engram, places: Sequence[PathLines]) -> bool:
