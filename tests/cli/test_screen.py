@@ -18,7 +18,8 @@ from engrambus.gateway.ports import Finding
 from engrambus.knowledge.engrams import Reader
 from engrambus.operations import OPERATIONS
 from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
-from engrambus.operations.engram_queries import EngramAbout, QueryAnswer, ShownEngram
+from engrambus.operations.engram_about import EngramAbout
+from engrambus.operations.engram_queries import QueryAnswer, ShownEngram
 from engrambus.operations.engram_uses import UseAbout, UsesAbout
 from engrambus.operations.pointers import LinkAnswer
 from engrambus.operations.runs import AgentRow, AgentsAnswer, RunAnswer

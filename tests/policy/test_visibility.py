@@ -17,7 +17,7 @@ from engrambus.errors import EngramBusError, PolicyInvalid
 from engrambus.gateway import Credential
 from engrambus.gateway.events import ResumePoint, events_after
 from engrambus.knowledge.engrams import KINDS, Engram
-from engrambus.operations.engram_queries import EngramAbout
+from engrambus.operations.engram_about import EngramAbout
 from engrambus.policy import read_policy
 from engrambus.policy.visibility import KINDS as POLICY_KINDS
 from engrambus.policy.visibility import RoleVisibility

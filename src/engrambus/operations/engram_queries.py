@@ -1,31 +1,24 @@
-"""Operations that read engrams: query by words, list the newest with their authors, show one."""
+"""Operations that read engrams: query by words or list the newest, show one."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
 from engrambus.errors import EmbeddingsOff, EngramUnconfirmed, EngramUntrusted, FieldValue, NothingSearched
-from engrambus.evidence.pointers import EvidenceState
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,
     MAX_SHOWN_ID_CHARS,
-    Adoption,
-    AuthorRoles,
-    Capture,
     Engram,
     EngramFilter,
-    EngramReads,
     Kind,
-    Reader,
     VisibleStore,
     find_shown,
     find_visible,
@@ -35,34 +28,32 @@ from engrambus.knowledge.engrams import (
     normalise_key,
     query_keys,
     rank,
-    read_by,
     stale_last,
+)
+from engrambus.operations.engram_about import (
+    MAX_CURSOR_DIGITS,
+    EngramAbout,
+    about_engrams,
+    list_spaces,
+    read_cursor,
+    without_keys,
 )
 from engrambus.operations.engram_filters import (
     AgentField,
-    MemoryAbout,
     PathField,
     RoleField,
     SinceField,
     UntilField,
     filter_stores,
-    memories_about,
     requested_filter,
 )
-from engrambus.operations.engram_uses import SHOWN_USES, UsesAbout, used_about, uses_about
-from engrambus.operations.evidence_about import EvidenceAbout, EvidenceLookup, evidence_about
-from engrambus.operations.learned_about import LearnedAbout, learned_about
-from engrambus.operations.replacing_about import past_about, past_stores, read_past_time, replaced_about
-from engrambus.policy import MEMORY_SPACE, UNTRUSTED_SPACE, Scope, confirmed_space
+from engrambus.operations.engram_uses import SHOWN_USES
+from engrambus.operations.evidence_about import EvidenceLookup
+from engrambus.operations.replacing_about import past_stores, read_past_time
+from engrambus.policy import UNTRUSTED_SPACE, Scope, confirmed_space
 
 MAX_QUERY_CHARS = 2000
-MAX_CURSOR_DIGITS = 18
 MAX_CURSOR_CHARS = 2 * MAX_CURSOR_DIGITS + 1
-DEFAULT_ROWS = 50
-MAX_ROWS = 200
-MAX_SEARCHED = 10_000
-"""Engrams one feed request looks at; its cursor continues from there."""
-READ_SIZE = 200
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,36 +87,6 @@ class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     as_of: (
         Annotated[str, Meta(max_length=40, description="Ask the past: a date, a time, or P7D for 7 days ago")] | None
     ) = None
-
-
-class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about an engram now; it is no part of the engram, whose schema is closed."""
-
-    read_by: list[Reader]
-    """Agents that have read the evidence, its author first; empty if it was not read."""
-    evidence: EvidenceAbout | None = None
-    memory: MemoryAbout | None = None
-    """The memory that it is, or that says the same; none if the team does not remember it."""
-    used: list[str] = []
-    """Ids of the engrams it is based on."""
-    used_by: UsesAbout | None = None
-    untrusted: Adoption | None = None
-    """Where it came from, if it was adopted from elsewhere and no person here has confirmed it."""
-    adopted: Adoption | None = None
-    """Where it came from and who confirmed it, if it was adopted and a person has."""
-    replaces: list[str] = []
-    """Ids of the older engrams that it replaced."""
-    replaced_by: str | None = None
-    """Id of the engram that replaced it, or the pointer to a memory that did."""
-    valid_from: str | None = None
-    """When it was put; only given for one that was replaced."""
-    superseded_at: str | None = None
-    """When it was replaced."""
-    unconfirmed: Capture | None = None
-    """The answer in prose that it was taken from, while it is unconfirmed."""
-    captured: Capture | None = None
-    """The answer in prose that it was taken from, and who confirmed it."""
-    learned: LearnedAbout | None = None
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -231,12 +192,6 @@ def _found(
     return stale_last(best, lambda engram: engram.id in stale)
 
 
-def list_spaces(stores: Sequence[VisibleStore]) -> tuple[EngramReads, tuple[str, ...]]:
-    """Return the nearest store, and its spaces with that of untrusted engrams: by time they are one list."""
-    reads = stores[0].reads
-    return reads, tuple(space for store in stores if store.reads is reads for space in store.spaces)
-
-
 def _query_answer(
     context: Context,
     request: QueryEngrams,
@@ -275,47 +230,6 @@ def _query_answer(
     return answer(count)
 
 
-def about_engrams(
-    context: Context,
-    stores: Sequence[VisibleStore],
-    engrams: Sequence[Engram],
-    *,
-    shown_uses: int = 0,
-    of_past: bool = False,
-    lookup: EvidenceLookup | None = None,
-) -> dict[str, EngramAbout]:
-    """Return what is known now about each engram, by its id; `shown_uses` is how many of its uses are listed.
-
-    `of_past` says that some may have been replaced.
-    """
-    readers = read_by(context.view, engrams, context.caller.run.run_id, context.evidence.locate)
-    states = (lookup or EvidenceLookup(context)).states(engrams)
-    ids = [engram.id for engram in engrams]
-    adoptions, captures = context.view.adoptions(ids), context.view.captures(ids)
-    replaced = replaced_about(stores, engrams)
-    memories = memories_about(context, engrams)
-    learned = context.view.learned([engram.id for engram in engrams])
-    about = {}
-    for engram in engrams:
-        adoption, capture = adoptions.get(engram.id), captures.get(engram.id)
-        is_untrusted = adoption is not None and adoption.confirmed_by is None
-        about[engram.id] = EngramAbout(
-            read_by=readers[engram.id],
-            evidence=evidence_about(context, engram, states[engram.id]),
-            memory=memories.get(engram.id),
-            used=used_about(context, stores, engram.id),
-            used_by=uses_about(context, stores, engram.id, shown=shown_uses),
-            untrusted=adoption if is_untrusted else None,
-            adopted=adoption if not is_untrusted else None,
-            unconfirmed=capture if capture is not None and capture.confirmed_by is None else None,
-            captured=capture if capture is not None and capture.confirmed_by is not None else None,
-            replaces=replaced.get(engram.id, []),
-            **(past_about(stores, engram) if of_past else {}),
-            learned=learned_about(learned.get(engram.id), context.as_of),
-        )
-    return about
-
-
 def _requested_keys(request: QueryEngrams) -> list[str]:
     """Return the keys to look up, without repeats: the caller's own first, then those of the words."""
     own_keys = (normalise_key(key) for key in request.keys)
@@ -330,12 +244,6 @@ def _nothing_searched(request: QueryEngrams) -> NothingSearched:
     )
 
 
-def without_keys(engram: Engram) -> Engram:
-    """Return an engram as answers show it."""
-    # decision 6: a reader does not need the keys, and they would cost it as many tokens as the rest
-    return msgspec.structs.replace(engram, hash_keys=())
-
-
 def _print_cursor(ordinal: int, newest: int | None = None) -> str:
     """Return the cursor of the page after an ordinal."""
     return str(ordinal) if newest is None else f"{ordinal}.{newest}"
@@ -347,15 +255,6 @@ def _read_cursors(request: QueryEngrams) -> tuple[int | None, int | None]:
         return read_cursor(request.cursor), None
     ordinal, _, newest = request.cursor.partition(".")
     return read_cursor(ordinal), read_cursor(newest)
-
-
-def read_cursor(cursor: str | None) -> int | None:
-    """Return the ordinal that the last page ended with."""
-    if cursor is None:
-        return None
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > MAX_CURSOR_DIGITS:
-        raise FieldValue("This cursor did not come from an earlier answer.", field="cursor")
-    return int(cursor)
 
 
 class QueryByEmbedding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -438,174 +337,3 @@ def show_engram(context: Context, request: EngramId) -> ShownEngram:
         engram = find_shown(stores, request.id).stored.engram
         about = about_engrams(context, stores, [engram], shown_uses=SHOWN_USES, of_past=True)
     return ShownEngram(engrams=[engram], as_of=print_time(context.as_of), about=about)
-
-
-class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Filters of the feed."""
-
-    q: Annotated[str, Meta(max_length=200, description="Only engrams that contain all of these words")] = ""
-    role: RoleField = None
-    agent: AgentField = None
-    path: PathField = None
-    since: SinceField = None
-    until: UntilField = None
-    scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
-    kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
-    stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
-    untrusted: Annotated[bool, Meta(description="Only adopted engrams that no person has confirmed")] = False
-    unconfirmed: Annotated[bool, Meta(description="Only claims from prose that await confirmation")] = False
-    id: Annotated[str, Meta(max_length=36, description="Only this engram")] | None = None
-    k: Annotated[int, Meta(ge=1, le=MAX_ROWS, description="Maximum number of results")] = DEFAULT_ROWS
-    cursor: Annotated[str, Meta(max_length=20, description="Continue where the previous answer ended")] | None = None
-
-
-class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One engram with its author's role and the state of its evidence."""
-
-    engram: Engram
-    agent: str
-    """Its author, by its name in the run."""
-    role: str | None = None
-    """Its author's role; none if the run belongs to another project."""
-    states: list[EvidenceState | None]
-    """For each pointer, how its lines compare with the files as they are now, or `unresolved`."""
-    stale: bool = False
-    """True if a pointer no longer shows what it showed."""
-    pinned: bool = False
-    """True if it comes first in every brief."""
-    about: EngramAbout
-    """What is known about it now."""
-
-
-class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    rows: list[FeedRow]
-    as_of: str
-    searched: int = 0
-    """How many engrams were looked at."""
-    cursor: str | None = None
-    """Send it to get older engrams; possibly none of those match."""
-
-
-@operation(
-    "engram.feed",
-    route=Route("GET", "/feed"),
-    command=Command(
-        "feed",
-        section="knowledge",
-        example="engrambus feed ledger --role programmer --stale",
-        renderer="knowledge:feed",
-        rank=44,
-        arguments=("q",),
-        option_names={"q": "WORDS"},
-    ),
-    absent_from={"mcp": "agents ask with less_query_engrams"},
-)
-def feed(context: Context, request: ReadFeed) -> FeedAnswer:
-    """List engrams by time, with their author and whether their evidence has changed."""
-    roles = AuthorRoles(context.view)
-    as_of = print_time(context.as_of)
-    with context.visible_stores(request.scope) as stores:
-        if request.id is not None:
-            store, stored, _ = find_shown(stores, request.id)
-            pinned = stored.ordinal in store.reads.pinned((stored.space,))
-            row = _feed_row(
-                context, stores, stored.engram, roles, pinned=pinned, lookup=EvidenceLookup(context), of_past=True
-            )
-            return FeedAnswer(rows=[row], as_of=as_of)
-        if not stores:  # the scope is not enabled in this project
-            return FeedAnswer(rows=[], as_of=as_of)
-        reads, spaces = list_spaces(stores)
-        spaces = _feed_spaces(request, spaces)
-        pinned_ordinals = frozenset(reads.pinned(spaces))
-        matches = _feed_filter(context, request, roles)
-        lookup = EvidenceLookup(context)
-        # A filter may match rarely; the search is bounded, and the cursor lets the caller continue it.
-        listed: list[tuple[int, Engram]] = []
-        batch: list[tuple[int, Engram]] = []
-        searched, last, cursor = 0, read_cursor(request.cursor), None
-        for ordinal, engram in _newest_first(reads, spaces, request.kind, last):
-            # Several are compared with the files at a time, but never more than the answer has room for.
-            if len(batch) == request.k - len(listed):
-                listed += _listed_rows(batch, lookup, only_stale=request.stale)
-                batch = []
-            if len(listed) == request.k or searched == MAX_SEARCHED:
-                cursor = str(last)
-                break
-            searched, last = searched + 1, ordinal
-            if matches(engram):
-                batch.append((ordinal, engram))
-        listed += _listed_rows(batch, lookup, only_stale=request.stale)
-        rows = [
-            _feed_row(context, stores, engram, roles, pinned=ordinal in pinned_ordinals, lookup=lookup)
-            for ordinal, engram in listed
-        ]
-    return FeedAnswer(rows=rows, as_of=as_of, searched=searched, cursor=cursor)
-
-
-def _listed_rows(
-    batch: list[tuple[int, Engram]], lookup: EvidenceLookup, *, only_stale: bool
-) -> list[tuple[int, Engram]]:
-    """Return those of some engrams that a feed shows; their evidence is looked up together."""
-    stale = lookup.find_stale([engram for _, engram in batch])
-    return [(ordinal, engram) for ordinal, engram in batch if not only_stale or engram.id in stale]
-
-
-def _feed_spaces(request: ReadFeed, spaces: Sequence[str]) -> tuple[str, ...]:
-    """Return which of the spaces a feed lists; memories have a list of their own."""
-    if request.untrusted:
-        return tuple(space for space in spaces if space == UNTRUSTED_SPACE)
-    if request.unconfirmed:
-        return tuple(space for space in spaces if confirmed_space(space) is not None)
-    return tuple(space for space in spaces if space != MEMORY_SPACE)
-
-
-def _newest_first(
-    reads: EngramReads, spaces: Sequence[str], kind: str | None, older_than: int | None
-) -> Iterator[tuple[int, Engram]]:
-    while True:
-        ordinals = reads.newest(spaces, kind=kind, limit=READ_SIZE, older_than=older_than)
-        yield from zip(ordinals, reads.engrams(ordinals), strict=True)
-        if len(ordinals) < READ_SIZE:
-            return
-        older_than = ordinals[-1]
-
-
-def _feed_filter(context: Context, request: ReadFeed, roles: AuthorRoles) -> Callable[[Engram], bool]:
-    words = request.q.casefold().split()
-    passes = requested_filter(context, request).matcher(roles)
-
-    def matches(engram: Engram) -> bool:
-        if not passes(engram):
-            return False
-        if not words:
-            return True
-        name = engram.provenance.created_by.rpartition("/")[2]
-        text = " ".join((engram.claim, name, *engram.tags, *(pointer.ref for pointer in engram.pointers))).casefold()
-        return all(word in text for word in words)
-
-    return matches
-
-
-def _feed_row(
-    context: Context,
-    stores: Sequence[VisibleStore],
-    engram: Engram,
-    roles: AuthorRoles,
-    *,
-    pinned: bool,
-    lookup: EvidenceLookup,
-    of_past: bool = False,
-) -> FeedRow:
-    author = engram.provenance.created_by
-    states = lookup.states([engram])[engram.id]
-    return FeedRow(
-        engram=without_keys(engram),
-        agent=author.rpartition("/")[2],
-        role=roles.of(author),
-        states=states,
-        stale=any(state is not None and state.is_stale for state in states),
-        pinned=pinned,
-        about=about_engrams(context, stores, [engram], shown_uses=SHOWN_USES, of_past=of_past, lookup=lookup)[
-            engram.id
-        ],
-    )

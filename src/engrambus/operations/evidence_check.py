@@ -13,8 +13,8 @@ from engrambus.errors import EngramBusError, PointerRevision
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
 from engrambus.knowledge.engrams import Engram, EngramFilter, Kind, VisibleStore
+from engrambus.operations.engram_about import EngramAbout, about_engrams, list_spaces, read_cursor, without_keys
 from engrambus.operations.engram_filters import MAX_PATH_CHARS, filter_stores
-from engrambus.operations.engram_queries import EngramAbout, about_engrams, list_spaces, read_cursor, without_keys
 from engrambus.operations.evidence_about import EvidenceLookup
 from engrambus.policy import MEMORY_SPACE
 

@@ -11,7 +11,7 @@ from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.errors import TupleNotFound
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
-from engrambus.operations.engram_queries import read_cursor
+from engrambus.operations.engram_about import read_cursor
 from engrambus.policy import ADMIN
 from engrambus.space.tuples import (
     ENDED,

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from engrambus.operations.brief import BriefAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer, YoolRow
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer
-    from engrambus.operations.engram_queries import EngramAbout, QueryAnswer
+    from engrambus.operations.engram_about import EngramAbout
+    from engrambus.operations.engram_queries import QueryAnswer
     from engrambus.operations.grants import GrantAnswer
     from engrambus.operations.inbox import InboxAnswer, MailRow
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer

@@ -11,7 +11,7 @@ from engrambus.edges.page.template_filters import safe_link
 from engrambus.errors import EngramBusError, EngramNotFound
 from engrambus.evidence.pointers import Address, BodyAddress, DiffAddress, EvidenceState, RepoAddress, parse_ref
 from engrambus.evidence.receipts import EMPTY_DIGEST
-from engrambus.operations.engram_queries import FeedRow
+from engrambus.operations.engram_feed import FeedRow
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from engrambus.operations.contradictions import ContradictionRow, ContradictionsAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
     from engrambus.operations.deref_requests import DenyAnswer, RequestAnswer, RequestsAnswer
-    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer, ShownEngram
+    from engrambus.operations.engram_feed import FeedAnswer
+    from engrambus.operations.engram_queries import QueryAnswer, ShownEngram
     from engrambus.operations.engrams import PutAnswer, PutEngram
     from engrambus.operations.evidence_check import EvidenceReport
     from engrambus.operations.gate import GateAnswer, GateOverrides
@@ -389,6 +390,44 @@ class Methods(ABC):
         """
         return cast("DenyAnswer", self._do("deny_request", {"id": id}, idempotency_key))
 
+    def feed(
+        self,
+        q: str = "",
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        agent: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        stale: bool = False,
+        untrusted: bool = False,
+        unconfirmed: bool = False,
+        id: str | None = None,
+        k: int = 50,
+        cursor: str | None = None,
+    ) -> FeedAnswer:
+        """List engrams by time, with their author and whether their evidence has changed.
+
+        Args:
+            q: Only engrams that contain all of these words
+            role: Only by agents of this role
+            agent: Only by this agent, of any run or by its full name
+            path: Only what points at this file, into this folder or at what this pattern matches
+            since: Only from this time on: 2026-01-31T12:00:00Z, or PT2H ago
+            until: Only before this time, written like --since
+            scope: Only engrams of this scope
+            kind: Only engrams of this kind
+            stale: Only engrams whose evidence has changed since
+            untrusted: Only adopted engrams that no person has confirmed
+            unconfirmed: Only claims from prose that await confirmation
+            id: Only this engram
+            k: Maximum number of results
+            cursor: Continue where the previous answer ended
+        """
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "path": path, "since": since, "until": until, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "unconfirmed": unconfirmed, "id": id, "k": k, "cursor": cursor}))
+
     def query_engrams(
         self,
         q: str = "",
@@ -450,44 +489,6 @@ class Methods(ABC):
             id: The engram's id, or the pointer to a memory
         """
         return cast("ShownEngram", self._do("show_engram", {"id": id}))
-
-    def feed(
-        self,
-        q: str = "",
-        *,
-        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
-        agent: str | None = None,
-        path: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        stale: bool = False,
-        untrusted: bool = False,
-        unconfirmed: bool = False,
-        id: str | None = None,
-        k: int = 50,
-        cursor: str | None = None,
-    ) -> FeedAnswer:
-        """List engrams by time, with their author and whether their evidence has changed.
-
-        Args:
-            q: Only engrams that contain all of these words
-            role: Only by agents of this role
-            agent: Only by this agent, of any run or by its full name
-            path: Only what points at this file, into this folder or at what this pattern matches
-            since: Only from this time on: 2026-01-31T12:00:00Z, or PT2H ago
-            until: Only before this time, written like --since
-            scope: Only engrams of this scope
-            kind: Only engrams of this kind
-            stale: Only engrams whose evidence has changed since
-            untrusted: Only adopted engrams that no person has confirmed
-            unconfirmed: Only claims from prose that await confirmation
-            id: Only this engram
-            k: Maximum number of results
-            cursor: Continue where the previous answer ended
-        """
-        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "path": path, "since": since, "until": until, "scope": scope, "kind": kind, "stale": stale, "untrusted": untrusted, "unconfirmed": unconfirmed, "id": id, "k": k, "cursor": cursor}))
 
     def put_engram(
         self,

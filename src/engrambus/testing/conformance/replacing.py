@@ -6,7 +6,7 @@ from functools import partial
 
 from engrambus.core import print_time
 from engrambus.gateway import LOCAL_ADMIN, Credential
-from engrambus.operations.engram_queries import EngramAbout
+from engrambus.operations.engram_about import EngramAbout
 from engrambus.testing.client import GatewayClient, catch_refusal, expect_refusal, same_changes
 from engrambus.testing.clock import NEW_YEAR
 from engrambus.testing.conformance.messages import Team, draft

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.gateway import LOCAL_ADMIN, Credential
-from engrambus.operations.engram_queries import EngramAbout
+from engrambus.operations.engram_about import EngramAbout
 from engrambus.testing.client import GatewayClient, expect_refusal, format_message, same_changes
 from engrambus.testing.harness import Harness
 

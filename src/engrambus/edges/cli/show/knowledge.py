@@ -15,7 +15,9 @@ from engrambus.knowledge.engrams import describe_readers
 if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
-    from engrambus.operations.engram_queries import EngramAbout, FeedAnswer, QueryAnswer, ShownEngram
+    from engrambus.operations.engram_about import EngramAbout
+    from engrambus.operations.engram_feed import FeedAnswer
+    from engrambus.operations.engram_queries import QueryAnswer, ShownEngram
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.recall import RecallAnswer
 
