@@ -14,6 +14,7 @@ from engrambus.edges.cli.commands.up import running_link
 from engrambus.errors import Internal, ProjectNotFound, SecretFound
 from engrambus.evidence.pointers import GitRepository, find_repository
 from engrambus.gateway import Credential, Gateway
+from engrambus.operations.stats import Figures
 from engrambus.policy.secrets import check_no_secrets
 
 from .output import DemoOutput
@@ -121,7 +122,7 @@ def _review(
     finally:
         bus.end_run(run_id)  # makes the previous run current again
     output.token_table(count)
-    for line in _closing_lines(gateway, folder, run_id, count):
+    for line in _closing_lines(gateway, folder, run_id, count, team):
         output.note(line)
     total = count.total
     return {
@@ -132,13 +133,20 @@ def _review(
         "moved": total.moved,
         "pasting_lines": total.lines_pasted,
         "pasting_files": total.files_pasted,
+        "pointed": team.pointed_tokens,
+        "pointed_read": team.pointed_read_tokens,
+        "not_copied": team.tokens_not_copied,
     }
 
 
-def _closing_lines(gateway: Gateway, folder: Path, run_id: str, count: TokenCount) -> Iterator[str]:
+def _closing_lines(gateway: Gateway, folder: Path, run_id: str, count: TokenCount, team: Figures) -> Iterator[str]:
     total = count.total
     files, lines = (f"{total.moved / pasted:.0%}" for pasted in (total.files_pasted, total.lines_pasted))
     yield f"  {files} of the tokens of pasting the files, {lines} of pasting the lines."
+    # The table counts everything that was sent; the page compares only what agents were pointed at.
+    pointed, read = team.pointed_tokens, team.pointed_read_tokens
+    yield f"  The page's first figure: {team.tokens_not_copied:,} tokens not copied. Messages pointed agents at"
+    yield f"  {pointed:,} tokens, and these agents read {read:,} of them; nothing else is compared there."
     yield ""
     link = running_link(gateway, f"?run={run_id}")
     root = gateway.project_files.root

@@ -73,6 +73,19 @@ def test_the_demos_engrams_stay_in_its_own_run(shell: Shell) -> None:
     assert refused.problem["code"] == "RUN_ENDED"
 
 
+def test_the_demo_prints_the_pages_first_figure(shell: Shell) -> None:  # EB-26
+    shell.ok("init")
+    printed = shell.ok("demo").out
+    (run,) = [run["run_id"] for run in shell.ok("run", "list", "--json").json["runs"] if run["goal"] == GOAL]
+    figures = {row["agent_id"]: row["figures"] for row in shell.ok("stats", "--run", run, "--json").json["agents"]}
+    read, pointed = (sum(row[name] for row in figures.values()) for name in ("pointed_read_tokens", "pointed_tokens"))
+    assert f"first figure: {pointed - read:,} tokens not copied" in printed
+    assert f"{pointed:,} tokens, and these agents read {read:,} of them" in printed
+    assert 0 < read < pointed
+    assert read < sum(row["deref_tokens"] for row in figures.values())  # ben also read lines that nobody pointed at
+    assert figures["cleo"]["pointed_tokens"] == figures["cleo"]["tokens_not_copied"] > 0  # she reads nothing
+
+
 def test_the_demo_says_that_it_is_scripted_and_leaves_the_page_on_its_run(shell: Shell) -> None:  # EB-30
     shell.ok("init")
     shell.ok("put", "The parser trusts its input.", "--at", "README.md:1")

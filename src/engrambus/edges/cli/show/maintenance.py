@@ -68,7 +68,7 @@ def stats(answer: StatsAnswer) -> Iterator[str]:
 
 def _not_copied(team: Figures) -> str:
     if not team.pointed_tokens:
-        return "nothing compared yet: no agent has sent pointers to another"
+        return "nothing compared yet: no message has brought an agent a pointer"
     return (
         f"{team.tokens_not_copied:,} of the {team.pointed_tokens:,} tokens that messages pointed agents at; "
         f"they read {team.pointed_read_tokens:,} of them"
