@@ -127,6 +127,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.state_home / "engrambus" / project
 
     @property
+    def claude_home(self) -> Path:
+        """CLAUDE_CONFIG_DIR: the folder where Claude Code keeps its state, by default `.claude` in the home folder."""
+        return _folder(self.environment.get("CLAUDE_CONFIG_DIR"), self.home / ".claude")
+
+    @property
     def vscode_home(self) -> Path:
         """The folder of VS Code's configuration for all projects."""
         application_support = self.home / "Library" / "Application Support"

@@ -24,9 +24,10 @@ from engrambus.evidence.pointers import (
     print_address,
     read_history,
 )
-from engrambus.evidence.pointers.addresses import DiffAddress
+from engrambus.evidence.pointers.addresses import BodyAddress, DiffAddress
 from engrambus.gateway.project_files import ProjectFiles
 from engrambus.knowledge.learning import (
+    CLAUDE_MEMORY,
     MAX_FILES,
     MAX_LEARNED,
     Chosen,
@@ -74,6 +75,8 @@ class ReadRepository(msgspec.Struct, frozen=True, kw_only=True):
     """Files that were read in this run."""
     read_commits: int
     """Commits that were read in this run."""
+    bodies: dict[str, str] = {}
+    """Digests of the files of Claude's memory, by name: claims point at lines of these."""
     unread: dict[str, int]
     """Files of which nothing was learned, by reason."""
 
@@ -136,22 +139,30 @@ def make_claims(
     claims = []
     for item in chosen:
         draft, key = item.draft, item.draft.key
-        ref = pointer_of(draft, read.commit)
+        ref = pointer_of(draft, read)
         if len(ref) > MAX_REF_CHARS:
             continue
         since_s = draft.time_s or ages.get((draft.path, draft.first), 0)
         claims.append(
             LearnedClaim(
-                key=key, source=draft.source, kind=draft.kind, claim=_dated(item, since_s), ref=ref, since_s=since_s
+                key=key,
+                source=draft.source,
+                kind=draft.kind,
+                claim=_dated(item, since_s),
+                ref=ref,
+                since_s=since_s,
+                place=draft.path if draft.source == CLAUDE_MEMORY else "",
             )
         )
     return claims
 
 
-def pointer_of(draft: Draft, commit: str) -> str:
+def pointer_of(draft: Draft, read: ReadRepository) -> str:
     """Return the ref of what a draft quotes: lines at the commit that was read, or an earlier commit's change."""
+    if draft.source == CLAUDE_MEMORY:
+        return print_address(BodyAddress(digest=read.bodies[draft.path], lines=(draft.first, draft.last)))
     if not draft.commit:
-        return print_address(RepoAddress(path=draft.path, revision=commit, lines=(draft.first, draft.last)))
+        return print_address(RepoAddress(path=draft.path, revision=read.commit, lines=(draft.first, draft.last)))
     if draft.parent:
         return print_address(DiffAddress(path=draft.path, base=draft.parent, head=draft.commit))
     return print_address(RepoAddress(path=draft.path, revision=draft.commit))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from engrambus.core import check_visible, parse_duration, print_duration
+from engrambus.core import check_visible, digest, parse_duration, print_duration
 from engrambus.errors import EngramBusError, FieldValue, ScopeForbidden
 from engrambus.evidence.pointers import check_pointer, parse_ref
 from engrambus.evidence.pointers.addresses import DiffAddress
@@ -25,13 +25,17 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.knowledge.engrams.learned import LearnFact
 from engrambus.knowledge.learning import (
+    CLAUDE_MEMORY,
     DEFAULT_CONFIDENCE,
     LEARNED_CONFIDENCE,
     LEARNED_TTL,
     MAX_LEARNED,
     LearnedClaim,
+    MemoryFile,
     text_problem,
 )
+from engrambus.knowledge.messages import artifact_body
+from engrambus.operations.artifacts import store_bodies
 from engrambus.policy import ADMIN
 from engrambus.policy.secrets import check_no_secrets
 
@@ -43,6 +47,10 @@ class LearnRepository(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     commit: Annotated[str, Meta(pattern="^[0-9a-f]{40,64}$", description="The commit that was read")]
     claims: Annotated[list[LearnedClaim], Meta(description=f"At most {MAX_LEARNED}")] = []
+    memory: Annotated[
+        list[MemoryFile] | None,
+        Meta(description="Files of Claude's memory that claims point at; without it, what was learned from it stays"),
+    ] = None
 
 
 class LearnAnswer(Struct, frozen=True, kw_only=True):
@@ -58,7 +66,7 @@ class LearnAnswer(Struct, frozen=True, kw_only=True):
     roles=ADMINS,
     writes=True,
     redacts=True,
-    raw_fields=("claims",),
+    raw_fields=("claims", "memory"),
     absent_from=dict.fromkeys(("http", "mcp", "client"), AT_THE_MACHINE)
     | {"cli": "engrambus learn reads the repository and sends what it says"},
     span="create_memory",
@@ -70,8 +78,8 @@ def learn_repository(context: Context, request: LearnRepository) -> LearnAnswer:
     with context.store.read() as view:
         live = {row.learned.key for row in view.learned_engrams()}
     new_claims = [claim for claim in request.claims if claim.key not in live]
+    skipped = _store_memory(context, request.memory or [], new_claims)
     _prefetch(context, request.commit, new_claims)
-    skipped: Counter[str] = Counter()
     new: dict[str, LearnableEngram] = {}
     for claim in new_claims:
         try:
@@ -82,7 +90,13 @@ def learn_repository(context: Context, request: LearnRepository) -> LearnAnswer:
 
     def decide(view: View) -> tuple[list[LearnFact], LearnAnswer]:
         facts, outcome = put_learned(
-            view, chosen_keys, new, commit=request.commit, ttl=_ttl(context), caller=context.caller
+            view,
+            chosen_keys,
+            new,
+            commit=request.commit,
+            ttl=_ttl(context),
+            caller=context.caller,
+            unread_sources=frozenset() if request.memory is not None else frozenset({CLAUDE_MEMORY}),
         )
         return facts, LearnAnswer(outcome=outcome, skipped=dict(sorted(skipped.items())))
 
@@ -100,6 +114,8 @@ class LearnedState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The commit that was learned from last."""
     keys: list[str] = []
     """Names of what was learned and is live."""
+    from_memory: int = 0
+    """How many of these were learned from Claude's memory."""
     engrams: int = 0
     """Live engrams of the project that a person or an agent stated."""
 
@@ -116,8 +132,32 @@ def read_learned(context: Context, request: ReadLearned) -> LearnedState:
     rows = view.learned_engrams()
     total = sum(view.live_kinds(("p",)).values())
     return LearnedState(
-        commit=view.learned_commit(), keys=[row.learned.key for row in rows], engrams=max(0, total - len(rows))
+        commit=view.learned_commit(),
+        keys=[row.learned.key for row in rows],
+        from_memory=sum(row.learned.source == CLAUDE_MEMORY for row in rows),
+        engrams=max(0, total - len(rows)),
     )
+
+
+def _store_memory(context: Context, memory: list[MemoryFile], claims: list[LearnedClaim]) -> Counter[str]:
+    """Store the files that new claims point at as artifacts, without those that hold a secret; count these."""
+    refused: Counter[str] = Counter()
+    bodies = []
+    for file in memory:
+        body = artifact_body(file.text)
+        prefix = f"artifact:{digest(body)}"
+        if not any(claim.ref.startswith(prefix) for claim in claims):
+            continue
+        try:
+            check_visible({"text": file.text})
+            check_no_secrets({"text": file.text}, rules=context.policy.secrets)
+        except EngramBusError as refusal:
+            refused[refusal.code] += 1
+        else:
+            bodies.append(body)
+    if bodies:
+        store_bodies(context, bodies, "claude-memory.md")
+    return refused
 
 
 def _prefetch(context: Context, commit: str, claims: list[LearnedClaim]) -> None:
@@ -168,7 +208,7 @@ def _learnable(context: Context, claim: LearnedClaim, commit: str) -> LearnableE
         raise ScopeForbidden(field="confidence", limit=context.policy.floor("project"), used=checked.confidence)
     learned = Learned(
         source=claim.source,
-        at=_place(claim.ref),
+        at=claim.place or _place(claim.ref),
         commit=commit,
         since=day_of(claim.since_s) if claim.since_s else "",
         key=claim.key,

@@ -39,5 +39,7 @@ def describe_learned(learned: LearnedAbout) -> str:
     """Return in a few words where an engram was learned."""
     if learned.source == "commit":
         return f"learned from commit {learned.at}"
+    if learned.source == "claude-memory":
+        return f"learned from CLAUDE memory {learned.at}"
     age = f", {learned.age_days:,} days old" if learned.source == "todo" and learned.age_days is not None else ""
     return f"learned from {learned.at}{age}"

@@ -55,16 +55,18 @@ def put_learned(
     commit: str,
     ttl: str,
     caller: Caller,
+    unread_sources: frozenset[str] = frozenset(),
 ) -> tuple[list[LearnFact], LearnedOutcome]:
     """Make the store hold the chosen claims, named by their keys, best first; `new` has those it did not hold before.
 
-    A second call with the same keys and the same commit returns no facts.
+    A second call with the same keys and the same commit returns no facts. What was learned from `unread_sources` stays
+    as it is, because nobody looked there this time.
     """
     author = msgspec.structs.replace(caller, name=LEARN)
     live = {row.learned.key: row for row in view.learned_engrams()}
     unwanted = view.unwanted_keys()
     refused = sum(key in unwanted for key in chosen_keys)
-    withdrawn = _withdrawn(view, live, frozenset(chosen_keys) - unwanted)
+    withdrawn = _withdrawn(view, live, frozenset(chosen_keys) - unwanted, unread_sources)
     expires_at = view.as_of + parse_duration(ttl)
     renewed = _to_renew(view, [live[key] for key in chosen_keys if key in live], expires_at)
     facts: list[LearnFact] = [
@@ -99,7 +101,7 @@ def was_withdrawn(fact: EngramForgotten) -> bool:
 
 
 def _withdrawn(
-    view: EngramView, live: Mapping[str, LearnedEngram], chosen_keys: frozenset[str]
+    view: EngramView, live: Mapping[str, LearnedEngram], chosen_keys: frozenset[str], unread_sources: frozenset[str]
 ) -> dict[str, LearnedEngram]:
     """Return what the repository no longer says, by id, without what a person pinned, shared or confirmed."""
     spaces = tuple({row.space for row in live.values()})
@@ -108,6 +110,7 @@ def _withdrawn(
         row.id: row
         for key, row in live.items()
         if key not in chosen_keys
+        and row.learned.source not in unread_sources
         and row.space == PROJECT_SPACE
         and row.ordinal not in pinned
         and not view.votes(row.ordinal, except_root="")

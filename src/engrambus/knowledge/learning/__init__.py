@@ -7,10 +7,12 @@ from engrambus.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from engrambus.knowledge.learning.commits import commit_draft
     from engrambus.knowledge.learning.covered_modules import coverage_drafts
+    from engrambus.knowledge.learning.documents import memory_notes
     from engrambus.knowledge.learning.quoting import text_problem
     from engrambus.knowledge.learning.selection import Chosen, ClaimSelection, best_of_each, select
     from engrambus.knowledge.learning.sources import MAX_FILES, plan_of, read_file
     from engrambus.knowledge.learning.values import (
+        CLAUDE_MEMORY,
         DEFAULT_CONFIDENCE,
         LEARNED_CONFIDENCE,
         LEARNED_TTL,
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
         Draft,
         FileDrafts,
         LearnedClaim,
+        MemoryFile,
         SourceCommit,
+        SourceFile,
     )
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -28,17 +32,18 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "commits": "commit_draft",
         "covered_modules": "coverage_drafts",
+        "documents": "memory_notes",
         "quoting": "text_problem",
         "selection": "Chosen ClaimSelection best_of_each select",
         "sources": "MAX_FILES plan_of read_file",
         "values": (
-            "DEFAULT_CONFIDENCE LEARNED_CONFIDENCE LEARNED_TTL MAX_LEARNED SOURCES Draft FileDrafts LearnedClaim "
-            "SourceCommit "
+            "CLAUDE_MEMORY DEFAULT_CONFIDENCE LEARNED_CONFIDENCE LEARNED_TTL MAX_LEARNED SOURCES Draft FileDrafts "
+            "LearnedClaim MemoryFile SourceCommit SourceFile "
         ),
     })
 
 __all__ = [
-    "DEFAULT_CONFIDENCE", "LEARNED_CONFIDENCE", "LEARNED_TTL", "MAX_FILES", "MAX_LEARNED", "SOURCES", "Chosen",
-    "ClaimSelection", "Draft", "FileDrafts", "LearnedClaim", "SourceCommit", "best_of_each", "commit_draft",
-    "coverage_drafts", "plan_of", "read_file", "select", "text_problem",
+    "CLAUDE_MEMORY", "DEFAULT_CONFIDENCE", "LEARNED_CONFIDENCE", "LEARNED_TTL", "MAX_FILES", "MAX_LEARNED", "SOURCES",
+    "Chosen", "ClaimSelection", "Draft", "FileDrafts", "LearnedClaim", "MemoryFile", "SourceCommit", "SourceFile",
+    "best_of_each", "commit_draft", "coverage_drafts", "memory_notes", "plan_of", "read_file", "select", "text_problem",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from engrambus.knowledge.learning.markup import Block, blocks_of, plain, sentences_of
 from engrambus.knowledge.learning.plain_sentences import leans_back
 from engrambus.knowledge.learning.scoring import quality, rule_words, why_words
-from engrambus.knowledge.learning.values import Draft, SourceFile
+from engrambus.knowledge.learning.values import CLAUDE_MEMORY, Draft, SourceFile
 
 MAX_FROM_FILE = 60
 """Drafts of one document, the best."""
@@ -56,6 +56,27 @@ def _block_draft(block: Block, file: SourceFile, source: str, base: int) -> Draf
         last=block.last,
         points=base + points + (6 if about else 0) + (4 if rules else 0),
     )
+
+
+def memory_notes(file: SourceFile) -> list[Draft]:
+    """Return what Claude noted about a project for itself."""
+    drafts = []
+    for block in blocks_of(file.lines):
+        points = quality(block.text)
+        if points < 0:
+            continue
+        drafts.append(
+            Draft(
+                source=CLAUDE_MEMORY,
+                kind="policy" if rule_words(block.text) else "fact",
+                sentences=sentences_of(block.text),
+                path=file.path,
+                first=block.first,
+                last=block.last,
+                points=20 + points,
+            )
+        )
+    return _best(iter(drafts), MAX_FROM_FILE)
 
 
 def pages(file: SourceFile) -> list[Draft]:

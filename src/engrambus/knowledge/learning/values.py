@@ -21,8 +21,10 @@ SourceName = Literal[
     "todo",
     "test",
     "docstring",
+    "claude-memory",
 ]
-"""Where in a repository something was said."""
+"""Where in a repository something was said; `claude-memory` lies outside of it, in the user's own folder."""
+CLAUDE_MEMORY: SourceName = "claude-memory"
 SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 
 MAX_LEARNED = 500
@@ -111,3 +113,12 @@ class LearnedClaim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Pointer to what it quotes."""
     since_s: int = 0
     """When what it quotes was written; 0 if unknown."""
+    place: str = ""
+    """The name of the file, where the pointer does not tell it."""
+
+
+class MemoryFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the memory that Claude keeps of a project, as it is stored: claims point at its lines."""
+
+    name: str
+    text: str

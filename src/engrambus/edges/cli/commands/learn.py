@@ -17,6 +17,7 @@ from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
     from engrambus.gateway import Credential, Gateway
+    from engrambus.gateway.claude_memory import ClaudeMemory
     from engrambus.gateway.repository_reader import ReadRepository
     from engrambus.knowledge.learning import ClaimSelection
 
@@ -36,6 +37,7 @@ _NAMES = {
     "todo": "TODO, FIXME, XXX, HACK",
     "test": "tests",
     "docstring": "public docstrings",
+    "claude-memory": "Claude's memory of this project",
 }
 
 
@@ -88,6 +90,11 @@ class LearnReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         type=click.IntRange(1, 500),
         help="Most engrams to keep; one source fills 40 % of them at most [default: 500]",
     ),
+    click.Option(
+        ["--claude-memory", "claude_memory"],
+        is_flag=True,
+        help="Also read what Claude Code noted about this project in your own folder; it is private.",
+    ),
     section="start",
     example="engrambus learn --dry-run",
     rank=15,
@@ -113,8 +120,32 @@ def learn(session: Session, values: Values) -> None:
             dry_run=values["dry_run"],
             fresh=values["fresh"],
             limit=values.get("limit"),
+            memory=_claude_memory(session, gateway, asked=bool(values.get("claude_memory"))),
         )
     session.print(report, show_report)
+
+
+def _claude_memory(session: Session, gateway: Gateway, *, asked: bool) -> ClaudeMemory | None:
+    """Return Claude's memory of the project if the user wants it read: by the option, or asked at the first time."""
+    from engrambus.gateway.claude_memory import ClaudeMemory, memory_folder, read_claude_memory
+    from engrambus.operations import OPERATIONS
+    from engrambus.operations.learn import ReadLearned
+
+    if not asked:
+        if session.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return None
+        state: Any = gateway.call(OPERATIONS["read_learned"], ReadLearned(), session.credential())
+        if state.commit is not None:
+            return None
+    folder = memory_folder(session.settings.claude_home, gateway.project_files.root)
+    memory = read_claude_memory(folder)
+    if memory is None:
+        if not asked:
+            return None
+        session.note(dim(f"Claude has no memory of this project: {safe(str(folder))} has no file."))
+        return ClaudeMemory(folder=folder, files=[], unread={})  # what it said before is withdrawn
+    question = f"Also learn from Claude's memory of this project ({len(memory.files)} files in {safe(str(folder))})?"
+    return memory if asked or click.confirm(question, default=False, err=True) else None
 
 
 def learn_from(
@@ -125,23 +156,34 @@ def learn_from(
     dry_run: bool = False,
     fresh: bool = False,
     limit: int | None = None,
+    memory: ClaudeMemory | None = None,
 ) -> LearnReport:
     """Read the repository, choose what is learned, and put it."""
     from engrambus.gateway.repository_reader import choose, make_claims, read_repository
+    from engrambus.knowledge.learning import MAX_LEARNED
     from engrambus.operations import OPERATIONS
     from engrambus.operations.learn import LearnRepository, ReadLearned
 
     with progress or LearnProgress(None) as reporter:
         read = read_repository(gateway.project_files, fresh=fresh, remember=not dry_run, progress=reporter)
-        selection = choose(read, limit) if limit is not None else choose(read)
+        state: Any = gateway.call(OPERATIONS["read_learned"], ReadLearned(), credential)
+        room = MAX_LEARNED if limit is None else limit
+        if memory is not None:
+            from engrambus.gateway.claude_memory import add_memory
+
+            read = add_memory(read, memory)
+        else:
+            room = max(1, room - state.from_memory)  # what was learned from Claude's memory before stays
+        selection = choose(read, room)
         report = _report(read, selection, dry_run)
         if dry_run:
             return report
-        state: Any = gateway.call(OPERATIONS["read_learned"], ReadLearned(), credential)
         claims = make_claims(gateway.project_files, read, selection.chosen, frozenset(state.keys))
         reporter("engrams", len(claims), len(claims))
         answer: Any = gateway.call(
-            OPERATIONS["learn_repository"], LearnRepository(commit=read.commit, claims=claims), credential
+            OPERATIONS["learn_repository"],
+            LearnRepository(commit=read.commit, claims=claims, memory=memory.files if memory is not None else None),
+            credential,
         )
     outcome = answer.outcome
     return msgspec.structs.replace(
@@ -172,10 +214,7 @@ def _report(read: ReadRepository, selection: ClaimSelection, dry_run: bool) -> L
         read_files=read.read_files,
         read_commits=read.read_commits,
         examples={
-            name: [
-                Example(kind=item.draft.kind, claim=item.claim, ref=pointer_of(item.draft, read.commit))
-                for item in best
-            ]
+            name: [Example(kind=item.draft.kind, claim=item.claim, ref=pointer_of(item.draft, read)) for item in best]
             for name, best in best_of_each(chosen, SHOWN).items()
         },
         dry_run=dry_run,
