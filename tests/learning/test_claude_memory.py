@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from engrambus.gateway.claude_memory import MAX_FILE_BYTES, memory_folder, read_claude_memory
 from engrambus.settings import Settings
-from tests.cli.runner import Shell
+from tests.cli.runner import COMMAND, Shell
 from tests.learning.repositories import FILES, commit
 
 INDEX = "\n\n# Memory\n\n- [Deploys](deploys.md): never deploy on a Friday, because nobody is there to look after it.\n"
@@ -48,6 +52,29 @@ def noted(shell: Shell) -> dict[str, dict[str, object]]:
         for claim, (engram, learned) in about.items()
         if learned.get("from") == "claude-memory"
     }
+
+
+def on_terminal(shell: Shell, *words: str, answers: str) -> str:
+    """Run a command on a terminal on which a person has already typed the answers; return what it shows."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([COMMAND, *words], cwd=shell.path, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    os.write(master, answers.encode())
+    shown = b""
+    with suppress(OSError):
+        while data := os.read(master, 65_536):
+            shown += data
+    os.close(master)
+    assert process.wait(60) == 0
+    return shown.decode()
+
+
+def test_on_a_terminal_the_first_learning_asks_for_it(shell: Shell) -> None:  # BX-09
+    question = "Also learn from Claude's memory of this project (2 files in "
+    assert question in on_terminal(shell, "learn", "--dry-run", answers="n\n")
+    assert question in on_terminal(shell, "learn", answers="y\n")
+    assert noted(shell).keys() == {FRIDAY, STAGING}
+    assert question not in on_terminal(shell, "learn", answers="")
 
 
 def test_it_is_read_only_if_asked_and_its_claims_point_at_what_was_stored(shell: Shell) -> None:  # BX-09

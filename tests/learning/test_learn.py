@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.edges.cli.commands.learn import count_claims
+from engrambus.edges.cli.session import Session
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from tests.cli.runner import Shell
@@ -219,6 +221,15 @@ def test_what_a_person_said_stays_first_in_the_brief(gateway: Gateway) -> None: 
     learned = [at for at, line in enumerate(lines) if line.startswith("[learned ")]
     assert learned
     assert stated < min(learned)
+
+
+def test_what_could_be_learned_is_counted_only_as_long_as_a_person_waits(bare_shell: Shell) -> None:  # BX-09
+    commit(bare_shell.path, FILES, "Use a lock around the ledger, because two writers lost a booking")
+    bare_shell.ok("init")
+    session = Session(json=False, speak_as=None, in_run=None, project=bare_shell.path)
+    assert count_claims(session, -1) is None
+    preview = json.loads(bare_shell.ok("learn", "--dry-run", "--json").out)
+    assert count_claims(session, 60) == preview["claims"]
 
 
 def test_a_preview_in_json_is_one_object(bare_shell: Shell, repository: Repository) -> None:

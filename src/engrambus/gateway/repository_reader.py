@@ -219,17 +219,16 @@ def _read_files(
         unread["too large"] += len(its_paths) - len(allowed)
         if allowed:
             readable[blob] = allowed
-    done = 0
+    done, blobs = 0, list(readable)
 
     def take(blob: str, data: bytes) -> None:
         nonlocal done
         done += 1
-        show("files", done, len(readable))
+        show("files", done, len(blobs))
         for path in readable.pop(blob, ()):
             read[path] = read_file(path, blob, data)
 
-    total = list(readable)
-    repository.blobs(total, take)
+    repository.blobs(blobs, take)
     unread["missing"] += sum(map(len, readable.values()))
     for drafts_of_file in read.values():
         if drafts_of_file.problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -19,17 +20,18 @@ class _Stopped(Exception):
     """The server is stopping."""
 
 
-class _Quiet(LearnProgress):
-    """Shows nothing, and ends the work when the server stops."""
+class _StoppableProgress(LearnProgress):
+    """Shows progress on a terminal and nothing in a pipe, and ends the work when the server stops."""
 
-    def __init__(self, stop: threading.Event) -> None:
-        super().__init__(None)
+    def __init__(self, session: Session, stop: threading.Event) -> None:
+        super().__init__(session if sys.stderr.isatty() and not session.json else None)
         self._stop = stop
 
     def __call__(self, part: str, done: int, total: int) -> None:
-        """Raise if the server is stopping."""
+        """Show that `done` of `total` are done; raise if the server is stopping."""
         if self._stop.is_set():
             raise _Stopped
+        super().__call__(part, done, total)
 
 
 class FirstLearning:
@@ -64,7 +66,7 @@ class FirstLearning:
         from engrambus.gateway import LOCAL_ADMIN
 
         try:
-            report = learn_from(self._gateway, LOCAL_ADMIN, progress=_Quiet(self._stop))
+            report = learn_from(self._gateway, LOCAL_ADMIN, progress=_StoppableProgress(self._session, self._stop))
         except _Stopped:
             return
         except EngramBusError as problem:

@@ -198,6 +198,29 @@ def learn_from(
     )
 
 
+class _TooLong(Exception):
+    """Reading takes longer than it may."""
+
+
+def count_claims(session: Session, seconds: float) -> int | None:
+    """Return how many claims could be learned; None if there is no commit, or if finding out takes too long."""
+    from engrambus.app import open_project
+    from engrambus.errors import EngramBusError
+    from engrambus.gateway.repository_reader import choose, read_repository
+
+    end = time.monotonic() + seconds
+
+    def check_time(part: str, done: int, total: int) -> None:
+        if time.monotonic() > end:
+            raise _TooLong
+
+    try:
+        with closing(open_project(session.folder, session.settings)) as gateway:
+            return len(choose(read_repository(gateway.project_files, progress=check_time)).chosen)
+    except (EngramBusError, _TooLong):
+        return None
+
+
 def _report(read: ReadRepository, selection: ClaimSelection, dry_run: bool) -> LearnReport:
     from engrambus.gateway.repository_reader import pointer_of
     from engrambus.knowledge.learning import SOURCES, best_of_each

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 LEAD_ROLES = ("architect", "director", "manager", "programmer")
 MAX_SESSION_TURNS = 16
 
+MAX_COUNT_SECONDS = 0.5
+"""Time in which `init` finds out how much could be learned; on a larger repository it does not say it."""
+_LEARN = "engrambus learn"
 _NEXT = (
     ("engrambus up", "opens the project's page"),
-    ("engrambus learn", "fills the memory from what this repository already says"),
+    (_LEARN, "fills the memory from what this repository already says"),
     ("engrambus demo", "shows four agents at work on this repository, in a minute"),
     ("engrambus install CLIENT", "connects claude-code, codex, cursor, vscode or gemini"),
     ('engrambus put "What you know." --at path:10-20', "records the first claim"),
 )
-_NEED_GIT = ("engrambus learn", 'engrambus put "What you know." --at path:10-20')
+_NEED_GIT = (_LEARN, 'engrambus put "What you know." --at path:10-20')
 """What to do with a new project; some only in a git repository, where there are lines to point at."""
 
 
@@ -65,23 +68,39 @@ def init(session: Session, values: Values) -> None:
         yield dim("Next, any of these:")
         with_git = project.git_folder is not None
         steps = _NEXT if with_git else tuple(step for step in _NEXT if step[0] not in _NEED_GIT)
-        yield from (f"  {line}" for line in pairs(step for step in steps if not (learns and "learn" in step[0])))
+        named = (
+            (command, f"{text}: {count:,} claims" if count and command == _LEARN else text) for command, text in steps
+        )
+        yield from (f"  {line}" for line in pairs(step for step in named if not (learns and step[0] == _LEARN)))
 
     learns = bool(values["learn"]) and not files_only and project.git_folder is not None
+    may_ask = not learns and not files_only and project.git_folder is not None and _is_attended(session)
+    count = _count_claims(session) if may_ask else None
     session.print({"project": project.project_id, "catalog": str(project.catalog)}, render)
-    if learns or (not files_only and project.git_folder is not None and _wants_to_learn(session)):
+    if learns or (may_ask and _wants_to_learn(count)):
         from engrambus.edges.cli.commands.learn import learn
 
         learn.run(session, {"dry_run": False, "fresh": False})
 
 
-def _wants_to_learn(session: Session) -> bool:
-    """Ask whether to learn from the repository, if a person is there to answer."""
-    if session.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
+def _is_attended(session: Session) -> bool:
+    """True if a person is there to answer."""
+    return not session.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _count_claims(session: Session) -> int | None:
+    """Return how many claims could be learned; None if finding out takes longer than a person should wait."""
+    from engrambus.edges.cli.commands.learn import count_claims
+
+    return count_claims(session, MAX_COUNT_SECONDS)
+
+
+def _wants_to_learn(count: int | None) -> bool:
+    """Ask whether to learn from the repository."""
+    found = f"; {count:,} claims" if count else ""
     # On stderr, so that the answer of the command stands alone on stdout.
     return click.confirm(
-        "Learn now from what this repository says (commits, decisions, rules)?", default=True, err=True
+        f"Learn now from what this repository says (commits, decisions, rules{found})?", default=True, err=True
     )
 
 
