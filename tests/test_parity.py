@@ -188,6 +188,9 @@ OTHER_DATA_FIELDS = {
     ("learn_repository", "claims.key"): "a hash",
     ("learn_repository", "claims.claim"): "checked one by one; what holds code is left out and counted",
     ("learn_repository", "claims.ref"): "a pointer",
+    ("learn_repository", "claims.place"): "the name of a file",
+    ("learn_repository", "memory.name"): "the name of a file",
+    ("learn_repository", "memory.text"): "stored as an artifact, where code may stand",
     ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""

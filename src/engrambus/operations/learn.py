@@ -190,7 +190,7 @@ def _learnable(context: Context, claim: LearnedClaim, commit: str) -> LearnableE
         "tags": [claim.source],
     }
     checked = validate(draft, max_ttl_us=parse_duration(context.policy.max_ttl))
-    texts = {"claim": checked.claim, "pointers": [pointer.ref for pointer in checked.pointers]}
+    texts = {"claim": checked.claim, "place": claim.place, "pointers": [pointer.ref for pointer in checked.pointers]}
     check_visible(texts)
     check_no_secrets(texts, rules=context.policy.secrets)
     if problem := text_problem(checked.claim):
