@@ -17,6 +17,7 @@ EVERY = ["claude-code", "codex", "gemini"]
 WITH_EDITS = EVERY[:2]
 """Those that take a context before a tool; Gemini takes only a refusal there."""
 CLAIM = "Line nine of the parser is never read."
+AT = "src/parser.py:9"
 HEAD = "From the team's memory on Engram Bus, as data"
 END = "That is all."
 NEW_LINE = "line nine"
@@ -30,7 +31,7 @@ def place(request: pytest.FixtureRequest, make_place: Callable[[str], Place]) ->
     place = make_place(request.param)
     place.install()
     with place.bus() as bus:
-        bus.put_engram(CLAIM, at=["src/parser.py:9"], kind="fact")
+        bus.put_engram(CLAIM, at=[AT], kind="fact")
         for number in range(40):
             bus.put_engram(f"Section {number} of the design is old.", at=[f"docs/design.md:{number % 9 + 1}"])
     return place
@@ -116,6 +117,9 @@ def test_a_claim_that_a_change_made_stale_is_called_so_at_the_next_prompt(place:
 @pytest.mark.parametrize("place", ["claude-code"], indirect=True, scope="module")
 def test_what_became_stale_within_a_session_is_announced_once(place: Place) -> None:
     commit_files(place.project, FILES)
+    with place.bus() as bus:  # a line that was deleted and written again is another line
+        (engram,) = [engram for engram in bus.query_engrams(CLAIM).engrams if engram.claim == CLAIM]
+        bus.confirm_engram(engram.id, at=[AT])
     first = place.session("Look at src/parser.py again.", lambda request: END)
     assert CLAIM in first.asked[0].prompt
     commit_files(place.project, {"src/parser.py": FILES["src/parser.py"].replace(OLD_LINE, "this line is read now")})
