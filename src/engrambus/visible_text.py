@@ -103,8 +103,16 @@ def find_invisible(text: str) -> Invisible | None:
 
 
 def count_invisible(text: str) -> int:
-    """Return how many characters of a text people do not see."""
-    return sum(1 for _ in _matches(text))
+    """Return how many characters of a text are shown as escapes."""
+    escaped = 0
+
+    def count(character: str) -> str:
+        nonlocal escaped
+        escaped += 1
+        return brace_escape(character)
+
+    _replace(text, count)
+    return escaped
 
 
 def brace_escape(character: str) -> str:
@@ -148,8 +156,10 @@ def _replace_in(document: bytes, escape: Callable[[str], str]) -> bytes:
 def _replace(text: str, escape: Callable[[str], str]) -> str:
     if text.isascii() or not _suspects().search(text):
         return text
-    visible, count = _rule().subn(lambda found: escape(found[1]) if found[1] else found[0], text)
-    return visible if count else text
+    # An escape is no neighbour that a joiner may stand at, so what it leaves behind is looked at again.
+    while any(found[1] for found in _rule().finditer(text)):
+        text = _rule().sub(lambda found: escape(found[1]) if found[1] else found[0], text)
+    return text
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:

@@ -83,6 +83,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 def test_every_operation_that_takes_a_pointer_is_tried_here() -> None:
     found = {name for name, operation in OPERATIONS.items() if find_pointer_fields(operation.request)}
+    found.remove("confirm_engram")  # needs an engram whose lines have changed: tests/evidence/test_confirm_lines.py
     assert set(SAMPLES) == found
     for name, sample in SAMPLES.items():
         assert set(find_pointer_fields(OPERATIONS[name].request)) <= set(sample.fields)

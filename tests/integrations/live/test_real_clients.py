@@ -102,7 +102,7 @@ def test_the_model_is_told_its_name(day: Day) -> None:
 def test_the_model_is_given_all_our_tools_and_the_skill(day: Day) -> None:
     first = day.lead[0]
     assert first.ours == {tool.name for tool in listed_tools(has_yools=False)}
-    assert "find what they know, through small claims anchored to pointers" in first.body
+    assert "Find what the other agents of a project know" in first.body
 
 
 @of_teams
