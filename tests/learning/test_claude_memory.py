@@ -65,7 +65,7 @@ def on_terminal(shell: Shell, *words: str, answers: str) -> str:
         while data := os.read(master, 65_536):
             shown += data
     os.close(master)
-    assert process.wait(60) == 0
+    assert process.wait(60) == 0, shown
     return shown.decode()
 
 

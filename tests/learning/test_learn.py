@@ -232,6 +232,14 @@ def test_what_could_be_learned_is_counted_only_as_long_as_a_person_waits(bare_sh
     assert count_claims(session, 60) == preview["claims"]
 
 
+def test_a_run_with_nothing_to_note_prints_its_outcome(bare_shell: Shell) -> None:  # BX-09
+    commit(bare_shell.path, {"CONTRIBUTING.md": "Every change needs a test that fails without it.\n"}, "Add rules")
+    bare_shell.ok("init", "--learn")
+    again = bare_shell.ok("learn").out.splitlines()
+    assert again[-1].startswith("0 learned, ")
+    assert not any(line.startswith("  read") for line in again)
+
+
 def test_a_preview_in_json_is_one_object(bare_shell: Shell, repository: Repository) -> None:
     bare_shell.ok("init")
     answer = json.loads(bare_shell.ok("learn", "--dry-run", "--json").out)

@@ -84,3 +84,16 @@ def test_an_item_that_names_a_thing_is_no_rule() -> None:  # BX-09
 def test_the_mark_of_an_admonition_is_not_quoted(opening: str) -> None:  # BX-09
     text = f"# Cache\n\n{opening}\n    The cache must never be shared, because a lock is missing.\n"
     assert texts_of("docs/cache.md", text) == ["The cache must never be shared, because a lock is missing."]
+
+
+def test_our_own_sentences_and_titles_may_consist_of_names() -> None:  # BX-09
+    assert texts_of("pyproject.toml", '[project]\nrequires-python = ">=3.11"\n') == [
+        "pyproject.toml requires Python >=3.11."
+    ]
+    assert texts_of("CODEOWNERS", "/docs/ @writers\n/src/ @acme/core\n") == [
+        "Owner of /docs/: @writers.",
+        "Owner of /src/: @acme/core.",
+    ]
+    assert texts_of("CHANGELOG.md", "# Changes\n\n## 2.0\n\n- Rename `Client.dispatch()` to `Client.send()`.\n") == [
+        "2.0: Rename `Client.dispatch()` to `Client.send()`."
+    ]

@@ -44,7 +44,7 @@ from engrambus.knowledge.learning import (
 )
 
 CACHE = "learned.cache"
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 """Raised when drafts are made otherwise: what was remembered is then read again."""
 MAX_COMMIT_DRAFTS = 2000
 """Commits that are remembered, the best."""

@@ -109,7 +109,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def pairs(rows: Iterable[tuple[str, str]]) -> list[str]:
     """Return names with their values, one pair a line."""
     printable = [(safe(name), safe(value)) for name, value in rows]
-    column = max(len(name) for name, _ in printable)
+    column = max((len(name) for name, _ in printable), default=0)
     return [f"{dim(name.ljust(column))}  {value}" for name, value in printable]
 
 

@@ -12,6 +12,8 @@ from engrambus.knowledge.learning.values import Draft, SourceCommit
 MAX_FILES = 40
 """A commit that changes more is a sweep through the code."""
 MAX_BODY_CHARS = 4000
+MAX_SENTENCES = 3
+"""Sentences of a claim: the subject and two of the body."""
 MIN_BODY_WORDS = 4
 """A shorter sentence of a body says nothing alone."""
 
@@ -23,7 +25,7 @@ _REFERENCE = re.compile(
 )
 _PULL = re.compile(
     r"(?:\s*\((?:#|PR\s?#?)\d+\)"
-    r"|[,;.:]?\s+(?:refs?|closes?|fixes|resolves)\s+#\d+(?:,?\s+(?:(?:refs?|closes?)\s+)?#\d+)*)+\s*$",
+    r"|[,;.:]?\s+(?:refs?|closes?|fixes|resolves)\s+(?:#|GH-)\d+(?:,?\s+(?:(?:refs?|closes?)\s+)?#\d+)*)+\s*$",
     re.IGNORECASE,
 )
 _BACKPORT = re.compile(
@@ -64,22 +66,24 @@ def commit_draft(commit: SourceCommit) -> Draft | None:
         if not _repeats(sentence, subject)
         and not (ROUTINE.search(sentence) or is_trivial(sentence) or says_little(sentence, MIN_BODY_WORDS))
     ]
-    has_reason = any(map(why_words, sentences))
-    body = " ".join(sentences)
+    ordered = reasons_first(sentences[:16])
+    # Only what will be quoted counts: a long list of steps would otherwise seem to explain much.
+    quoted = " ".join(ordered[: MAX_SENTENCES - 1])
+    has_reason = why_words(quoted) > 0
     if is_trivial(subject) and not has_reason:
         return None
-    points = quality(f"{subject}. {body[:600]}")
+    points = quality(f"{subject}. {quoted}")
     path = _main_path(commit)
     if points < 0 or not path:
         return None
-    points += min(12, len(body) // 40) + (8 if has_reason else 0) + (4 if names_fix(commit.message[:400]) else 0)
+    points += min(12, len(quoted) // 30) + (8 if has_reason else 0) + (4 if names_fix(commit.message[:400]) else 0)
     points += 10 if not _NOT_SOURCE.search(path) else 0
     points -= 12 if is_trivial(subject) else 0
     return Draft(
         source="commit",
         kind="diff",
-        sentences=(_ended(subject), *reasons_first(sentences[:16])),
-        max_sentences=3,
+        sentences=(_ended(subject), *ordered),
+        max_sentences=MAX_SENTENCES,
         path=path,
         commit=commit.id,
         parent=commit.parent,

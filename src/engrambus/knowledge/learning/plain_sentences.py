@@ -80,7 +80,7 @@ def says_little(sentence: str, min_words: int = MIN_WORDS) -> str:
     prose = _REFERENCE.sub(" ", _CODE.sub(" ` ", text))
     if not prose.isascii():
         return ""  # other scripts do not separate their words by spaces
-    words = prose.split()
+    words = [word for word in prose.split() if "`" in word or any(map(str.isalnum, word))]
     plain_count = sum(_WORD.fullmatch(word) is not None for word in words)
     if plain_count < MIN_SHARE * len(words):
         return "code"

@@ -21,6 +21,7 @@ from engrambus.visible_text import find_invisible
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _UNDECODED = "\ufffd"
 _ESCAPE = "\x1b"
+_TITLED = ("commit", "decision", "changelog")
 MAX_TRIED = 12
 """Sentences of a text that are tried."""
 
@@ -63,10 +64,11 @@ def quote(draft: Draft) -> Quotation:
 
 def _says_little(draft: Draft, position: int, sentence: str) -> str:
     """Return why a sentence of a draft is passed over; empty if it is not."""
-    if draft.source == "todo":
-        return ""  # an open question is what a comment leaves to do
-    # The subject of a commit may be a verb and a name of code.
-    return says_little(sentence, 1) if draft.source == "commit" and not position else says_little(sentence)
+    is_ours = draft.source in ("ci", "owners") or (draft.source == "test" and not draft.prefix)
+    if is_ours or draft.source == "todo":
+        return ""  # a fixed sentence with names in it; and an open question is what a comment leaves to do
+    # A subject, a title or an entry may be a verb and a name of code.
+    return says_little(sentence, 1) if draft.source in _TITLED and not position else says_little(sentence)
 
 
 def _joined(draft: Draft, sentences: Sequence[str]) -> list[str]:
