@@ -52,7 +52,8 @@ def _finding(finding: GateFinding, answer: GateAnswer) -> Iterator[str]:
     elif finding.rule == "open-risk":
         yield INDENT + f"Settled? engrambus forget {finding.engram}, or put … --replaces {finding.engram}."
     else:
-        yield INDENT + f"Still true? engrambus confirm {finding.engram} --at PATH:LINES names its new lines."
+        lines_now = safe(finding.evidence.now) if finding.evidence and finding.evidence.now else "PATH:LINES"
+        yield INDENT + f"Still true? Read its lines, then engrambus confirm {finding.engram} --at {lines_now}."
 
 
 def override_list(answer: GateOverrides) -> Iterator[str]:
