@@ -25,7 +25,7 @@ _REFERENCE = re.compile(
 )
 _PULL = re.compile(
     r"(?:\s*\((?:#|PR\s?#?)\d+\)"
-    r"|[,;.:]?\s+(?:refs?|closes?|fixes|resolves)\s+(?:#|GH-)\d+(?:,?\s+(?:(?:refs?|closes?)\s+)?#\d+)*)+\s*$",
+    r"|[,;.:]?\s+(?:refs?|closes?|fixes|resolves)\s+(?:#|GH-)\d+(?:,?\s+(?:(?:refs?|closes?)\s+)?#\d+)*)+\.?\s*$",
     re.IGNORECASE,
 )
 _BACKPORT = re.compile(
