@@ -71,7 +71,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             progress.update(task, description=f"recall at {size:,}")
             recalls[size] = recall_times(gateway, index, questions)
             if size == sizes[0]:
-                rows += put_rows(gateway, index.with_name("memory.jsonl"), corpus, refs, scratch)
+                rows += put_rows(gateway, project / ".catalog" / "memory.jsonl", corpus, refs, scratch)
                 rows.append(bulk_row(gateway, index, corpus, refs, scratch))
                 rows += deref_rows(gateway, project, refs)
                 rows += message_rows(gateway, corpus, refs, scratch)

@@ -286,6 +286,8 @@ class Gateway:
 
     def _deliver_warnings(self, operation: Operation[Any, Any], context: Context, on_warning: OnWarning | None) -> None:
         """Record the limits that a call exceeded without being refused, and hand its warnings to the edge."""
+        if on_warning is None and all(isinstance(warning, Notice) for warning in context.limits.warnings):
+            return  # nobody is shown them
         warnings = [hide_secrets_in(warning) for warning in context.limits.warnings]
         if exceeded := [warning for warning in warnings if not isinstance(warning, Notice)]:
             self._denials.record(context.caller, operation.name, exceeded, "warn")

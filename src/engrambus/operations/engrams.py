@@ -19,7 +19,6 @@ from engrambus.gateway.ports import View
 from engrambus.knowledge import cortex
 from engrambus.knowledge.engrams import (
     FOUND_DEFAULTS,
-    HELD_KINDS,
     MAX_SHOWN_ID_CHARS,
     CheckedEngram,
     ConfirmAnswer,
@@ -196,8 +195,8 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
         with prefix_field(f"engrams[{position}]", context.limits):
             prepared.append(_prepare(context, draft))
 
-    # An import of thousands of observations would take several times as long, so only agreements are compared.
-    near = find_near(context, [item for item in prepared if item.checked.kind in HELD_KINDS])
+    # Comparing every claim would take an import five times as long, and nobody reads thousands of notices.
+    near = find_near(context, prepared, only_pins=True)
 
     def decide(view: View) -> tuple[list[Any], PutAnswer]:
         facts, ids = put_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,11 @@ NearClaims = Mapping[str, Sequence["cortex.EarlierClaim"]]
 """The earlier claims near new ones, by the text of the new one."""
 
 
-def find_near(context: Context, prepared: Sequence[PreparedEngram]) -> NearClaims:
+# Threads that search at once take the interpreter from each other after every read, and all of them get slower.
+_one_search = threading.Lock()
+
+
+def find_near(context: Context, prepared: Sequence[PreparedEngram], *, only_pins: bool = False) -> NearClaims:
     """Return the earlier claims that are near those of a request, as far as the caller sees them.
 
     They are looked for before the commit, so that the write lock is not held for that long.
@@ -30,13 +35,15 @@ def find_near(context: Context, prepared: Sequence[PreparedEngram]) -> NearClaim
     if not checked:
         return {}
     spaces = visible_spaces(context.caller)
-    with context.store.read() as view:
-        kinds = view.live_kinds(spaces)
-        if HELD_KINDS.isdisjoint(kinds) and not _has_pins(view, spaces):
+    with _one_search, context.store.read() as view:
+        has_held = not only_pins and not HELD_KINDS.isdisjoint(view.live_kinds(spaces))
+        if not has_held and not _has_pins(view, spaces):
             return {}
         seen = restrict_view(view, context.role_filter)
         near = {
-            item.claim: cortex.nearest_claims(item.claim, cortex.earlier_claims(seen, spaces, item.claim))
+            item.claim: cortex.nearest_claims(
+                item.claim, cortex.earlier_claims(seen, spaces, item.claim, only_pins=not has_held)
+            )
             for item in checked
         }
     return {claim: claims for claim, claims in near.items() if claims}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from heapq import nsmallest
 from itertools import islice
 from math import log
 from typing import Protocol
@@ -25,9 +26,7 @@ from engrambus.knowledge.engrams import (
     HELD,
     Engram,
     EngramReads,
-    VisibleStore,
     query_keys,
-    rank,
     split_sentences,
     tokens,
 )
@@ -39,8 +38,10 @@ LEAST_WORDS = 3
 """A shorter claim counts as if it had so many words."""
 CANDIDATES = 12
 """Engrams that are compared: those that share the rarest words with the new one."""
-MAX_WORDS = 16
-"""Words of a new claim that earlier ones are looked up by."""
+MAX_WORDS = 8
+"""Words of a new claim that earlier ones are looked up by, the longest."""
+MAX_POSTINGS = 64
+"""Newest claims that have a word which are looked at."""
 MAX_PINS = 1000
 MAX_SENTENCES = 40
 """Sentences of a memory that are compared."""
@@ -69,10 +70,22 @@ def earlier_claims(
     claims += [_of_engram(engram, pinned=True) for engram in pinned.values()]
     if only_pins:
         return claims
-    keys = [key for key in query_keys(text) if "+" not in key]  # phrases would favour the same wording
-    store = VisibleStore(view, spaces)
-    found = rank([store], keys[:MAX_WORDS], k=CANDIDATES, kind=HELD)
-    return [*claims, *(_of_engram(item.engram, pinned=False) for item in found if item.engram.id not in pinned)]
+    engrams = view.engrams(_sharing_words(view, spaces, text))
+    return [*claims, *(_of_engram(engram, pinned=False) for engram in engrams if engram.id not in pinned)]
+
+
+def _sharing_words(view: EngramReads, spaces: Sequence[str], text: str) -> list[int]:
+    """Return the ordinals of the decisions, constraints and policies that share most with a text."""
+    words = [key for key in query_keys(text) if "+" not in key]  # phrases would favour the same wording
+    # Long words are rarer than short ones. Every put pays for each that is looked up.
+    longest = sorted(words, key=len, reverse=True)[:MAX_WORDS]
+    weights: dict[int, int] = {}
+    for word in longest:
+        ordinals = view.postings(spaces, word, kind=HELD, limit=MAX_POSTINGS)
+        weight = (MAX_POSTINGS // max(1, len(ordinals))).bit_length()  # one more for a word that is half as common
+        for ordinal in ordinals:
+            weights[ordinal] = weights.get(ordinal, 0) + weight
+    return nsmallest(CANDIDATES, weights, key=lambda ordinal: (-weights[ordinal], -ordinal))
 
 
 def nearest_claims(text: str, claims: Sequence[EarlierClaim]) -> list[EarlierClaim]:

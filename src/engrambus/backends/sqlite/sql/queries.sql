@@ -385,7 +385,7 @@ INSERT OR IGNORE INTO pins (ordinal) VALUES (?);
 DELETE FROM pins WHERE ordinal = ?;
 
 -- name: pinned_engrams
-SELECT ordinal, space FROM pins JOIN engrams USING (ordinal) WHERE expires_at > ? ORDER BY position DESC;
+SELECT ordinal, space FROM pins CROSS JOIN engrams USING (ordinal) WHERE expires_at > ? ORDER BY position DESC;
 
 -- name: count_votes
 SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
