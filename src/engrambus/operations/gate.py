@@ -19,8 +19,8 @@ from engrambus.knowledge.gate import (
     GateFinding,
     GateOverridden,
     GateOverride,
+    find_finding,
     find_findings,
-    find_open,
     override_finding,
     shown_override,
     with_overrides,
@@ -116,7 +116,7 @@ def override_gate(context: Context, request: OverrideGate) -> GateOverride:
     caller = context.caller
     with context.store.read() as view:
         seen = restrict_view(view, context.role_filter)
-        finding = find_open(_check(context, seen, base, head).findings, request.id)
+        finding = find_finding(_check(context, seen, base, head).findings, request.id)
     identity = request.identity if caller.role == ADMIN else caller.full_name
     fact = override_finding(finding, reason=request.reason, identity=identity, base=base, head=head, caller=caller)
 

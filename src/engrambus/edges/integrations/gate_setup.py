@@ -13,11 +13,10 @@ _WORKFLOWS = {
     "github": ("github.yml", Path(".github/workflows/engrambus-gate.yml")),
     "gitlab": ("gitlab.yml", Path(".gitlab/engrambus-gate.yml")),
 }
-CHOICES = ("pre-commit", *_WORKFLOWS)
 
 
 def write_gate_file(choice: str, worktree: Path) -> Path:
-    """Write the file of one of CHOICES into a checkout and return its path; refuse to replace another one."""
+    """Write the hook (`pre-commit`) or a forge's workflow and return its path; refuse to replace another file."""
     if choice == "pre-commit":
         template, path = FOLDER / "pre-commit", hooks_folder(worktree) / "pre-commit"
     else:

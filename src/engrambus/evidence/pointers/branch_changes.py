@@ -77,10 +77,6 @@ class BranchChanges:
         self._by_new = {file.new_path: file for file in files if file.new_path is not None}
         self._changes: dict[ChangedFile, tuple[LineChange, ...]] = {}
 
-    def names(self, path: str) -> bool:
-        """True if the branch changes, adds, deletes or renames a file of this path."""
-        return path in self._by_old or path in self._by_new
-
     def touch_before(self, path: str, ranges: Sequence[tuple[int, int]] | None) -> Touch | None:
         """Return where the branch changes these lines of a file as it was before; of all lines if `ranges` is None."""
         file = self._by_old.get(path)

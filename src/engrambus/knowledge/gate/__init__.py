@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from engrambus.knowledge.gate.findings import GateFinding
     from engrambus.knowledge.gate.rules import (
         GATED_KINDS,
+        find_finding,
         find_findings,
-        find_open,
         override_finding,
         with_overrides,
     )
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "findings": "GateFinding",
-        "rules": "GATED_KINDS find_findings find_open override_finding with_overrides",
+        "rules": "GATED_KINDS find_finding find_findings override_finding with_overrides",
         "sarif": "sarif_log",
         "values": "GateOverridden GateOverride GateReads shown_override",
     })
 
 __all__ = [
-    "GATED_KINDS", "GateFinding", "GateOverridden", "GateOverride", "GateReads", "find_findings", "find_open",
+    "GATED_KINDS", "GateFinding", "GateOverridden", "GateOverride", "GateReads", "find_finding", "find_findings",
     "override_finding", "sarif_log", "shown_override", "with_overrides",
 ]

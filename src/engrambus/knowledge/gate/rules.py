@@ -85,7 +85,7 @@ def with_overrides(findings: Iterable[GateFinding], overrides: Mapping[str, Gate
     return sorted(marked, key=lambda finding: finding.override is not None)
 
 
-def find_open(findings: Sequence[GateFinding], engram_id: str) -> GateFinding:
+def find_finding(findings: Sequence[GateFinding], engram_id: str) -> GateFinding:
     """Return the finding about an engram, named by its id or by the beginning of it; refuse where there is none."""
     named = [finding for finding in findings if finding.engram.startswith(engram_id)]
     if not named:
