@@ -15,10 +15,11 @@ import apsw
 
 from bench.corpus import Corpus
 from bench.measure import Row, at_least, at_most, in_turns, microseconds, per_second, percentile, rate
-from engrambus.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
+from engrambus.backends.sqlite.postings import NEWEST_FIRST
+from engrambus.backends.sqlite.projection import decode_engram, tokens_of
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
-from engrambus.knowledge.engrams import DEPTH, query_keys
+from engrambus.knowledge.engrams import query_keys
 from engrambus.operations import OPERATIONS
 from engrambus.operations.engram_queries import QueryEngrams
 from engrambus.operations.engrams import PutEngram, PutEngrams
@@ -57,7 +58,7 @@ def recall_times(gateway: Gateway, index: Path, questions: list[str]) -> tuple[l
         connection.execute("BEGIN")
         for key in asked:
             connection.execute(
-                "SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid LIMIT ?", (f'"p:{key}"', DEPTH)
+                "SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid LIMIT ?", (f'"p:{key}"', 64)
             ).fetchall()
         connection.execute("COMMIT")
 

@@ -39,6 +39,7 @@ from engrambus.knowledge.engrams.facts import (
 from engrambus.knowledge.engrams.finding import find_engram, find_ever
 from engrambus.knowledge.engrams.keys import hash_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
+from engrambus.knowledge.engrams.postings import is_line_key
 from engrambus.knowledge.engrams.repointing import Renewal, check_digests_were_read, needs_lines
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
 from engrambus.policy import (
@@ -280,6 +281,12 @@ def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
         tags=tags,
         pointers=fact.pointers or tuple(resolved.get(pointer.ref, pointer) for pointer in engram.pointers),
     )
+
+
+def keys_after(more_keys: Sequence[str], fact: EngramConfirmed) -> tuple[str, ...]:
+    """Return the keys beyond `hash_keys` that an engram has after a confirmation; new lines have new words."""
+    kept = [key for key in more_keys if not (fact.pointers and is_line_key(key))]
+    return tuple(dict.fromkeys((*kept, *fact.more_keys)))
 
 
 def as_promoted(engram: Engram, fact: EngramPromoted) -> Engram:

@@ -1,10 +1,11 @@
-"""Recall: find the engrams that share most with a question, through its keys alone.
+"""Ranking: the k engrams that answer a question best, the same on every machine.
 
-For each key the newest `DEPTH` live engrams that the caller may see are read. A key found on few of them weighs more
-than one found on many; an engram's rank is the sum of the weights of the keys it was found by. A phrase is looked up
-only if the shorter phrases in it were found. Of equal ranks, untrusted engrams come last, and
-before them those learned from the repository; then they are ordered by scope (the nearest first), by age in whole
-seconds, confidence, how many of its pointers lead to a file the question names, and last by id.
+Every live engram that the caller may see is scored: each key of the question adds the weight of the lists that the
+engram is on (`counting`). A key found on few engrams weighs more; a word of the pointed lines weighs less than one of
+the claim, and a phrase little, because its words count already. The best `POOL` are then looked at more closely: what
+one author put in a row lends part of its score (`sequences`), and what other agents used or confirmed gains a little
+(`value`). Ties go to trusted engrams, then to what people and agents stated before what was learned, then to the nearer
+scope, the newer second, the higher confidence, the more pointers to files that the question names, and the lower id.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from engrambus.core import SECOND_US
+from engrambus.knowledge.engrams.counting import Candidate, Scores, WeightedList, count_scores
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.memories import engram_of_memory
 from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, kind_key
+from engrambus.knowledge.engrams.postings import PostingChunk, count_postings, line_key
+from engrambus.knowledge.engrams.sequences import lend
 from engrambus.knowledge.engrams.values import Engram, is_memory
-
-# decision 8: a window bounds the cost of a query whatever the size of the store, and integer ranks give the same answer
-# on every machine
-DEPTH = 64
-"""How many engrams are read for one key."""
+from engrambus.knowledge.engrams.weights import claim_weight, line_weight
 
 DEFAULT_K = 12
 MAX_K = 100
+POOL = 200
+"""Engrams of a space that are looked at more closely than by their keys."""
 
 T = TypeVar("T")
 
@@ -39,6 +41,8 @@ class RankedEngram(NamedTuple):
 
     engram: Engram
     is_untrusted: bool
+    score: int
+    """Weight of what it shares with the question, with what it gained from its neighbours."""
 
 
 def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
@@ -48,78 +52,104 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
 
 def rank(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[RankedEngram]:
     """Return the k engrams and memories that answer these keys best, best first, with whether each is untrusted."""
-    ranks = _ranks(stores, keys, kind)
-    untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
-    limit = k
-    while True:
-        ordered = _ordered(stores, ranks, frozenset(keys), limit)
-        distinct = _shown_once(stores, ordered, kind)
-        if len(distinct) >= k or len(ordered) == len(ranks):
-            break
-        limit *= 2  # a memory and its engram were among the best, and count as one
-    best = with_own_share(distinct, k, lambda entry: entry.store in untrusted) if untrusted else distinct[:k]
+    lists = _weighted_lists(stores, keys)
+    asked = frozenset(keys)
+    entries = [entry for space, weighted in lists.items() for entry in _best_of(space, weighted, asked, kind)]
+    ordered = sorted(entries, key=lambda entry: (entry.order, entry.ordinal))
+    distinct = _shown_once(ordered, kind)
+    best = with_own_share(distinct, k, lambda entry: entry.store.is_untrusted)
     return [
-        RankedEngram(stores[entry.store].reads.engrams((entry.ordinal,))[0], entry.store in untrusted) for entry in best
+        RankedEngram(entry.store.reads.engrams((entry.ordinal,))[0], entry.store.is_untrusted, -entry.order[0])
+        for entry in best
     ]
 
 
+class _Space(NamedTuple):
+    """A space of a store. All its engrams are of one scope, and trusted or not."""
+
+    store: VisibleStore
+    name: str
+
+    def chunks(self, key: str) -> Sequence[PostingChunk]:
+        return self.store.reads.chunks(self.name, key)
+
+
 class _Entry(NamedTuple):
-    """A candidate; sorting puts the best first."""
+    """A candidate."""
 
     order: _Order
-    store: int
-    """Index of its store."""
     ordinal: int
+    store: VisibleStore
 
 
-def _ranks(stores: Sequence[VisibleStore], keys: Sequence[str], kind: str | None) -> dict[int, int]:
-    """Return the rank of every candidate: by ordinal × number of stores + index of the store, one integer."""
-    ranks: dict[int, int] = {}
-    store_count = len(stores)
+def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict[_Space, list[WeightedList]]:
+    """Return the lists that the question is on, in every space that has any."""
+    spaces = [_Space(store, name) for store in stores for name in store.spaces]
+    total = _frequency([(space, space.store.reads.count(space.name)) for space in spaces])
+    lists: dict[_Space, list[WeightedList]] = {}
     missing: set[str] = set()
     for key in sorted(keys, key=_phrase_length):  # words first, because a missing word rules out its phrases
         if missing and _contains_missing(key, missing):
             missing.add(key)
             continue
-        postings = [store.reads.postings(store.spaces, key, kind=kind, limit=DEPTH) for store in stores]
-        if not any(postings):
+        claims = [(space, space.chunks(key)) for space in spaces]
+        lines = [(space, space.chunks(line_key(key))) for space in spaces] if not _phrase_length(key) else []
+        if not any(chunks for _, chunks in claims):
             missing.add(key)
-            continue
-        key_weight = _weight(_count(list(map(_posting_counter(key, kind), stores, postings)), stores))
-        for store_index, ordinals in enumerate(postings):
-            for ordinal in ordinals:
-                name = ordinal * store_count + store_index
-                ranks[name] = ranks.get(name, 0) + key_weight
-    return ranks
+        # A word is as rare as the engrams are that have it in the claim or in their lines.
+        frequency = _frequency([(space, count_postings(chunks)) for space, chunks in (*claims, *lines)])
+        for found, weight in ((claims, claim_weight), (lines, line_weight)):
+            for space, chunks in found:
+                if chunks:
+                    weighted = WeightedList(key, weight(key, frequency, total), chunks)
+                    lists.setdefault(space, []).append(weighted)
+    return lists
 
 
-def _ordered(stores: Sequence[VisibleStore], ranks: dict[int, int], keys: frozenset[str], wanted: int) -> list[_Entry]:
-    """Return the candidates that could be among the best `wanted`, and among as many untrusted ones, in order."""
-    store_count = len(stores)
-    untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
-    contenders = [
-        *_contenders({name: rank for name, rank in ranks.items() if name % store_count not in untrusted}, wanted),
-        *_contenders({name: rank for name, rank in ranks.items() if name % store_count in untrusted}, wanted),
-    ]
-    learned = [store.reads.learned_ordinals(store.spaces) for store in stores]
-    return sorted(
+def _frequency(counts: Sequence[tuple[_Space, int]]) -> int:
+    """Return how many engrams a key counts as found on: untrusted ones only if there are no others."""
+    # decision 68: a flood of adopted engrams changes no weight, so the project's own keep their order
+    trusted = sum(count for space, count in counts if not space.store.is_untrusted)
+    return trusted or sum(count for _, count in counts)
+
+
+def _best_of(space: _Space, lists: Sequence[WeightedList], asked: frozenset[str], kind: str | None) -> list[_Entry]:
+    """Return the best entries of a space, at least `POOL` if so many are found, after lending."""
+    reads = space.store.reads
+    learned = reads.learned_ordinals((space.name,))
+    scores = count_scores(lists, None if kind is None else space.chunks(kind_key(kind)))
+    pool, traits = _pool(space, scores, learned)
+
+    def visible_rows(ordinals: Sequence[int], reach: int) -> dict[int, int]:
+        rows = reads.sequence_rows(space.name, ordinals, reach)
+        return {ordinal: rows[ordinal] for ordinal in reads.visible(list(rows))}  # what is hidden lends nothing
+
+    lent = lend(pool, traits, scores, visible_rows)
+    traits |= {row.ordinal: row for row in reads.traits([ordinal for ordinal in lent if ordinal not in traits])}
+    return [
         _Entry(
-            _order(
-                ranks[traits.ordinal * store_count + store_index],
-                store.is_untrusted,
-                traits.ordinal in learned[store_index],
-                traits,
-                keys,
-            ),
-            store_index,
-            traits.ordinal,
+            _order(score, space.store.is_untrusted, ordinal in learned, traits[ordinal], asked), ordinal, space.store
         )
-        for store_index, store in enumerate(stores)
-        for traits in store.reads.traits([n // store_count for n in contenders if n % store_count == store_index])
-    )
+        for ordinal, score in lent.items()
+    ]
 
 
-def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
+def _pool(space: _Space, scores: Scores, learned: frozenset[int]) -> tuple[list[Candidate], dict[int, Traits]]:
+    """Return the best visible engrams of a space by their keys, with all others of the tie in which the pool ends."""
+    reads = space.store.reads
+    wanted = POOL + 1
+    while True:
+        best = scores.best(wanted, learned)
+        shown = set(reads.visible([candidate.ordinal for candidate in best]))
+        pool = [candidate for candidate in best if candidate.ordinal in shown]
+        traits = {row.ordinal: row for row in reads.traits([candidate.ordinal for candidate in pool])}
+        ties = [(score, ordinal in learned, traits[ordinal].created_us // SECOND_US) for score, ordinal in pool]
+        if len(best) < wanted or (len(pool) > POOL and ties[POOL - 1] != ties[-1]):
+            return pool, traits
+        wanted *= 4
+
+
+def _shown_once(ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
     """Return the candidates with a memory replaced by its engram, if it has one of this kind, and each only once."""
     # decision 81: whichever of the two was found, the engram stands for both, at the better place
     if not any(is_memory(entry.order[-1]) for entry in ordered):
@@ -127,11 +157,11 @@ def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind:
     entries: dict[tuple[int, int], _Entry] = {}
     for entry in ordered:
         if is_memory(entry.order[-1]):
-            reads = stores[entry.store].reads
+            reads = entry.store.reads
             engram = engram_of_memory(reads, reads.engrams((entry.ordinal,))[0])
             if engram is not None and (kind is None or reads.engrams((engram,))[0].kind == kind):
                 entry = entry._replace(ordinal=engram)
-        entries.setdefault((entry.store, entry.ordinal), entry)
+        entries.setdefault((id(entry.store.reads), entry.ordinal), entry)
     return list(entries.values())
 
 
@@ -148,36 +178,12 @@ def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], boo
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
     """Return every key an engram is posted under: the common one, its kind, and the keys it is found by."""
     held = (kind_key(HELD),) if engram.kind in HELD_KINDS else ()
-    return (EVERYTHING, kind_key(engram.kind), *held, *engram.hash_keys, *more_keys)
+    return tuple(dict.fromkeys((EVERYTHING, kind_key(engram.kind), *held, *engram.hash_keys, *more_keys)))
 
 
 def pointer_names(engram: Engram) -> str:
     """Return the names an engram's pointers lead to, as keys separated by spaces."""
     return " ".join(name_keys(pointer.ref for pointer in engram.pointers))
-
-
-def _posting_counter(key: str, kind: str | None) -> Callable[[VisibleStore, Sequence[int]], int]:
-    """Return a function that counts the engrams a store has under a key, given those that are visible."""
-
-    # decision 50: a role rule hides rows and changes no weight, so the hidden ones are counted
-    def count(store: VisibleStore, visible: Sequence[int]) -> int:
-        if store.counted is None:
-            return len(visible)
-        return len(store.counted.postings(store.spaces, key, kind=kind, limit=DEPTH))
-
-    return count
-
-
-def _count(posting_counts: Sequence[int], stores: Sequence[VisibleStore]) -> int:
-    """Return how many engrams a key counts as found on: untrusted ones only if there are no others."""
-    # decision 68: a flood of adopted engrams changes no weight, so the project's own keep their order
-    trusted = sum(count for count, store in zip(posting_counts, stores, strict=True) if not store.is_untrusted)
-    return trusted or sum(posting_counts)
-
-
-def _weight(posting_count: int) -> int:
-    """Return the weight of a key found on this many engrams: 1 for a common key, 7 for a unique one."""
-    return max(1, (DEPTH // posting_count).bit_length())
 
 
 def _phrase_length(key: str) -> int:
@@ -190,18 +196,10 @@ def _contains_missing(phrase: str, missing: set[str]) -> bool:
     return bool(plus) and (head in missing or phrase.partition("+")[2] in missing)
 
 
-def _contenders(ranks: dict[int, int], k: int) -> list[int]:
-    """Return the engrams that could be among the first k: those whose rank is at least the k-th highest."""
-    if len(ranks) <= k:
-        return list(ranks)
-    lowest = sorted(ranks.values(), reverse=True)[k - 1]
-    return [name for name, rank in ranks.items() if rank >= lowest]
-
-
-def _order(rank: int, is_untrusted: bool, is_learned: bool, traits: Traits, keys: frozenset[str]) -> _Order:
+def _order(score: int, is_untrusted: bool, is_learned: bool, traits: Traits, keys: frozenset[str]) -> _Order:
     named_files = sum(name in keys for name in traits.names.split())
     return (
-        -rank,
+        -score,
         is_untrusted,
         is_learned,
         _DISTANCE[traits.scope],
