@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engrambus.knowledge.engrams.counting import ArrayScores, DictScores, WeightedList
 from engrambus.knowledge.engrams.postings import BLOCK_ROWS, below, chunks_of, only, ordinals_of, without
-from engrambus.knowledge.engrams.weights import STEPS, claim_weight, line_weight, rarity
+from engrambus.knowledge.engrams.weights import STEPS, list_weight, rarity
 
 ORDINALS = st.one_of(
     st.integers(0, 40), st.integers(BLOCK_ROWS - 20, BLOCK_ROWS + 20), st.integers(3 * BLOCK_ROWS, 3 * BLOCK_ROWS + 9)
@@ -21,18 +21,29 @@ def weighted(lists: list[tuple[int, set[int]]]) -> list[WeightedList]:
     return [WeightedList(f"k{index}", weight, chunks_of(rows)) for index, (weight, rows) in enumerate(lists)]
 
 
-@given(LISTS, st.frozensets(ORDINALS, max_size=30), st.one_of(st.none(), st.sets(ORDINALS)), st.integers(1, 70))
+@given(
+    LISTS,
+    st.frozensets(ORDINALS, max_size=30),
+    st.one_of(st.none(), st.sets(ORDINALS)),
+    st.sets(ORDINALS),
+    st.integers(1, 70),
+)
 def test_the_best_are_those_of_a_plain_sort(
-    lists: list[tuple[int, set[int]]], last: frozenset[int], allowed: set[int] | None, count: int
+    lists: list[tuple[int, set[int]]],
+    last: frozenset[int],
+    allowed: set[int] | None,
+    halved: set[int],
+    count: int,
 ) -> None:  # EB-13
     plain: dict[int, int] = {}
     for weight, rows in lists:
         for row in rows:
             if allowed is None or row in allowed:
                 plain[row] = plain.get(row, 0) + weight
+    plain = {row: (score + 1) // 2 if row in halved else score for row, score in plain.items()}
     expected = sorted(plain, key=lambda row: (-plain[row], row in last, -row))[:count]
     for scores_of in (DictScores, ArrayScores):
-        scores = scores_of(weighted(lists), None if allowed is None else chunks_of(allowed))
+        scores = scores_of(weighted(lists), None if allowed is None else chunks_of(allowed), chunks_of(halved))
         assert [(c.score, c.ordinal) for c in scores.best(count, last)] == [(plain[row], row) for row in expected]
 
 
@@ -68,4 +79,6 @@ def test_a_weight_is_the_logarithm_of_how_rare_a_key_is(frequency: int, more: in
 
 
 def test_lines_weigh_less_than_claims_and_phrases_least() -> None:
-    assert claim_weight("ledger", 3, 1000) > line_weight("ledger", 3, 1000) > claim_weight("a+b", 3, 1000) > 0
+    weights = [list_weight(key, 3, 1000) for key in ("ledger", "=ledger", "==ledger", "general+ledger")]
+    assert weights == sorted(set(weights), reverse=True)
+    assert weights[-1] > 0

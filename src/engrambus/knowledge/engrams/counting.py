@@ -49,7 +49,7 @@ class Scores:
         raise NotImplementedError
 
     def by_key(self, ordinals: Iterable[int]) -> dict[int, dict[str, int]]:
-        """Return what each key adds to the scores of these engrams; one that was not found is left out."""
+        """Return the weights of the keys of these engrams, not halved; one that was not found is left out."""
         raise NotImplementedError
 
 
@@ -59,12 +59,17 @@ class _Usage:
     asked_for_many = False
 
 
-def count_scores(lists: Sequence[WeightedList], allowed: Sequence[PostingChunk] | None = None) -> Scores:
-    """Add up the weights of some lists; with `allowed`, only of the engrams that are on that list."""
+def count_scores(
+    lists: Sequence[WeightedList],
+    allowed: Sequence[PostingChunk] | None = None,
+    *,
+    halved: Sequence[PostingChunk] = (),
+) -> Scores:
+    """Add up the weights of some lists; with `allowed`, only of those engrams. Those that are `halved` count half."""
     postings = sum(count_postings(weighted.chunks) for weighted in lists)
     if postings <= FEW_POSTINGS or not _arrays_pay(postings):
-        return DictScores(lists, allowed)
-    return ArrayScores(lists, allowed)
+        return DictScores(lists, allowed, halved)
+    return ArrayScores(lists, allowed, halved)
 
 
 def _arrays_pay(postings: int) -> bool:
@@ -82,10 +87,22 @@ def _offsets_by_block(ordinals: Iterable[int]) -> dict[int, set[int]]:
     return by_block
 
 
+def _by_block(chunks: Iterable[PostingChunk]) -> dict[int, list[PostingChunk]]:
+    by_block: dict[int, list[PostingChunk]] = {}
+    for chunk in chunks:
+        by_block.setdefault(chunk.block, []).append(chunk)
+    return by_block
+
+
 class DictScores(Scores):
     """Scores in a dictionary: the plain form of the rule, and the fast one for short lists."""
 
-    def __init__(self, lists: Sequence[WeightedList], allowed: Sequence[PostingChunk] | None = None) -> None:
+    def __init__(
+        self,
+        lists: Sequence[WeightedList],
+        allowed: Sequence[PostingChunk] | None = None,
+        halved: Sequence[PostingChunk] = (),
+    ) -> None:
         scores: dict[int, int] = {}
         for _, weight, chunks in lists:
             for block, offsets in chunks:
@@ -96,6 +113,9 @@ class DictScores(Scores):
         if allowed is not None:
             shown = {(block << BLOCK_BITS) + offset for block, offsets in allowed for offset in offsets}
             scores = {ordinal: score for ordinal, score in scores.items() if ordinal in shown}
+        for block, offsets in halved:
+            for ordinal in scores.keys() & {(block << BLOCK_BITS) + offset for offset in offsets}:
+                scores[ordinal] = scores[ordinal] + 1 >> 1
         self._scores = scores
         self._lists = lists
 
@@ -120,16 +140,18 @@ class DictScores(Scores):
 class ArrayScores(Scores):
     """Scores in one array of 65,536 integers for each block of ordinals, made when it is needed."""
 
-    def __init__(self, lists: Sequence[WeightedList], allowed: Sequence[PostingChunk] | None = None) -> None:
+    def __init__(
+        self,
+        lists: Sequence[WeightedList],
+        allowed: Sequence[PostingChunk] | None = None,
+        halved: Sequence[PostingChunk] = (),
+    ) -> None:
         self._lists: dict[int, list[tuple[str, int, PostingChunk]]] = {}
         for key, weight, chunks in lists:
             for chunk in chunks:
                 self._lists.setdefault(chunk.block, []).append((key, weight, chunk))
-        self._allowed: dict[int, list[PostingChunk]] | None = None
-        if allowed is not None:
-            self._allowed = {}
-            for chunk in allowed:
-                self._allowed.setdefault(chunk.block, []).append(chunk)
+        self._allowed = None if allowed is None else _by_block(allowed)
+        self._halved = _by_block(halved)
         self._blocks: dict[int, np.ndarray[Any, Any]] = {}
 
     def best(self, count: int, last: frozenset[int]) -> list[Candidate]:
@@ -188,6 +210,9 @@ class ArrayScores(Scores):
                 for chunk in self._allowed.get(block, ()):
                     shown[np.frombuffer(chunk.offsets, np.uint16)] = 1
                 scores *= shown
+            for chunk in self._halved.get(block, ()):
+                rows = np.frombuffer(chunk.offsets, np.uint16)
+                scores[rows] = (scores[rows] + 1) >> 1
             self._blocks[block] = scores
         return scores
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 BLOCK_BITS = 16
 BLOCK_ROWS = 1 << BLOCK_BITS
-LINE = "="
-"""Put before a word of the pointed lines where engrams are posted: those are lists of their own, of lower weight."""
+LINE, LONG_LINE = "=", "=="
+"""Put before a word of the pointed lines where engrams are posted: those are lists of their own, of lower weight. Words
+of many lines have a third list."""
 
 
 class PostingChunk(NamedTuple):
@@ -24,11 +25,6 @@ class PostingChunk(NamedTuple):
     """The ordinals divided by `BLOCK_ROWS`."""
     offsets: array[int]
     """Ordinals within the block, ascending, as unsigned 16-bit integers."""
-
-
-def line_key(word: str) -> str:
-    """Return the key that an engram is posted under for a word of the lines it points at."""
-    return LINE + word
 
 
 def is_line_key(key: str) -> bool:

@@ -2,7 +2,7 @@
 
 Every live engram that the caller may see is scored: each key of the question adds the weight of the lists that the
 engram is on (`counting`). A key found on few engrams weighs more; a word of the pointed lines weighs less than one of
-the claim, and a phrase little, because its words count already. The best `POOL` are then looked at more closely: what
+the claim, and a phrase little, because its words count already. What points only at changes of the past counts half. The best `POOL` are then looked at more closely: what
 one author put in a row lends part of its score (`sequences`), and what other agents used or confirmed gains a little
 (`value`). Ties go to trusted engrams, then to what people and agents stated before what was learned, then to the nearer
 scope, the newer second, the higher confidence, the more pointers to files that the question names, and the lower id.
@@ -18,10 +18,10 @@ from engrambus.knowledge.engrams.counting import Candidate, Scores, WeightedList
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.memories import engram_of_memory
 from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, kind_key
-from engrambus.knowledge.engrams.postings import PostingChunk, count_postings, line_key
+from engrambus.knowledge.engrams.postings import LINE, LONG_LINE, PostingChunk, count_postings
 from engrambus.knowledge.engrams.sequences import lend
 from engrambus.knowledge.engrams.values import Engram, is_memory
-from engrambus.knowledge.engrams.weights import claim_weight, line_weight
+from engrambus.knowledge.engrams.weights import list_weight
 
 DEFAULT_K = 12
 MAX_K = 100
@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 _Order: TypeAlias = tuple[int, bool, bool, int, int, float, int, str]
 """What candidates are sorted by; its last part is the id."""
+
+ONLY_CHANGES = "only=changes"
+"""The key of engrams that point at nothing but changes: they say what was done, and count half of what says what is."""
 
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
 
@@ -92,17 +95,15 @@ def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict
         if missing and _contains_missing(key, missing):
             missing.add(key)
             continue
-        claims = [(space, space.chunks(key)) for space in spaces]
-        lines = [(space, space.chunks(line_key(key))) for space in spaces] if not _phrase_length(key) else []
-        if not any(chunks for _, chunks in claims):
+        posted = (key,) if _phrase_length(key) else (key, LINE + key, LONG_LINE + key)
+        found = [(space, name, chunks) for space in spaces for name in posted if (chunks := space.chunks(name))]
+        if not any(name == key for _, name, _ in found):
             missing.add(key)
         # A word is as rare as the engrams are that have it in the claim or in their lines.
-        frequency = _frequency([(space, count_postings(chunks)) for space, chunks in (*claims, *lines)])
-        for found, weight in ((claims, claim_weight), (lines, line_weight)):
-            for space, chunks in found:
-                if chunks:
-                    weighted = WeightedList(key, weight(key, frequency, total), chunks)
-                    lists.setdefault(space, []).append(weighted)
+        frequency = _frequency([(space, count_postings(chunks)) for space, _, chunks in found])
+        for space, name, chunks in found:
+            weighted = WeightedList(key, list_weight(name, frequency, total), chunks)
+            lists.setdefault(space, []).append(weighted)
     return lists
 
 
@@ -117,7 +118,8 @@ def _best_of(space: _Space, lists: Sequence[WeightedList], asked: frozenset[str]
     """Return the best entries of a space, at least `POOL` if so many are found, after lending."""
     reads = space.store.reads
     learned = reads.learned_ordinals((space.name,))
-    scores = count_scores(lists, None if kind is None else space.chunks(kind_key(kind)))
+    allowed = None if kind is None else space.chunks(kind_key(kind))
+    scores = count_scores(lists, allowed, halved=space.chunks(ONLY_CHANGES))
     pool, traits = _pool(space, scores, learned)
 
     def visible_rows(ordinals: Sequence[int], reach: int) -> dict[int, int]:
@@ -178,7 +180,8 @@ def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], boo
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
     """Return every key an engram is posted under: the common one, its kind, and the keys it is found by."""
     held = (kind_key(HELD),) if engram.kind in HELD_KINDS else ()
-    return tuple(dict.fromkeys((EVERYTHING, kind_key(engram.kind), *held, *engram.hash_keys, *more_keys)))
+    changes = (ONLY_CHANGES,) if all(pointer.type == "diff" for pointer in engram.pointers) else ()
+    return tuple(dict.fromkeys((EVERYTHING, kind_key(engram.kind), *held, *changes, *engram.hash_keys, *more_keys)))
 
 
 def pointer_names(engram: Engram) -> str:

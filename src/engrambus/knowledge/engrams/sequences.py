@@ -18,9 +18,9 @@ from engrambus.knowledge.engrams.counting import Candidate, Scores
 from engrambus.knowledge.engrams.ports import Traits
 from engrambus.knowledge.engrams.values import Engram, is_learned, is_memory
 
-BEFORE_PERCENT = (60, 40, 20)
+BEFORE_PERCENT = (70, 50, 30)
 """Part of the weight of a word that counts if the engram before has it, the one before that, and so on."""
-AFTER_PERCENT = (50, 30, 15)
+AFTER_PERCENT = (60, 40, 20)
 REACH = 12
 """Ordinals within which neighbours are looked for: others may put between two engrams of an author."""
 

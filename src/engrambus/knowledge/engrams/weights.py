@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from engrambus.knowledge.engrams.postings import LONG_LINE, is_line_key
+
 STEPS = 16
 """Weight of a key for each halving of the share of engrams that have it."""
-LINE_PARTS, PHRASE_PARTS = 2, 8
-"""A word of the pointed lines has this part of the weight of a word of the claim; so has a phrase."""
+LINE_SHARE, LONG_LINE_SHARE, PHRASE_SHARE = 12, 9, 2
+"""Sixteenths of the weight of a word of the claim that other lists have: a word of the pointed lines, one of many
+pointed lines, which have so many words that some always fit, and a phrase, whose words count already."""
 
 
-def claim_weight(key: str, frequency: int, total: int) -> int:
-    """Return the weight of a key that an engram has, found on `frequency` of `total` engrams."""
-    weight = rarity(frequency, total)
-    return max(1, weight // PHRASE_PARTS) if "+" in key else weight
-
-
-def line_weight(key: str, frequency: int, total: int) -> int:
-    """Return the weight of a word of the lines that an engram points at."""
-    return max(1, rarity(frequency, total) // LINE_PARTS)
+def list_weight(key: str, frequency: int, total: int) -> int:
+    """Return the weight of being on the list of a key, found on `frequency` of `total` engrams."""
+    share = 16
+    if "+" in key:
+        share = PHRASE_SHARE
+    elif is_line_key(key):
+        share = LONG_LINE_SHARE if key.startswith(LONG_LINE) else LINE_SHARE
+    return max(1, rarity(frequency, total) * share // 16)
 
 
 def rarity(frequency: int, total: int) -> int:
