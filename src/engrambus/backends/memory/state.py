@@ -67,6 +67,7 @@ from engrambus.knowledge.engrams import (
     listing_reader,
     pointer_names,
     posted_keys,
+    renew_keys,
     twin_key,
     was_withdrawn,
     with_gain,
@@ -488,15 +489,16 @@ class KnowledgeState:
 
     def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         self.ordinal += 1
+        more_keys = renew_keys(fact.engram, fact.more_keys, fact.key_format)
         stored = StoredEngram(
             ordinal=self.ordinal,
             engram=fact.engram,
             space=space,
             run=fact.run,
             expires_at=fact.expires_at,
-            more_keys=fact.more_keys,
+            more_keys=more_keys,
         )
-        keys = posted_keys(fact.engram, fact.more_keys)
+        keys = posted_keys(fact.engram, more_keys)
         self._insert(stored, frozenset(keys))
         self.used_ids.add(fact.engram.id)
 

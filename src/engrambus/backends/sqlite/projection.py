@@ -106,7 +106,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 39
+LAYOUT = 40
 """Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
@@ -409,6 +409,7 @@ class KnowledgeProjection:
 
     def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         engram = fact.engram
+        more_keys = engrams.renew_keys(engram, fact.more_keys, fact.key_format)
         self.state.ordinal += 1
         ordinal = self.state.ordinal
         self._engrams.append(
@@ -424,11 +425,11 @@ class KnowledgeProjection:
                 engram.confidence,
                 engrams.pointer_names(engram),
                 engrams.twin_key(engram),
-                " ".join(fact.more_keys),
+                " ".join(more_keys),
                 _encode(engram),
             )
         )
-        self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
+        self._tokens.append((ordinal, tokens_of(space, engram, more_keys)))
         self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
 
     def _post_memory(self, fact: EpisodeKept, at_us: int) -> None:

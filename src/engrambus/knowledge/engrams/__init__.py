@@ -63,7 +63,15 @@ if TYPE_CHECKING:
         read_moment,
     )
     from engrambus.knowledge.engrams.finding import find_engram, find_shown, find_visible
-    from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
+    from engrambus.knowledge.engrams.keys import (
+        KEY_FORMAT,
+        hash_keys,
+        name_keys,
+        normalise_key,
+        query_keys,
+        renew_keys,
+        requested_keys,
+    )
     from engrambus.knowledge.engrams.learned import (
         LearnableEngram,
         LearnedOutcome,
@@ -178,7 +186,7 @@ if not TYPE_CHECKING:
             "read_moment "
         ),
         "finding": "find_engram find_shown find_visible",
-        "keys": "hash_keys name_keys normalise_key query_keys",
+        "keys": "KEY_FORMAT hash_keys name_keys normalise_key query_keys renew_keys requested_keys",
         "learned": "LearnableEngram LearnedOutcome day_of put_learned was_withdrawn",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget mark_delivered promote "
@@ -210,16 +218,16 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KINDS", "MAX_CLAIM_CHARS",
-    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "WITH_EVIDENCE", "Adoption",
-    "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram",
-    "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten",
-    "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted",
-    "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale",
-    "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome",
-    "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture", "PreparedEngram",
-    "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader",
-    "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KEY_FORMAT", "KINDS",
+    "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED",
+    "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed",
+    "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
+    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
+    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
+    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
+    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
+    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
+    "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
     "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
     "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all", "check_foreign",
     "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences", "day_of",
@@ -230,7 +238,7 @@ __all__ = [
     "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines",
     "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
     "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
-    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
-    "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate",
-    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
+    "renew_keys", "renewed_pointers", "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes",
+    "schema_names", "set_pinned", "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key",
+    "used_facts", "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
 ]

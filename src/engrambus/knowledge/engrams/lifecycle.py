@@ -37,7 +37,7 @@ from engrambus.knowledge.engrams.facts import (
     PromotionRequested,
 )
 from engrambus.knowledge.engrams.finding import find_engram, find_ever
-from engrambus.knowledge.engrams.keys import hash_keys
+from engrambus.knowledge.engrams.keys import KEY_FORMAT, hash_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
 from engrambus.knowledge.engrams.repointing import Renewal, check_digests_were_read, needs_lines
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
@@ -369,6 +369,7 @@ def receive(view: EngramReads, stored: StoredEngram, *, origin: str) -> tuple[li
         expires_at=stored.expires_at,
         origin=origin,
         more_keys=stored.more_keys,
+        key_format=KEY_FORMAT,  # the store renewed older keys when it read them
     )
     return [fact], None
 

@@ -30,7 +30,7 @@ from engrambus.knowledge.engrams.facts import (
     EngramsUsed,
     PromotionRequested,
 )
-from engrambus.knowledge.engrams.keys import Keys, hash_keys
+from engrambus.knowledge.engrams.keys import KEY_FORMAT, Keys, hash_keys
 from engrambus.knowledge.engrams.lifecycle import confirmation, gain, with_gain
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rates import check_rate
@@ -402,6 +402,7 @@ def put_fact(
         run=caller.run.run_id,
         expires_at=view.as_of + checked.lifetime_us,
         more_keys=prepared.keys.extra,
+        key_format=KEY_FORMAT,
         pointed_tokens=prepared.pointed_tokens,
     )
 
