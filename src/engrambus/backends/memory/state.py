@@ -380,13 +380,13 @@ class KnowledgeState:
                     self._accept(fact, at_us)
                 ordinal = self.ids[fact.space, fact.id]
                 stored = self.stored[ordinal]
+                engram, more_keys = with_gain(stored.engram, fact), (*stored.more_keys, *fact.more_keys)
+                if fact.more_keys:
+                    more_keys = renew_keys(engram, more_keys, fact.key_format)
                 self.stored[ordinal] = msgspec.structs.replace(
-                    stored,
-                    engram=with_gain(stored.engram, fact),
-                    expires_at=fact.expires_at,
-                    more_keys=(*stored.more_keys, *fact.more_keys),
+                    stored, engram=engram, expires_at=fact.expires_at, more_keys=more_keys
                 )
-                self.keys[ordinal] |= set(fact.more_keys)
+                self.keys[ordinal] |= set(more_keys)
                 self.votes.setdefault(ordinal, set()).add(fact.root)
             case EngramsUsed():
                 for engram_id in fact.engrams:  # a repeat of the same decision adds nothing

@@ -462,6 +462,8 @@ class KnowledgeProjection:
             return
         engram = engrams.with_gain(decode_engram(body), fact)
         keys = (*more_keys.split(), *fact.more_keys)
+        if fact.more_keys:
+            keys = engrams.renew_keys(engram, keys, fact.key_format)
         names, twin = engrams.pointer_names(engram), engrams.twin_key(engram)
         self._execute("enrich_engram", engram.confidence, names, twin, " ".join(keys), _encode(engram), ordinal)
         if fact.more_keys:

@@ -178,6 +178,8 @@ class EngramConfirmed(
     """Tags that the repeated claim adds."""
     more_keys: tuple[str, ...] = ()
     """Keys that the engram is also found by: those of the added tags."""
+    key_format: int = 1
+    """Number of the rules that `more_keys` were made by."""
     resolved: tuple[Pointer, ...] = ()
     """Pointers that were unresolved and whose content is here now, with its digest."""
     captured_in: str = ""

@@ -250,6 +250,7 @@ def confirmation(
         confidence=merged.confidence if merged.confidence > engram.confidence else None,
         tags=merged.tags[len(engram.tags) :],
         more_keys=more_keys,
+        key_format=KEY_FORMAT if more_keys else 1,
         resolved=tuple(stamped[ref] for ref in unresolved_refs(engram) if ref in stamped),
         pointers=tuple(pointers),
     )

@@ -79,14 +79,12 @@ _BREAK = Token((), (), (), (), None, True)
 def tokens(text: str) -> list[Token]:
     """Return the tokens of a text, in order."""
     if not text.isascii():
-        text = _clean(text)
+        text = clean(text)
     if "'" in text:
         text = _APOSTROPHE.sub("", text)
     if "," in text:
         text = _THOUSANDS.sub("", text)
-    return [
-        _analyse_cached(token) if len(token) <= _MAX_CACHED_CHARS else _analyse(token) for token in _TOKEN.findall(text)
-    ]
+    return [read_token(token) if len(token) <= _MAX_CACHED_CHARS else _analyse(token) for token in _TOKEN.findall(text)]
 
 
 class _Reading:
@@ -104,6 +102,9 @@ class _Reading:
 def _analyse(token: str) -> Token:
     if token in _BREAKS:
         return _BREAK
+    if token.isascii() and token.isalpha() and token.islower():  # most tokens are plain words
+        word = _word(token)
+        return Token((), (), (word,) if word else (), (), word, False)
     reading = _Reading()
     runs = [run for run in (part.strip("-./:") for part in _DOUBLED.split(token)) if run]
     alone: str | None = None
@@ -130,7 +131,8 @@ def _analyse(token: str) -> Token:
     )
 
 
-_analyse_cached = lru_cache(maxsize=4096)(_analyse)
+read_token = lru_cache(maxsize=8192)(_analyse)
+"""Return the meaning of a token; cached, so for tokens that are not long."""
 
 
 def _concept(run: str, parts: list[str]) -> str | None:
@@ -266,7 +268,8 @@ _separated = _Separated()
 _lower = _Lower()
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text with the characters that only separate replaced by spaces, and the others in one form."""
     return _nfkc(text.translate(_visible)).translate(_separated)
 
 
