@@ -107,7 +107,7 @@ from engrambus.policy.reservations import (
 )
 
 LAYOUT = 40
-"""Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
+"""Version of `sql/schema.sql` and of the keys (`KEY_FORMAT`); an index of another version is rebuilt."""
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
 NEWEST_FIRST = 1 << 40
