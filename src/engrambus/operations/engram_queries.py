@@ -25,9 +25,9 @@ from engrambus.knowledge.engrams import (
     list_once,
     listed_up_to,
     mark_listed,
-    normalise_key,
     query_keys,
     rank,
+    requested_keys,
     stale_last,
 )
 from engrambus.operations.engram_about import (
@@ -232,9 +232,9 @@ def _query_answer(
 
 def _requested_keys(request: QueryEngrams) -> list[str]:
     """Return the keys to look up, without repeats: the caller's own first, then those of the words."""
-    own_keys = (normalise_key(key) for key in request.keys)
+    own_keys = (key for text in request.keys for key in requested_keys(text))
     word_keys = query_keys(request.q) if request.q else ()
-    return list(dict.fromkeys([*(key for key in own_keys if key), *word_keys]))
+    return list(dict.fromkeys([*own_keys, *word_keys]))
 
 
 def _nothing_searched(request: QueryEngrams) -> NothingSearched:

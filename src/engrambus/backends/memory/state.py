@@ -70,6 +70,7 @@ from engrambus.knowledge.engrams import (
     listing_reader,
     pointer_names,
     posted_keys,
+    renew_keys,
     sequence_of,
     twin_key,
     was_withdrawn,
@@ -383,13 +384,12 @@ class KnowledgeState:
                     self._accept(fact, at_us)
                 ordinal = self.ids[fact.space, fact.id]
                 stored = self.stored[ordinal]
+                engram = with_gain(stored.engram, fact)
+                more_keys = keys_after(engram, stored.more_keys, fact)
                 self.stored[ordinal] = msgspec.structs.replace(
-                    stored,
-                    engram=with_gain(stored.engram, fact),
-                    expires_at=fact.expires_at,
-                    more_keys=keys_after(stored.more_keys, fact),
+                    stored, engram=engram, expires_at=fact.expires_at, more_keys=more_keys
                 )
-                self.keys[ordinal] = frozenset(posted_keys(self.stored[ordinal].engram, self.stored[ordinal].more_keys))
+                self.keys[ordinal] = frozenset(posted_keys(engram, more_keys))
                 self.votes.setdefault(ordinal, set()).add(fact.root)
             case EngramsUsed():
                 for engram_id in fact.engrams:  # a repeat of the same decision adds nothing
@@ -492,15 +492,16 @@ class KnowledgeState:
 
     def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         self.ordinal += 1
+        more_keys = renew_keys(fact.engram, fact.more_keys, fact.key_format)
         stored = StoredEngram(
             ordinal=self.ordinal,
             engram=fact.engram,
             space=space,
             run=fact.run,
             expires_at=fact.expires_at,
-            more_keys=fact.more_keys,
+            more_keys=more_keys,
         )
-        keys = posted_keys(fact.engram, fact.more_keys)
+        keys = posted_keys(fact.engram, more_keys)
         self._insert(stored, frozenset(keys))
         self.used_ids.add(fact.engram.id)
 

@@ -108,7 +108,7 @@ from engrambus.policy.reservations import (
 )
 
 LAYOUT = 40
-"""Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
+"""Version of `sql/schema.sql` and of the keys (`KEY_FORMAT`); an index of another version is rebuilt."""
 SWEEP_BATCH = 64
 PAST = "~"
 """Put before the space of an engram that was replaced or has expired, in the tokens it is posted under."""
@@ -400,6 +400,7 @@ class KnowledgeProjection:
 
     def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         engram = fact.engram
+        more_keys = engrams.renew_keys(engram, fact.more_keys, fact.key_format)
         self.state.ordinal += 1
         ordinal = self.state.ordinal
         self._engrams.append(
@@ -415,12 +416,12 @@ class KnowledgeProjection:
                 engram.confidence,
                 engrams.pointer_names(engram),
                 engrams.twin_key(engram),
-                " ".join(fact.more_keys),
+                " ".join(more_keys),
                 engrams.sequence_of(engram),
                 _encode(engram),
             )
         )
-        self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
+        self._tokens.append((ordinal, tokens_of(space, engram, more_keys)))
         self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
 
     def _post_memory(self, fact: EpisodeKept, at_us: int) -> None:
@@ -453,7 +454,7 @@ class KnowledgeProjection:
             return
         earlier = decode_engram(body)
         engram = engrams.with_gain(earlier, fact)
-        keys = engrams.keys_after(more_keys.split(), fact)
+        keys = engrams.keys_after(engram, more_keys.split(), fact)
         names, twin = engrams.pointer_names(engram), engrams.twin_key(engram)
         self._execute("enrich_engram", engram.confidence, names, twin, " ".join(keys), _encode(engram), ordinal)
         if keys != tuple(more_keys.split()):

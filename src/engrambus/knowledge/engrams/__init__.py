@@ -63,7 +63,15 @@ if TYPE_CHECKING:
         read_moment,
     )
     from engrambus.knowledge.engrams.finding import find_engram, find_shown, find_visible
-    from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
+    from engrambus.knowledge.engrams.keys import (
+        KEY_FORMAT,
+        hash_keys,
+        name_keys,
+        normalise_key,
+        query_keys,
+        renew_keys,
+        requested_keys,
+    )
     from engrambus.knowledge.engrams.learned import (
         LearnableEngram,
         LearnedOutcome,
@@ -88,6 +96,7 @@ if TYPE_CHECKING:
         set_pinned,
         with_gain,
     )
+    from engrambus.knowledge.engrams.line_words import line_keys
     from engrambus.knowledge.engrams.memories import engram_of_memory, has_pointed_memories, memory_of_engram
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
@@ -191,12 +200,13 @@ if not TYPE_CHECKING:
             "read_moment "
         ),
         "finding": "find_engram find_shown find_visible",
-        "keys": "hash_keys name_keys normalise_key query_keys",
+        "keys": "KEY_FORMAT hash_keys name_keys normalise_key query_keys renew_keys requested_keys",
         "learned": "LearnableEngram LearnedOutcome day_of put_learned was_withdrawn",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget keys_after "
             "mark_delivered promote receive repoint resolve_again set_pinned with_gain "
         ),
+        "line_words": "line_keys",
         "memories": "engram_of_memory has_pointed_memories memory_of_engram",
         "ports": (
             "EVERYTHING HELD HELD_KINDS WITH_EVIDENCE EngramReads EngramUse EngramView LearnedEngram ListingReads "
@@ -225,28 +235,29 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "BLOCK_BITS", "BLOCK_ROWS", "DEFAULTS", "DEFAULT_K", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KINDS",
-    "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED",
-    "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed",
-    "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
-    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
-    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
-    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
-    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PostingChunk", "PreparedAdoption",
-    "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView",
-    "Provenance", "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned",
-    "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind",
-    "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below", "capture_all",
-    "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
+    "BLOCK_BITS", "BLOCK_ROWS", "DEFAULTS", "DEFAULT_K", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS",
+    "KEY_FORMAT", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS",
+    "MAX_USED", "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram",
+    "ClaimsConfirmed", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed",
+    "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
+    "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed",
+    "EngramsRecalled", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram",
+    "Learned", "LearnedEngram", "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer",
+    "PostingChunk", "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered", "PromotionReads",
+    "PromotionRequested", "PromotionView", "Provenance", "Reader", "RecallForgotten", "RecallReads", "RecentPuts",
+    "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits",
+    "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below",
+    "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
     "count_negations", "count_postings", "count_sentences", "day_of", "describe_readers", "engram_of_memory",
     "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit",
     "fit_text", "forget", "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction",
-    "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export", "list_once",
+    "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export", "line_keys", "list_once",
     "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on", "memory_name",
     "memory_of_engram", "name_keys", "normalise_key", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines",
     "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
     "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
-    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "sequence_of",
-    "set_pinned", "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts",
-    "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without", "worst_stale",
+    "renew_keys", "renewed_pointers", "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes",
+    "schema_names", "sequence_of", "set_pinned", "split_sentences", "stale_last", "stale_line", "stamp", "tokens",
+    "twin_key", "used_facts", "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without",
+    "worst_stale",
 ]

@@ -2,10 +2,11 @@
 
 Every live engram that the caller may see is scored: each key of the question adds the weight of the lists that the
 engram is on (`counting`). A key found on few engrams weighs more; a word of the pointed lines weighs less than one of
-the claim, and a phrase little, because its words count already. What points only at changes of the past counts half. The best `POOL` are then looked at more closely: what
-one author put in a row lends part of its score (`sequences`), and what other agents used or confirmed gains a little
-(`value`). Ties go to trusted engrams, then to what people and agents stated before what was learned, then to the nearer
-scope, the newer second, the higher confidence, the more pointers to files that the question names, and the lower id.
+the claim, and a phrase little, because its words count already (`weights`). What points only at changes of the past
+counts half. Then the best `POOL` of each space are looked at more closely: what one author put in a row lends words
+(`sequences`), and what others used or confirmed gains a little (`value`). Ties go to trusted engrams, then to what
+people and agents stated before what was learned, then to the nearer scope, the newer second, the higher confidence, the
+more pointers to files that the question names, and the lower id.
 """
 
 from __future__ import annotations
