@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engrambus.knowledge.engrams.keys
-from engrambus.knowledge.engrams import hash_keys, normalise_key, query_keys
-from engrambus.knowledge.engrams.keys import KEY_FORMAT, name_keys
+from engrambus.knowledge.engrams import hash_keys, query_keys, requested_keys
+from engrambus.knowledge.engrams.keys import KEY_FORMAT, name_keys, normalise_key
 
 from . import literal_keys
 
@@ -146,6 +146,20 @@ def test_order_of_the_public_keys() -> None:
 def test_spellings_of_a_name_find_each_other(claim: str, question: str) -> None:
     keys = hash_keys(claim)
     assert {*keys.public, *keys.extra} & set(query_keys(question))
+
+
+@pytest.mark.parametrize("key", ["vendor-client", "VendorClient", "vendor_client", "vendorclient", "vendorclients"])
+def test_a_requested_name_is_found_in_every_spelling(key: str) -> None:
+    for claim in ("vendor-client", "VendorClient", "vendor_client", "vendorclient"):
+        assert set(hash_keys(claim).public) & set(requested_keys(key))
+
+
+@given(text=TEXTS)
+@settings(deadline=None)
+def test_a_requested_key_is_looked_up_as_it_is_stored(text: str) -> None:
+    keys, key = requested_keys(text), normalise_key(text)
+    assert keys[:1] == (() if key is None else (key,))
+    assert all(normalise_key(name) == name for name in keys)
 
 
 def test_three_spellings_of_a_name_share_its_words() -> None:

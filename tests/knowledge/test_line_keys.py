@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.knowledge.engrams import hash_keys, normalise_key, query_keys
+from engrambus.knowledge.engrams import hash_keys, query_keys
+from engrambus.knowledge.engrams.keys import normalise_key
 from engrambus.knowledge.engrams.line_words import MAX_CHARS_READ, MAX_LINE_KEYS, line_keys
 
 FUNCTION = '''

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         KEY_FORMAT,
         hash_keys,
         name_keys,
-        normalise_key,
         query_keys,
         renew_keys,
         requested_keys,
@@ -200,7 +199,7 @@ if not TYPE_CHECKING:
             "read_moment "
         ),
         "finding": "find_engram find_shown find_visible",
-        "keys": "KEY_FORMAT hash_keys name_keys normalise_key query_keys renew_keys requested_keys",
+        "keys": "KEY_FORMAT hash_keys name_keys query_keys renew_keys requested_keys",
         "learned": "LearnableEngram LearnedOutcome day_of put_learned was_withdrawn",
         "lifecycle": (
             "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget keys_after "
@@ -253,11 +252,10 @@ __all__ = [
     "fit_text", "forget", "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction",
     "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export", "line_keys", "list_once",
     "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on", "memory_name",
-    "memory_of_engram", "name_keys", "normalise_key", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines",
-    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
-    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
-    "renew_keys", "renewed_pointers", "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes",
-    "schema_names", "sequence_of", "set_pinned", "split_sentences", "stale_last", "stale_line", "stamp", "tokens",
-    "twin_key", "used_facts", "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without",
-    "worst_stale",
+    "memory_of_engram", "name_keys", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines", "pointer_names",
+    "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm",
+    "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive", "renew_keys",
+    "renewed_pointers", "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes", "schema_names",
+    "sequence_of", "set_pinned", "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key",
+    "used_facts", "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without", "worst_stale",
 ]
