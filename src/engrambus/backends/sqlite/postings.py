@@ -21,7 +21,7 @@ from engrambus.knowledge.engrams import BLOCK_BITS, BLOCK_ROWS, PostingChunk, ch
 
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
-MAX_TAIL = 4096
+MAX_TAIL = 2048
 """Engrams in the FTS5 table before they are merged into blocks."""
 NEWEST_FIRST = 1 << 40
 """A row id of the FTS5 table is this minus the ordinal: it reads upwards fastest, and the newest come first."""
@@ -170,9 +170,8 @@ class PostingsReader:
             for other in others:
                 row: Any = self._connection.execute(self._sql["posting_block"], (other, block)).fetchone()
                 shared = array("H", sorted(set(shared).intersection(array("H", row[0])))) if row else array("H")
-            for ordinal in reversed(ordinals_of(PostingChunk(block, shared))):
-                if ordinal < before:
-                    yield ordinal
+            first = block << BLOCK_BITS
+            yield from (first + offset for offset in reversed(shared) if first + offset < before)
 
 
 def read_pending(connection: apsw.Connection) -> dict[str, list[int]]:

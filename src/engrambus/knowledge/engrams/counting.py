@@ -16,8 +16,10 @@ from engrambus.knowledge.engrams.postings import BLOCK_BITS, BLOCK_ROWS, Posting
 if TYPE_CHECKING:
     import numpy as np
 
-FEW_POSTINGS = 20_000
+FEW_POSTINGS = 2_000
 """Up to so many postings, a dictionary is as fast as arrays."""
+ASKED_OFTEN = 3
+"""Questions with more postings after which a process imports numpy, because it will ask again."""
 MANY_POSTINGS = 1_000_000
 """From so many postings on, arrays pay for importing numpy even if the process asks only once."""
 
@@ -56,7 +58,7 @@ class Scores:
 class _Usage:
     """What this process has been asked so far."""
 
-    asked_for_many = False
+    long_questions = 0
 
 
 def count_scores(
@@ -73,11 +75,9 @@ def count_scores(
 
 
 def _arrays_pay(postings: int) -> bool:
-    """True if numpy is loaded, or worth loading: the lists are very long, or this process asks again."""
-    if "numpy" in sys.modules or postings >= MANY_POSTINGS:
-        return True
-    asked_before, _Usage.asked_for_many = _Usage.asked_for_many, True
-    return asked_before
+    """True if numpy is loaded, or worth loading: the lists are very long, or this process asks often."""
+    _Usage.long_questions += 1
+    return "numpy" in sys.modules or postings >= MANY_POSTINGS or _Usage.long_questions > ASKED_OFTEN
 
 
 def _offsets_by_block(ordinals: Iterable[int]) -> dict[int, set[int]]:

@@ -34,8 +34,12 @@ def is_line_key(key: str) -> bool:
 
 def chunks_of(ordinals: Iterable[int]) -> list[PostingChunk]:
     """Return ordinals, in any order, as chunks."""
+    ordered = sorted(ordinals)
+    if ordered and ordered[0] >> BLOCK_BITS == ordered[-1] >> BLOCK_BITS:  # nearly always
+        first = ordered[0] >> BLOCK_BITS << BLOCK_BITS
+        return [PostingChunk(first >> BLOCK_BITS, array("H", [ordinal - first for ordinal in ordered]))]
     blocks: dict[int, array[int]] = {}
-    for ordinal in sorted(ordinals):
+    for ordinal in ordered:
         blocks.setdefault(ordinal >> BLOCK_BITS, array("H")).append(ordinal & (BLOCK_ROWS - 1))
     return [PostingChunk(block, offsets) for block, offsets in blocks.items()]
 

@@ -20,14 +20,14 @@ from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.memories import engram_of_memory
 from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, kind_key
 from engrambus.knowledge.engrams.postings import LINE, LONG_LINE, PostingChunk, count_postings
-from engrambus.knowledge.engrams.sequences import lend
+from engrambus.knowledge.engrams.sequences import lend, sequence_of
 from engrambus.knowledge.engrams.values import Engram, is_memory
 from engrambus.knowledge.engrams.weights import list_weight
 
 DEFAULT_K = 12
 MAX_K = 100
 POOL = 200
-"""Engrams of a space that are looked at more closely than by their keys."""
+"""Engrams of a space whose neighbours in a sequence are looked at."""
 
 T = TypeVar("T")
 
@@ -36,6 +36,8 @@ _Order: TypeAlias = tuple[int, bool, bool, int, int, float, int, str]
 
 ONLY_CHANGES = "only=changes"
 """The key of engrams that point at nothing but changes: they say what was done, and count half of what says what is."""
+IN_SEQUENCE = "in=sequence"
+"""The key of engrams that are in a sequence, so that a question does not look for neighbours where there are none."""
 
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
 
@@ -58,7 +60,8 @@ def rank(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: s
     """Return the k engrams and memories that answer these keys best, best first, with whether each is untrusted."""
     lists = _weighted_lists(stores, keys)
     asked = frozenset(keys)
-    entries = [entry for space, weighted in lists.items() for entry in _best_of(space, weighted, asked, kind)]
+    wanted = 2 * k  # a memory and its engram may both be found, and are shown once
+    entries = [entry for space, weighted in lists.items() for entry in _best_of(space, weighted, asked, kind, wanted)]
     ordered = sorted(entries, key=lambda entry: (entry.order, entry.ordinal))
     distinct = _shown_once(ordered, kind)
     best = with_own_share(distinct, k, lambda entry: entry.store.is_untrusted)
@@ -115,19 +118,22 @@ def _frequency(counts: Sequence[tuple[_Space, int]]) -> int:
     return trusted or sum(count for _, count in counts)
 
 
-def _best_of(space: _Space, lists: Sequence[WeightedList], asked: frozenset[str], kind: str | None) -> list[_Entry]:
-    """Return the best entries of a space, at least `POOL` if so many are found, after lending."""
+def _best_of(
+    space: _Space, lists: Sequence[WeightedList], asked: frozenset[str], kind: str | None, wanted: int
+) -> list[_Entry]:
+    """Return the best entries of a space, at least `wanted` if so many are found, after lending."""
     reads = space.store.reads
     learned = reads.learned_ordinals((space.name,))
     allowed = None if kind is None else space.chunks(kind_key(kind))
     scores = count_scores(lists, allowed, halved=space.chunks(ONLY_CHANGES))
-    pool, traits = _pool(space, scores, learned)
+    has_sequences = bool(reads.postings((space.name,), IN_SEQUENCE, kind=None, limit=1))
+    pool, traits = _pool(space, scores, learned, wanted, max(wanted, POOL if has_sequences else 0))
 
     def visible_rows(ordinals: Sequence[int], reach: int) -> dict[int, int]:
         rows = reads.sequence_rows(space.name, ordinals, reach)
         return {ordinal: rows[ordinal] for ordinal in reads.visible(list(rows))}  # what is hidden lends nothing
 
-    lent = lend(pool, traits, scores, visible_rows)
+    lent = lend(pool, traits, scores, visible_rows) if has_sequences else {c.ordinal: c.score for c in pool}
     traits |= {row.ordinal: row for row in reads.traits([ordinal for ordinal in lent if ordinal not in traits])}
     return [
         _Entry(
@@ -137,19 +143,28 @@ def _best_of(space: _Space, lists: Sequence[WeightedList], asked: frozenset[str]
     ]
 
 
-def _pool(space: _Space, scores: Scores, learned: frozenset[int]) -> tuple[list[Candidate], dict[int, Traits]]:
-    """Return the best visible engrams of a space by their keys, with all others of the tie in which the pool ends."""
+def _pool(
+    space: _Space, scores: Scores, learned: frozenset[int], wanted: int, size: int
+) -> tuple[list[Candidate], dict[int, Traits]]:
+    """Return the best visible engrams of a space by their keys: `size`, or all that tie with the last wanted."""
     reads = space.store.reads
-    wanted = POOL + 1
+    read = size + 1
     while True:
-        best = scores.best(wanted, learned)
+        best = scores.best(read, learned)
         shown = set(reads.visible([candidate.ordinal for candidate in best]))
         pool = [candidate for candidate in best if candidate.ordinal in shown]
-        traits = {row.ordinal: row for row in reads.traits([candidate.ordinal for candidate in pool])}
-        ties = [(score, ordinal in learned, traits[ordinal].created_us // SECOND_US) for score, ordinal in pool]
-        if len(best) < wanted or (len(pool) > POOL and ties[POOL - 1] != ties[-1]):
-            return pool, traits
-        wanted *= 4
+        if len(best) < read or (len(pool) > size and pool[wanted - 1].score != pool[-1].score):
+            break
+        if len(pool) > size:  # the newest come first, so the tie ends with the second of the last wanted
+            last, beyond = (
+                (candidate.ordinal in learned, row.created_us // SECOND_US)
+                for candidate in (pool[wanted - 1], pool[-1])
+                for row in reads.traits((candidate.ordinal,))
+            )
+            if last != beyond:
+                break
+        read *= 4
+    return pool, {row.ordinal: row for row in reads.traits([candidate.ordinal for candidate in pool])}
 
 
 def _shown_once(ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
@@ -182,7 +197,9 @@ def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
     """Return every key an engram is posted under: the common one, its kind, and the keys it is found by."""
     held = (kind_key(HELD),) if engram.kind in HELD_KINDS else ()
     changes = (ONLY_CHANGES,) if all(pointer.type == "diff" for pointer in engram.pointers) else ()
-    return tuple(dict.fromkeys((EVERYTHING, kind_key(engram.kind), *held, *changes, *engram.hash_keys, *more_keys)))
+    sequence = (IN_SEQUENCE,) if sequence_of(engram) else ()
+    marks = (EVERYTHING, kind_key(engram.kind), *held, *changes, *sequence)
+    return tuple(dict.fromkeys((*marks, *engram.hash_keys, *more_keys)))
 
 
 def pointer_names(engram: Engram) -> str:
