@@ -41,10 +41,8 @@ def put_check(claim: str) -> str:
 @given(st.builds(str.__add__, speakers, texts))
 def test_nothing_is_lost_and_every_piece_can_be_put(text: str) -> None:
     pieces = split_claim(text)
-    speaker = find_speaker(text.strip()) if len(pieces) > 1 else ""
-    own_words = [
-        piece if n == 0 else piece.removeprefix(" ".join(speaker.split("\n"))) for n, piece in enumerate(pieces)
-    ]
+    speaker = find_speaker(" ".join(text.split()))
+    own_words = [pieces[0], *(piece.removeprefix(speaker) for piece in pieces[1:])] if pieces else []
     assert squeezed("".join(own_words)) == squeezed(text)
     for piece in pieces:
         assert len(piece) <= MAX_CHARS

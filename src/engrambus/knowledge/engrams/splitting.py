@@ -6,7 +6,6 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from engrambus.knowledge.engrams.sentences import count_sentences, find_sentence_ends
@@ -30,10 +29,13 @@ _JOINER = "\u200d"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 
-class _Path(NamedTuple):
-    """The best way found to an offset of the text; a lower one is better."""
+_MAX_WAYS = 8
+"""Ways to cut the text so far that are followed; keeps the time in proportion to the text."""
 
-    pieces: int
+
+class _Way(NamedTuple):
+    """How a text was cut up to an offset; a lower one is better."""
+
     roughness: int
     came_from: int
 
@@ -62,7 +64,7 @@ def find_speaker(text: str) -> str:
     match = _SPEAKER.match(text)
     if match is None or match.end() > MAX_SPEAKER_CHARS or count_sentences(f"{match[0]}x") > 1:
         return ""
-    return match[0]
+    return _SPACE.sub(" ", match[0])
 
 
 class _Splitter:
@@ -71,29 +73,24 @@ class _Splitter:
     def __init__(self, text: str) -> None:
         stripped = _SPACE.sub(lambda run: "\n" if _LINE_BREAK.search(run[0]) else " ", text.strip())
         self._text = stripped
-        self._speaker = find_speaker(stripped).replace("\n", " ")
+        self._speaker = find_speaker(stripped)
         self._ends = sorted({*find_sentence_ends(stripped), len(stripped)})
 
     def split(self) -> list[str]:
         """Return the pieces."""
-        paths = {0: _Path(0, 0, 0)}
-        waiting = [0]
-        while waiting:
-            start = heappop(waiting)  # every cut leads forward, so the best way to the lowest offset is known
-            path = paths[start]
-            for end, roughness in self._cuts(start):
-                after = self._skip_space(end)
-                if after not in paths:
-                    heappush(waiting, after)
-                found = _Path(path.pieces + 1, path.roughness + roughness, start)
-                paths[after] = min(found, paths.get(after, found))
-        return self._pieces(paths)
-
-    def _pieces(self, paths: dict[int, _Path]) -> list[str]:
+        rounds = [{0: _Way(0, 0)}]  # by the number of pieces so far: the best way to each offset
+        while len(self._text) not in rounds[-1]:
+            reached: dict[int, _Way] = {}
+            for start, way in rounds[-1].items():
+                for end, roughness in self._cuts(start):
+                    after = self._skip_space(end)
+                    found = _Way(way.roughness + roughness, start)
+                    reached[after] = min(found, reached.get(after, found))
+            rounds.append(_best_ways(reached))
         pieces = []
         end = len(self._text)
-        while end:
-            start = paths[end].came_from
+        for ways in rounds[:0:-1]:
+            start = ways[end].came_from
             pieces.append(self._piece(start, end))
             end = start
         return pieces[::-1]
@@ -132,12 +129,14 @@ class _Splitter:
         spaces = [match.start() for match in _SPACE.finditer(text, begin + 1, limit + 1)]
         clauses = [match.end() for match in _CLAUSE_END.finditer(text, half, limit + 1) if match.end() <= limit]
         lines = [end for end in spaces if text[end] == "\n" and end >= half]
+        found = False
         for ends, roughness in ((lines, _LINE), (clauses, _CLAUSE), (spaces, _WORD)):
             end = self._last_fitting(start, ends)
             if end is not None:
                 yield end, roughness
+                found = True
         next_word = self._skip_space(spaces[-1]) if spaces else begin
-        if next_word == begin or self._word_end(next_word) - next_word > room or end is None:
+        if not found or (not clauses and not lines and self._word_end(next_word) - next_word > room):
             yield self._cut_word(start, begin, limit), _INSIDE
 
     def _last_fitting(self, start: int, ends: list[int]) -> int | None:
@@ -164,3 +163,17 @@ class _Splitter:
             or _JOINER in (following, self._text[offset - 1])
             or ord(following) in _SKIN_TONES
         )
+
+
+def _best_ways(reached: dict[int, _Way]) -> dict[int, _Way]:
+    """Return the ways that lead furthest, and of the others those that are smoother than all that lead further."""
+    best: dict[int, _Way] = {}
+    smoothest = None
+    for offset in sorted(reached, reverse=True):
+        way = reached[offset]
+        if smoothest is None or way.roughness < smoothest:
+            best[offset] = way
+            smoothest = way.roughness
+        if len(best) == _MAX_WAYS:
+            break
+    return best
