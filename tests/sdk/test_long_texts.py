@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engrambus import Bus, EngramBusError
+from engrambus.policy import space_of
 from tests.http.running_server import count_engrams
 from tests.sdk.conftest import Both
 
@@ -47,6 +48,12 @@ def test_a_long_text_is_put_in_order_and_in_one_commit(both: Both, bus: Bus) -> 
     (commit,) = journal_lines(both)[before:]
     stored = json.dumps(commit)
     assert stored.index(parts[0].id) < stored.index(parts[1].id), "their order is that of the text"
+    with both.served.gateway.store.read() as view:
+        run = view.current_run()
+        assert run is not None
+        found = [view.find((space_of("run", run),), part.id) for part in parts]
+    first, second = (engram.ordinal for engram in found if engram is not None)
+    assert second == first + 1, "nothing stands between them"
 
 
 def test_a_short_text_is_one_engram(bus: Bus) -> None:
