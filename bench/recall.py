@@ -49,15 +49,15 @@ def recall_rows(times: dict[tuple[int, str], list[float]]) -> list[Row]:
     """Compare processor times with their bars, and with themselves at other sizes."""
     rows = []
     for (size, kind), seconds in times.items():
-        p95 = percentile(seconds, 0.95)
+        p95 = percentile(seconds, 0.95) * 1e6
         measured = (
             f"k=12, {kind}, {size:,} engrams, p95 of processor time (p50 {microseconds(percentile(seconds, 0.5))})"
         )
-        bar = BARS_US[kind] / 1e6
+        bar = BARS_US[kind]
         rows.append(Row("recall", measured, microseconds(p95), f"bar {microseconds(bar)}", *at_most(p95 / bar, 1)))
     sizes = sorted({size for size, _ in times})
     if len(sizes) > 1:
-        small, large = (percentile(times[size, "mixed"], 0.95) for size in (sizes[0], sizes[-1]))
+        small, large = (percentile(times[size, "mixed"], 0.95) * 1e6 for size in (sizes[0], sizes[-1]))
         measured = f"growth of p95 from {sizes[0]:,} to {sizes[-1]:,}, mixed"
         rows.append(
             Row("recall", measured, microseconds(large), microseconds(small), *at_most(large / small, MAX_GROWTH))
