@@ -147,7 +147,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.sequences import sequence_of
-    from engrambus.knowledge.engrams.splitting import fits_claim, split_claim
+    from engrambus.knowledge.engrams.splitting import find_speaker, fits_claim, split_claim
     from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
     from engrambus.knowledge.engrams.values import (
         DEFAULTS,
@@ -225,7 +225,7 @@ if not TYPE_CHECKING:
         "schemas": "schema_bytes schema_names",
         "sentences": "count_sentences split_sentences",
         "sequences": "sequence_of",
-        "splitting": "fits_claim split_claim",
+        "splitting": "find_speaker fits_claim split_claim",
         "used": "find_used used_facts visible_uses",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
@@ -250,13 +250,13 @@ __all__ = [
     "UseReads", "UserKind", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below",
     "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
     "count_negations", "count_postings", "count_sentences", "day_of", "describe_readers", "engram_of_memory",
-    "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit",
-    "fit_text", "fits_claim", "forget", "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere",
-    "is_contradiction", "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export",
-    "line_keys", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on",
-    "memory_name", "memory_of_engram", "name_keys", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines",
-    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
-    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
+    "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_speaker", "find_used", "find_visible",
+    "fit_before_edit", "fit_text", "fits_claim", "forget", "has_evidence", "has_pointed_memories", "hash_keys",
+    "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key",
+    "less_export", "line_keys", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed",
+    "may_decide_on", "memory_name", "memory_of_engram", "name_keys", "numbers", "only", "ordinals_of", "own_name",
+    "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned",
+    "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
     "renew_keys", "renewed_pointers", "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes",
     "schema_names", "sequence_of", "set_pinned", "split_claim", "split_sentences", "stale_last", "stale_line", "stamp",
     "tokens", "twin_key", "used_facts", "validate", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain",
