@@ -127,6 +127,12 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
+    from engrambus.knowledge.engrams.value import (
+        MAX_VALUED_USES,
+        ValuedUse,
+        value_in_space,
+        value_of,
+    )
     from engrambus.knowledge.engrams.values import (
         DEFAULTS,
         FOUND_DEFAULTS,
@@ -201,6 +207,7 @@ if not TYPE_CHECKING:
         "schemas": "schema_bytes schema_names",
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
+        "value": "MAX_VALUED_USES ValuedUse value_in_space value_of",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
             "MAX_USED Adoption Capture CaptureOutcome CheckedEngram Engram Kind Learned Provenance Source "
@@ -211,16 +218,16 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KINDS", "MAX_CLAIM_CHARS",
-    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "WITH_EVIDENCE", "Adoption",
-    "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram",
-    "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten",
-    "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted",
-    "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale",
-    "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome",
-    "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture", "PreparedEngram",
-    "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader",
-    "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
-    "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
+    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "MAX_VALUED_USES",
+    "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed",
+    "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter",
+    "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced",
+    "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
+    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
+    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
+    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
+    "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
+    "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "ValuedUse", "VisibleStore",
     "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all", "check_foreign",
     "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences", "day_of",
     "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
@@ -232,5 +239,5 @@ __all__ = [
     "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
     "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
     "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate",
-    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
+    "value_in_space", "value_of", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
 ]
