@@ -15,7 +15,7 @@ from lightrag import QueryParam
 from lightrag_shop import insert_files, make_index
 
 from engrambus import Bus, Found, Settings, init_project
-from engrambus.adapters.lightrag import LightRagBridge, RagAnswer
+from engrambus.adapters.lightrag import MAX_SOURCES, LightRagBridge, RagAnswer
 from engrambus.core import estimate_tokens
 from engrambus.errors import AgentNotFound, RevisionNotFound
 from engrambus.knowledge.engrams import count_sentences
@@ -277,6 +277,39 @@ def test_an_agent_gets_nothing_of_files_that_its_role_may_not_see(project: Proje
         assert "approvals_needed" not in found.engram.claim
         assert all("returns.py" not in pointer.ref for pointer in found.engram.pointers)
     assert "approvals_needed" in {item.name for item in answer.skipped}
+
+
+def test_what_cannot_be_searched_for_or_has_too_many_sources_is_skipped(project: Project, tmp_path: Path) -> None:
+    files = project.path
+    wide = "字" * 40  # LightRAG cuts chunks by what the embedding takes, in characters here
+    (files / "long.md").write_text("".join(f"The refund story {n} {wide}\n" for n in range(200)), "utf-8")
+    for number in range(MAX_SOURCES + 1):
+        text = f"# Page {number}\n\n## Voucher\n\nA voucher for refund {number} is paid in cash.\n"
+        (files / f"page{number}.md").write_text(text, "utf-8")
+    git(files, "add", "-A")
+    git(files, "commit", "-qm", "Pages")
+    rag = wait(make_index(tmp_path / "many", chunk_chars=40_000))
+    wait(insert_files(rag, files))
+    large = QueryParam(mode="mix", top_k=20, chunk_top_k=20, max_total_tokens=200_000, enable_rerank=False)
+    answer = wait(LightRagBridge(project.bus, rag).query("ada", "long refund story voucher", large, **EVERYTHING))
+    reasons = {(item.sort, item.reason) for item in answer.skipped}
+    assert {("chunk", "too long"), ("entity", "too many sources")} <= reasons
+    assert any("paid in cash" in found.engram.claim for found in answer.found)
+    wait(rag.finalize_storages())
+
+
+def test_a_secret_in_a_chunk_is_left_out(project: Project, tmp_path: Path) -> None:
+    secret = "AKIA" + "Q3EGRVVQ7Y2PXH4M"
+    page = f"# Keys\n\nThe robot rotates every key at night.\n\nThe refund key is {secret}.\n"
+    (project.path / "keys.md").write_text(page, "utf-8")
+    git(project.path, "add", "-A")
+    git(project.path, "commit", "-qm", "Keys")
+    rag = wait(make_index(tmp_path / "keys"))
+    wait(insert_files(rag, project.path))
+    answer = wait(LightRagBridge(project.bus, rag).query("ada", "robot rotates the refund key", NAIVE))
+    assert any("rotates every key" in found.engram.claim for found in answer.found)
+    assert secret not in (project.path / ".catalog" / "memory.jsonl").read_text("utf-8")
+    wait(rag.finalize_storages())
 
 
 def test_more_than_the_limit_is_left_out(project: Project) -> None:

@@ -17,7 +17,6 @@ import msgspec
 
 from engrambus.edges.sdk import Bus
 from engrambus.edges.sdk.hooks import Found, FoundOutcome, Hooks, Refused, Retrieved
-from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import Pointer
 
 MAX_SOURCES = 12
@@ -29,9 +28,9 @@ SEPARATOR = "<SEP>"
 
 Sort: TypeAlias = Literal["chunk", "entity", "relation"]
 SkipReason: TypeAlias = Literal[
-    "not in the repository", "refused", "too long", "empty", "no source", "too many sources", "over the limit"
+    "not in the repository", "too long", "empty", "no source", "too many sources", "over the limit"
 ]
-"""Why nothing is put. The gateway refuses to search for a text with a secret or invisible characters."""
+"""Why nothing is put."""
 
 
 class Rag(Protocol):
@@ -185,14 +184,7 @@ class _Anchors:
             return "empty"
         if len(text.encode(errors="replace")) > MAX_ANCHORED_BYTES:
             return "too long"
-        try:
-            answer = self._bus.anchor_text(text, path=path or None, revision=self._revision)
-        except EngramBusError as refusal:
-            if (
-                refusal.field != "text"
-            ):  # an unknown agent or commit, or a failing gateway: no other chunk would do better
-                raise
-            return "refused"
+        answer = self._bus.anchor_text(text, path=path or None, revision=self._revision)
         # Places with the same text are equal as evidence; the likeliest comes first.
         places = [answer.pointer] if answer.pointer is not None else answer.candidates
         return places[0] if places else "not in the repository"
