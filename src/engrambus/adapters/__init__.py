@@ -1,0 +1,1 @@
+"""Adapters to systems that others make; each module needs the package it is named after."""
