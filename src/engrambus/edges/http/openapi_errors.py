@@ -140,7 +140,7 @@ _BY_FIELD: dict[str, ErrorTypes] = {
     "expires_in": (errors.TtlInvalid, errors.TtlTooLong),
     "run_id": (errors.RunNotFound,),
     "to": (errors.NotYourPeer,),
-    "embedding_ref": (errors.EmbeddingsOff,),
+    "embedding_ref": (errors.EmbeddingsOff, errors.EmbeddingsUnavailable),
 }
 _BY_MODULE: dict[str, ErrorTypes] = {
     "artifacts": (errors.ContentTooLarge, errors.RateLimited),

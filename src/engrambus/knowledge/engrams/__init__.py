@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.current import FindStale, stale_last
     from engrambus.knowledge.engrams.dedupe import count_negations, is_same_statement, numbers, twin_key
+    from engrambus.knowledge.engrams.embeddings import (
+        EngramVectors,
+        StoredVector,
+        TextEmbedder,
+        VectorStore,
+        embedding_ref,
+        read_embedding_ref,
+    )
     from engrambus.knowledge.engrams.facts import (
         EngramAdopted,
         EngramCaptured,
@@ -125,6 +133,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
+    from engrambus.knowledge.engrams.semantic_recall import most_similar, recall_by_meaning
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
     from engrambus.knowledge.engrams.values import (
@@ -167,6 +176,7 @@ if not TYPE_CHECKING:
         "captures": "ClaimsConfirmed PreparedCapture capture_all confirm_claims waiting_claims",
         "current": "FindStale stale_last",
         "dedupe": "count_negations is_same_statement numbers twin_key",
+        "embeddings": "EngramVectors StoredVector TextEmbedder VectorStore embedding_ref read_embedding_ref",
         "facts": (
             "EngramAdopted EngramCaptured EngramConfirmed EngramDelivered EngramForgotten EngramPinned "
             "EngramPromoted EngramPut EngramReceived EngramReplaced EngramTrusted EngramUnpinned EngramsListed "
@@ -199,6 +209,7 @@ if not TYPE_CHECKING:
         "role_filter": "RoleFilter",
         "rules": "read_used stamp validate",
         "schemas": "schema_bytes schema_names",
+        "semantic_recall": "most_similar recall_by_meaning",
         "sentences": "count_sentences split_sentences",
         "used": "find_used used_facts visible_uses",
         "values": (
@@ -215,22 +226,23 @@ __all__ = [
     "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram",
     "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten",
     "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted",
-    "EngramUnpinned", "EngramUse", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale",
-    "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome",
-    "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture", "PreparedEngram",
-    "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader",
-    "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
-    "StoredEngram", "StoredPromotion", "TaskRecalled", "Traits", "UseReads", "UserKind", "VisibleStore",
-    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all", "check_foreign",
-    "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations", "count_sentences", "day_of",
-    "describe_readers", "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown",
-    "find_used", "find_visible", "fit_before_edit", "fit_text", "forget", "has_evidence", "has_pointed_memories",
-    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory", "is_same_statement", "kind_key",
-    "less_export", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on",
-    "memory_name", "memory_of_engram", "name_keys", "normalise_key", "numbers", "own_name", "parse_path_lines",
-    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
-    "put_or_confirm", "query_keys", "rank", "read_by", "read_moment", "read_used", "recall_line", "receive",
-    "renewed_pointers", "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned",
-    "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate",
-    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
+    "EngramUnpinned", "EngramUse", "EngramVectors", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
+    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
+    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
+    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
+    "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
+    "StoredEngram", "StoredPromotion", "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind",
+    "VectorStore", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all",
+    "check_foreign", "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations",
+    "count_sentences", "day_of", "describe_readers", "embedding_ref", "engram_of_memory", "every_space", "fill",
+    "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget",
+    "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned",
+    "is_memory", "is_same_statement", "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader",
+    "mark_delivered", "mark_listed", "may_decide_on", "memory_name", "memory_of_engram", "most_similar", "name_keys",
+    "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
+    "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
+    "read_embedding_ref", "read_moment", "read_used", "recall_by_meaning", "recall_line", "receive", "renewed_pointers",
+    "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences",
+    "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "visible_uses",
+    "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
 ]

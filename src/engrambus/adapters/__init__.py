@@ -1,0 +1,1 @@
+"""Other people's systems, behind ports of the domain packages."""
