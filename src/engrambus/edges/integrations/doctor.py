@@ -61,6 +61,7 @@ def examine(folder: Path, settings: Settings, *, fix: bool = False) -> list[Chec
     return [
         *_project(folder, settings, fix),
         *_machine(folder, settings),
+        *_semantic(settings),
         *_clients(folder, settings),
         *_hook(folder, settings),
     ]
@@ -250,6 +251,17 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     finally:
         files.remove(probe)
     yield _ok("disk", f"a synced write takes {sync_ms:.1f} ms")
+
+
+def _semantic(settings: Settings) -> Iterator[CheckResult]:
+    if not settings.semantic:
+        return
+    from engrambus.adapters.semantic import NEXT_STEP, missing_packages
+
+    if missing := missing_packages():
+        yield _broken("semantic", f"ENGRAMBUS_SEMANTIC is set, but {', '.join(missing)} is not installed", NEXT_STEP)
+    else:
+        yield _ok("semantic", "questions are answered by words and by meaning")
 
 
 def _clients(folder: Path, settings: Settings) -> Iterator[CheckResult]:
