@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from engrambus.errors import EngramBusError
@@ -40,6 +42,14 @@ def test_over_http(project: SemanticProject) -> None:
             refused = bus.call("GET", f"/engram/query_by_embedding?embedding_ref={malformed}")
             assert (refused.status, refused.code) == (422, "FIELD_VALUE")
         assert bus.call("GET", "/engram/query_by_embedding?embedding_ref=emb:x&k=0").status == 422
+
+
+def test_a_missing_package_over_http(project: SemanticProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)  # as if it were not installed
+    with run_server(project.gateway, project.repository) as bus:
+        for target in ("/engram/query?q=login", "/engram/query_by_embedding?embedding_ref=emb:x"):
+            answer = bus.call("GET", target)
+            assert (answer.status, answer.code) == (503, "EMBEDDINGS_UNAVAILABLE")
 
 
 def test_off_refuses_whatever_is_asked(project: SemanticProject) -> None:

@@ -17,6 +17,27 @@ from engrambus.adapters.semantic.wordpiece import WordPieces
 from engrambus.errors import EmbeddingsUnavailable
 from tests.semantic.conftest import CLAIMS
 
+# fmt: off
+TOKENIZED = [
+    ("", []),
+    ("Authentication tokens expire after one hour.", [27280, 19204, 2015, 4654, 20781, 2044, 2028, 3178, 1012]),
+    ("VendorClient.retry_count = 3", [21431, 20464, 11638, 1012, 2128, 11129, 1035, 4175, 1027, 1017]),
+    ("It's a re-run: 1,000 rows?", [2009, 1005, 1055, 1037, 2128, 1011, 2448, 1024, 1015, 1010, 2199, 10281, 1029]),
+    ("Café Müller, naïve İstanbul", [7668, 12304, 1010, 15743, 9960]),
+    ("ΑΣ ΟΔΟΣ straße", [1155, 29733, 1169, 29722, 29730, 29733, 2358, 27807]),
+    ("東京 is 首都", [1879, 1755, 2003, 100, 1961]),
+    ("かな カナ 한글", [1651, 30193, 1700, 30241, 1469, 30006, 30021, 29991, 30017, 30022]),
+    ("tab\tnew\nline\u00a0nbsp\u200bzero", [21628, 2047, 2240, 1050, 5910, 2361, 6290, 2080]),
+    ("\U0001f600 ok", [100, 7929]),
+    ("x" * 101, [100]),
+    ("a\u0301bc \ufb01ne ½", [5925, 1984, 2638, 1092]),
+    ("“quoted” — dash…", [1523, 9339, 1524, 1517, 11454, 1529]),
+    ("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen",
+     [2028, 2048, 2093, 2176, 2274, 2416, 2698, 2809, 3157, 2702, 5408, 4376, 7093, 7426]),
+]
+# fmt: on
+"""Texts and the numbers of their pieces, as the tokenizer's reference implementation gives them."""
+
 
 @pytest.fixture(scope="module")
 def weights() -> Path:
@@ -32,28 +53,7 @@ def pieces(weights: Path) -> WordPieces:
     return WordPieces((weights / VOCABULARY).read_text("utf-8"))
 
 
-# fmt: off
-@pytest.mark.parametrize(
-    ("text", "numbers"),  # as the tokenizer's reference implementation gives them, without the marks of a sequence
-    [
-        ("", []),
-        ("Authentication tokens expire after one hour.", [27280, 19204, 2015, 4654, 20781, 2044, 2028, 3178, 1012]),
-        ("VendorClient.retry_count = 3", [21431, 20464, 11638, 1012, 2128, 11129, 1035, 4175, 1027, 1017]),
-        ("It's a re-run: 1,000 rows?", [2009, 1005, 1055, 1037, 2128, 1011, 2448, 1024, 1015, 1010, 2199, 10281, 1029]),
-        ("Café Müller, naïve İstanbul", [7668, 12304, 1010, 15743, 9960]),
-        ("ΑΣ ΟΔΟΣ straße", [1155, 29733, 1169, 29722, 29730, 29733, 2358, 27807]),
-        ("東京 is 首都", [1879, 1755, 2003, 100, 1961]),
-        ("かな カナ 한글", [1651, 30193, 1700, 30241, 1469, 30006, 30021, 29991, 30017, 30022]),
-        ("tab\tnew\nline\u00a0nbsp\u200bzero", [21628, 2047, 2240, 1050, 5910, 2361, 6290, 2080]),
-        ("\U0001f600 ok", [100, 7929]),
-        ("x" * 101, [100]),
-        ("a\u0301bc \ufb01ne ½", [5925, 1984, 2638, 1092]),
-        ("“quoted” — dash…", [1523, 9339, 1524, 1517, 11454, 1529]),
-        ("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen",
-         [2028, 2048, 2093, 2176, 2274, 2416, 2698, 2809, 3157, 2702, 5408, 4376, 7093, 7426]),
-    ],
-)
-# fmt: on
+@pytest.mark.parametrize(("text", "numbers"), TOKENIZED)
 def test_texts_are_cut_into_the_models_pieces(pieces: WordPieces, text: str, numbers: list[int]) -> None:
     assert pieces.encode(text, 16) == [101, *numbers, 102]
 

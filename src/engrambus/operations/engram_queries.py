@@ -282,8 +282,7 @@ class QueryByEmbedding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     route=Route("GET", "/engram/query_by_embedding"),
     absent_from={
         "mcp": "agents ask with less_query_engrams",
-        "cli": "`engrambus query` finds engrams by words",
-        "client": "`query_engrams` finds engrams by words",
+        "cli": "`engrambus query` finds engrams by words, and by meaning where that is on",
     },
     span="search_memory",
 )

@@ -140,14 +140,14 @@ _BY_FIELD: dict[str, ErrorTypes] = {
     "expires_in": (errors.TtlInvalid, errors.TtlTooLong),
     "run_id": (errors.RunNotFound,),
     "to": (errors.NotYourPeer,),
-    "embedding_ref": (errors.EmbeddingsOff, errors.EmbeddingsUnavailable),
+    "embedding_ref": (errors.EmbeddingsOff,),
 }
 _BY_MODULE: dict[str, ErrorTypes] = {
     "artifacts": (errors.ContentTooLarge, errors.RateLimited),
     "catalog": (errors.YoolNotFound, errors.YoolName, errors.LaneName, errors.CatalogFile),
     "cortex": (*_CORTEX, *_ENGRAM, *_READING),
     "deref_requests": (*_READING, errors.RequestNotFound, errors.GrantNotFound),
-    "engram_queries": (errors.EngramNotFound, errors.GitTrouble),
+    "engram_queries": (errors.EngramNotFound, errors.GitTrouble, errors.EmbeddingsUnavailable),
     "engrams": _ENGRAM,
     "grants": (errors.GrantRefusal, errors.GrantNotFound),
     "inbox": (errors.MailNotFound,),
