@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -49,13 +50,12 @@ class MiniLm:
         _check_weights(folder / WEIGHTS)
         self._pieces = WordPieces((folder / VOCABULARY).read_text("utf-8"))
         self._weights = _read_weights(folder / WEIGHTS)
+        self._lock = threading.Lock()
         self._threads = threadpoolctl.ThreadpoolController()
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return the vector of each text, one signed byte a number."""
-        # For a single sentence more threads wait for each other longer than they compute.
-        with self._threads.limit(limits=1, user_api="blas"):
-            return [self._vector(text) for text in texts]
+        return [self._vector(text) for text in texts]
 
     def similarities(self, vector: bytes, others: Sequence[bytes]) -> list[int]:
         """Return the cosine of a vector with each of the others, in millionths."""
@@ -67,7 +67,11 @@ class MiniLm:
         return [int(dot) * MILLION // (STEPS * STEPS) for dot in dots]
 
     def _vector(self, text: str) -> bytes:
-        states = self._encode(self._pieces.encode(text, MAX_TOKENS))
+        numbers = self._pieces.encode(text, MAX_TOKENS)
+        # For a single sentence, several threads wait for each other longer than they compute. The number of threads
+        # belongs to the process, so it is changed by one caller at a time, and for one text: others get their turn.
+        with self._lock, self._threads.limit(limits=1, user_api="blas"):
+            states = self._encode(numbers)
         mean: Array = states.mean(axis=0)
         steps: Array = numpy.rint(mean / numpy.linalg.norm(mean) * numpy.float32(STEPS))
         return numpy.clip(steps, -127, 127).astype(numpy.int8).tobytes()
