@@ -277,6 +277,15 @@ def recover_project(start: Path, settings: Settings, *, clock: Clock | None = No
     return [damage for damage in damages if damage is not None]
 
 
+def check_semantic(settings: Settings) -> bool:
+    """Return whether search by meaning is on; refuse if its packages are not installed."""
+    if settings.semantic:
+        from engrambus.adapters.semantic import check_packages
+
+        check_packages()
+    return settings.semantic
+
+
 def find_foreign_journals(start: Path, settings: Settings) -> list[ForeignJournal]:
     """Return the journals of a project that were not written with this machine's key."""
     from engrambus.backends.sqlite.ownership import foreign_journals

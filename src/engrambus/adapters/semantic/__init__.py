@@ -6,16 +6,16 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.adapters.semantic.minilm import MiniLm
-    from engrambus.adapters.semantic.weights import NEXT_STEP, find_weights, load_model, missing_packages
+    from engrambus.adapters.semantic.weights import check_packages, find_weights, load_model
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "minilm": "MiniLm",
-        "weights": "NEXT_STEP find_weights load_model missing_packages",
+        "weights": "check_packages find_weights load_model",
     })
 
 __all__ = [
-    "NEXT_STEP", "MiniLm", "find_weights", "load_model", "missing_packages",
+    "MiniLm", "check_packages", "find_weights", "load_model",
 ]

@@ -33,21 +33,24 @@ def find_weights() -> Path | None:
     return None
 
 
-def missing_packages() -> list[str]:
-    """Return the names of the packages of the extra that are not installed."""
-    libraries = [name for name in LIBRARIES if find_spec(name) is None]
-    return libraries if find_weights() is not None else [*libraries, PACKAGE.replace("_", "-")]
-
-
-def load_model() -> MiniLm:
-    """Load the model, or say what it needs."""
-    missing, folder = missing_packages(), find_weights()
-    if missing or folder is None:
+def check_packages() -> Path:
+    """Return the folder of the weights, or refuse with the names of the packages that are not installed."""
+    folder = find_weights()
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if folder is None:
+        missing.append(PACKAGE.replace("_", "-"))
+    if folder is None or missing:
         raise EmbeddingsUnavailable(
             f"ENGRAMBUS_SEMANTIC is set, but these packages are not installed: {', '.join(missing)}.",
             field="ENGRAMBUS_SEMANTIC",
             hint=NEXT_STEP,
         )
+    return folder
+
+
+def load_model() -> MiniLm:
+    """Load the model, or say what it needs."""
+    folder = check_packages()
     from engrambus.adapters.semantic.minilm import MiniLm
 
     return MiniLm(folder)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.app import find_project_damage, open_project
+from engrambus.app import check_semantic, find_project_damage, open_project
 from engrambus.core import SystemClock, files
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
 from engrambus.edges.integrations import jsonc, toml_edit
@@ -254,14 +254,11 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
 
 
 def _semantic(settings: Settings) -> Iterator[CheckResult]:
-    if not settings.semantic:
-        return
-    from engrambus.adapters.semantic import NEXT_STEP, missing_packages
-
-    if missing := missing_packages():
-        yield _broken("semantic", f"ENGRAMBUS_SEMANTIC is set, but {', '.join(missing)} is not installed", NEXT_STEP)
-    else:
-        yield _ok("semantic", "questions are answered by words and by meaning")
+    try:
+        if check_semantic(settings):
+            yield _ok("semantic", "questions are answered by words and by meaning")
+    except EngramBusError as problem:
+        yield _refused("semantic", problem)
 
 
 def _clients(folder: Path, settings: Settings) -> Iterator[CheckResult]:
