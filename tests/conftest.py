@@ -42,7 +42,7 @@ SLOW = (
     "limits/test_engram_bus_spec.py", "limits/test_interfaces.py", "limits/test_invisible_in_texts.py",
     "limits/test_less_spec.py",
     "limits/test_short_pointers.py", "mcp/", "orchestrator_hooks/", "page/",
-    "sdk/test_script.py", "secrets/",
+    "sdk/test_script.py", "secrets/", "semantic/test_search.py",
     "space/test_cli.py", "space/test_edges.py", "space/test_inputs.py", "space/test_progress.py",
     "space/test_resume.py", "space/test_state_machine.py", "space/test_worker.py", "test_new_operation.py",
 )

@@ -16,7 +16,7 @@ from engrambus.errors import FormatUnknown, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
-from engrambus.gateway import Gateway, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
+from engrambus.gateway import Gateway, LazyEmbeddings, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
 from engrambus.gateway.events import ActivityChannel
 from engrambus.knowledge import cortex, engrams
 from engrambus.policy import (
@@ -38,8 +38,10 @@ from engrambus.settings import Settings
 
 if TYPE_CHECKING:
     from engrambus.backends.jsonl_stores import FileStores
+    from engrambus.backends.vector_file import VectorFile
     from engrambus.core.journal import Damage, ForeignJournal
     from engrambus.evidence.receipts import Receipt
+    from engrambus.knowledge.engrams import TextEmbedder
     from engrambus.operations.adoption import ForeignSource
     from engrambus.policy.guardrails import Quotas, Retention
     from engrambus.space.tuples import TupleSpace, WorkView
@@ -50,6 +52,8 @@ T = TypeVar("T")
 WORK_JOURNAL = "tuples.jsonl"
 DEFAULT_GOAL = "first run"
 CORTEX_LOG = "shared-cortex.log"
+VECTORS = "vectors.db"
+"""Embeddings of engrams; it can be deleted at any time."""
 MEMORY_CACHE = "memory-cache"
 """Decoded lines of memory stores; it can be deleted at any time."""
 
@@ -147,7 +151,22 @@ def open_project(
         cortex=CortexFolder(project.state / "sam", project.state / CORTEX_LOG, derived),
         tuple_space=tuple_space,
         activity=ActivityChannel(project.state / "activity", project.project_id),
+        embeddings=_embeddings(derived, settings),
     )
+
+
+def _embeddings(derived: Path, settings: Settings) -> LazyEmbeddings:
+    def open_file() -> VectorFile:
+        from engrambus.backends.vector_file import VectorFile
+
+        return VectorFile(derived / VECTORS)
+
+    def load() -> TextEmbedder:
+        from engrambus.adapters.semantic import load_model
+
+        return load_model()
+
+    return LazyEmbeddings(open_file, load if settings.semantic else None)
 
 
 def _tuple_space(
@@ -256,6 +275,15 @@ def recover_project(start: Path, settings: Settings, *, clock: Clock | None = No
     key = _journal_key(state / JOURNAL, settings)
     damages = over_journals(state, key, lambda journal: set_damage_aside(journal, now_us))
     return [damage for damage in damages if damage is not None]
+
+
+def check_semantic(settings: Settings) -> bool:
+    """Return whether search by meaning is on; refuse if its packages are not installed."""
+    if settings.semantic:
+        from engrambus.adapters.semantic import check_packages
+
+        check_packages()
+    return settings.semantic
 
 
 def find_foreign_journals(start: Path, settings: Settings) -> list[ForeignJournal]:

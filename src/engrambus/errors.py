@@ -204,6 +204,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── UsedUnresolved            USED_UNRESOLVED
 │   ├── UsedUntrusted             USED_UNTRUSTED
 │   ├── NothingSearched           NOTHING_SEARCHED
+│   ├── ComparedPartly            COMPARED_PARTLY
 │   └── ApprovalPending           APPROVAL_PENDING
 ├── Conflict                 409  the request conflicts with the current state
 │   ├── AgentExists               AGENT_EXISTS
@@ -238,6 +239,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── DiskPressure         507  DISK_PRESSURE
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
     ├── NoTupleSpace              NO_WORKBENCH
+    ├── EmbeddingsUnavailable     EMBEDDINGS_UNAVAILABLE
     ├── TooManyStreams            TOO_MANY_STREAMS
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
@@ -826,7 +828,7 @@ class BudgetReserved(Refusal):
 
 
 class EmbeddingsOff(Refusal):
-    """This installation has no embeddings, so engrams cannot be searched by similarity."""
+    """Search by meaning is turned off here, so engrams have no embeddings."""
 
     status = 403
 
@@ -1263,6 +1265,10 @@ class NothingSearched(Notice):
     """Nothing was searched for: the question has only words that engrams are not found by."""
 
 
+class ComparedPartly(Notice):
+    """Not all engrams have been compared yet; the same question again compares more of them."""
+
+
 class ApprovalPending(Notice):
     """The promotion is waiting for an admin's approval."""
 
@@ -1441,6 +1447,10 @@ class NoTupleSpace(Trouble):
     """This process has no tuple space."""
 
     code = "NO_WORKBENCH"  # published before the class was renamed
+
+
+class EmbeddingsUnavailable(Trouble):
+    """Search by meaning is turned on, but its model cannot be loaded."""
 
 
 class TooManyStreams(Trouble):

@@ -66,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """XDG_CONFIG_HOME: the folder where some coding agents keep their configuration for all projects."""
     no_color: bool = False
     """NO_COLOR: print without colours, even on a terminal."""
+    semantic: bool = False
+    """ENGRAMBUS_SEMANTIC: answer questions by meaning, too, with the model of the extra `engrambus[semantic]`."""
     exports: Exports | None = None
     """OTEL_*: where spans and metrics are sent; None sends none."""
     environment: dict[str, str] = {}
@@ -86,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             state_home=_folder(environment.get("XDG_STATE_HOME"), home / ".local" / "state"),
             data_home=_folder(environment.get("XDG_DATA_HOME"), home / ".local" / "share"),
             no_color=bool(environment.get("NO_COLOR")),
+            semantic=_switch("ENGRAMBUS_SEMANTIC", environment.get("ENGRAMBUS_SEMANTIC")),
             exports=Exports.from_environment(environment),
             environment=dict(environment),
         )
@@ -191,6 +194,14 @@ def _seconds(name: str, text: str) -> int:
     if not 0.001 <= seconds <= 86_400:
         raise FieldValue(f"{name} must be a number of seconds.", field=name, limit="0.001..86400", used=text[:40])
     return round(seconds * 1_000_000)
+
+
+def _switch(name: str, text: str | None) -> bool:
+    """Return whether a variable turns something on."""
+    value = (text or "").strip().lower()
+    if value not in ("", "0", "1", "false", "true", "no", "yes"):
+        raise FieldValue(f"{name} must be 1 or 0.", field=name, limit="0, 1", used=value[:40])
+    return value in ("1", "true", "yes")
 
 
 def _folder(path: str | None, default: Path) -> Path:

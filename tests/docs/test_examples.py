@@ -21,6 +21,7 @@ PAGES = (
     "docs/trust.md",
     "docs/capture.md",
     "docs/recall.md",
+    "docs/semantic.md",
     "docs/replacing.md",
     "docs/grants.md",
     "docs/reservations.md",

@@ -73,7 +73,7 @@ def test_a_question_without_any_key_finds_nothing_and_says_so(bus: RunningServer
     assert "engrambus-warning" not in listed.headers
 
 
-def test_there_is_no_search_by_embedding(bus: RunningServer) -> None:  # EB-15
+def test_search_by_embedding_is_refused_where_it_is_off(bus: RunningServer) -> None:  # EB-15
     bus.put("It has one.", embedding_ref="emb:1")
     answer = bus.call("GET", "/engram/query_by_embedding?embedding_ref=emb%3A1&k=3")
     assert (answer.status, answer.code, answer.json["field"]) == (403, "EMBEDDINGS_OFF", "embedding_ref")

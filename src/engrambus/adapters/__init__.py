@@ -1,1 +1,1 @@
-"""Adapters to systems that others make; each module needs the package it is named after."""
+"""Other people's systems, behind ports of the domain packages."""

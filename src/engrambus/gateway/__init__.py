@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from engrambus.gateway.declare import Command, Operation, Route
     from engrambus.gateway.decode import to_request
     from engrambus.gateway.gateway import Call, Gateway, OnWarning
+    from engrambus.gateway.lazy_embeddings import LazyEmbeddings
     from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
     from engrambus.gateway.limit_warnings import (
         WARNING_HEADER,
@@ -31,6 +32,7 @@ if not TYPE_CHECKING:
         "declare": "Command Operation Route",
         "decode": "to_request",
         "gateway": "Call Gateway OnWarning",
+        "lazy_embeddings": "LazyEmbeddings",
         "lazy_tuple_space": "LazyTupleSpace",
         "limit_warnings": "WARNING_HEADER parse_warning_header warning_header warning_line warning_problem",
         "pointer_fields": "complete_fields find_pointer_fields",
@@ -42,7 +44,7 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "HEAD_HEADER", "LOCAL_ADMIN", "WARNING_HEADER", "WORKTREE_HEADER", "Call", "Command", "Credential", "Gateway",
-    "LazyTupleSpace", "OnWarning", "Operation", "ProjectFiles", "Route", "SharedStores", "Store", "View",
-    "complete_fields", "find_pointer_fields", "hide_secrets_in", "hide_secrets_in_faults", "parse_warning_header",
-    "to_request", "warning_header", "warning_line", "warning_problem",
+    "LazyEmbeddings", "LazyTupleSpace", "OnWarning", "Operation", "ProjectFiles", "Route", "SharedStores", "Store",
+    "View", "complete_fields", "find_pointer_fields", "hide_secrets_in", "hide_secrets_in_faults",
+    "parse_warning_header", "to_request", "warning_header", "warning_line", "warning_problem",
 ]

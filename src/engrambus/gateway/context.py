@@ -10,6 +10,7 @@ import msgspec
 
 from engrambus.core import Randomness, print_time
 from engrambus.errors import USE_ANOTHER_KEY, IdempotencyConflict, RunEnded
+from engrambus.gateway.lazy_embeddings import LazyEmbeddings
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from engrambus.gateway.role_view import project_stores, restrict_view
@@ -62,6 +63,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     cortex: CortexFiles | None
     """The files of the shared cortex, where the project has any."""
     tuple_space: LazyTupleSpace
+    embeddings: LazyEmbeddings
     limits: LimitChecks
     """The limits as they apply to the caller; rules report exceeded ones to it."""
     completer: PointerCompleter

@@ -29,6 +29,7 @@ from engrambus.gateway.context import Context, Idempotency
 from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
+from engrambus.gateway.lazy_embeddings import LazyEmbeddings
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.pointer_fields import complete_pointers
 from engrambus.gateway.ports import CortexFiles, Store, View
@@ -90,6 +91,7 @@ class Gateway:
         ticks: Callable[[], int] = time.perf_counter_ns,
         tuple_space: LazyTupleSpace | None = None,
         activity: ActivityChannel | None = None,
+        embeddings: LazyEmbeddings | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -98,6 +100,7 @@ class Gateway:
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self.tuple_space = tuple_space or LazyTupleSpace()
+        self._embeddings = embeddings or LazyEmbeddings()
         self._randomness = randomness
         self._cortex = cortex
         self._ticks = ticks
@@ -131,6 +134,7 @@ class Gateway:
         self.store.close()
         self.tuple_space.close()
         self.shared.close()
+        self._embeddings.close()
         self.project_files.close()
 
     def watch_calls(self, watcher: Callable[[Call], None]) -> Callable[[], None]:
@@ -295,6 +299,7 @@ class Gateway:
             cortex=self._cortex,
             tuple_space=self.tuple_space,
             ahead=self.read_ahead,
+            embeddings=self._embeddings,
         )
 
     def _deliver_warnings(self, operation: Operation[Any, Any], context: Context, on_warning: OnWarning | None) -> None:

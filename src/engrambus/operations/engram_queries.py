@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from engrambus.core import check_fits, fits, print_time
-from engrambus.errors import EmbeddingsOff, EngramUnconfirmed, EngramUntrusted, FieldValue, NothingSearched
+from engrambus.errors import ComparedPartly, EngramUnconfirmed, EngramUntrusted, FieldValue, NothingSearched
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.knowledge.engrams import (
@@ -25,8 +25,11 @@ from engrambus.knowledge.engrams import (
     list_once,
     listed_up_to,
     mark_listed,
+    most_similar,
     query_keys,
     rank,
+    read_embedding_ref,
+    recall_by_meaning,
     requested_keys,
     stale_last,
 )
@@ -146,7 +149,7 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
         stores = filter_stores(context, past_stores(present, past_us), criteria, newer_than=position)
         lookup = EvidenceLookup(context)
         if past_us is None:
-            engrams = _found(request, stores, keys, lookup)
+            engrams = _found(context, request, stores, keys, lookup)
         else:  # what is stale now was not stale then
             engrams = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
         return _query_answer(context, request, present, engrams, [], past_us, lookup=lookup)
@@ -185,9 +188,17 @@ def _list_newest(
 
 
 def _found(
-    request: QueryEngrams, stores: Sequence[VisibleStore], keys: Sequence[str], lookup: EvidenceLookup
+    context: Context,
+    request: QueryEngrams,
+    stores: Sequence[VisibleStore],
+    keys: Sequence[str],
+    lookup: EvidenceLookup,
 ) -> list[Engram]:
-    best = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
+    if context.embeddings.is_on and keys and request.q.strip():
+        vectors = context.embeddings.vectors
+        best = recall_by_meaning(stores, keys, request.q, vectors, k=request.k, kind=request.kind)
+    else:
+        best = [ranked.engram for ranked in rank(stores, keys, k=request.k, kind=request.kind)]
     stale = lookup.find_stale(best)
     return stale_last(best, lambda engram: engram.id in stale)
 
@@ -260,7 +271,9 @@ def _read_cursors(request: QueryEngrams) -> tuple[int | None, int | None]:
 class QueryByEmbedding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question by similarity of meaning."""
 
-    embedding_ref: Annotated[str, Meta(max_length=300, description="The embedding to compare with")]
+    embedding_ref: Annotated[
+        str, Meta(max_length=300, description="`emb:` and the id of the engram whose embedding is compared with others")
+    ]
     k: Annotated[int, Meta(ge=1, le=MAX_K, description="Maximum number of results")] = DEFAULT_K
 
 
@@ -269,15 +282,23 @@ class QueryByEmbedding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     route=Route("GET", "/engram/query_by_embedding"),
     absent_from={
         "mcp": "agents ask with less_query_engrams",
-        "cli": "`engrambus query` finds engrams by words",
-        "client": "`query_engrams` finds engrams by words",
+        "cli": "`engrambus query` finds engrams by words, and by meaning where that is on",
     },
     span="search_memory",
 )
 def query_by_embedding(context: Context, request: QueryByEmbedding) -> QueryAnswer:
-    """Find engrams by similarity of meaning; refused, because this installation has no embeddings."""
-    # decision 63: engrams with an equal reference would be an answer to another question
-    raise EmbeddingsOff(field="embedding_ref", hint="Search by words: `less.query_engrams` with `q`.")
+    """Find the engrams whose meaning is most similar to an engram's; refused where search by meaning is off."""
+    vectors = context.embeddings.vectors
+    engram_id = read_embedding_ref(request.embedding_ref)
+    with context.visible_stores() as stores:
+        engram = find_visible(stores, engram_id, "embedding_ref")[1].engram
+        similar = most_similar(stores, engram, vectors, k=request.k)
+        if similar.compared < similar.visible:
+            context.limits.applied(ComparedPartly(field="embedding_ref", limit=similar.visible, used=similar.compared))
+        about = about_engrams(context, stores, similar.engrams)
+    return QueryAnswer(
+        engrams=[without_keys(engram) for engram in similar.engrams], as_of=print_time(context.as_of), about=about
+    )
 
 
 class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

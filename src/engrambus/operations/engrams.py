@@ -287,7 +287,9 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
         facts, answer = forget(view, spaces, request.id, context.caller)
         return [*facts, *cortex.close_contradictions(view, facts, context.caller)], answer
 
-    return _commit_where_found(context, rule, ForgetAnswer)
+    answer = _commit_where_found(context, rule, ForgetAnswer)
+    context.embeddings.forget(answer.id)
+    return answer
 
 
 class ConfirmEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

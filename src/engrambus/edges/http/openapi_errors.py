@@ -147,7 +147,7 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "catalog": (errors.YoolNotFound, errors.YoolName, errors.LaneName, errors.CatalogFile),
     "cortex": (*_CORTEX, *_ENGRAM, *_READING),
     "deref_requests": (*_READING, errors.RequestNotFound, errors.GrantNotFound),
-    "engram_queries": (errors.EngramNotFound, errors.GitTrouble),
+    "engram_queries": (errors.EngramNotFound, errors.GitTrouble, errors.EmbeddingsUnavailable),
     "engrams": _ENGRAM,
     "grants": (errors.GrantRefusal, errors.GrantNotFound),
     "inbox": (errors.MailNotFound,),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.app import find_project_damage, open_project
+from engrambus.app import check_semantic, find_project_damage, open_project
 from engrambus.core import SystemClock, files
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
 from engrambus.edges.integrations import jsonc, toml_edit
@@ -61,6 +61,7 @@ def examine(folder: Path, settings: Settings, *, fix: bool = False) -> list[Chec
     return [
         *_project(folder, settings, fix),
         *_machine(folder, settings),
+        *_semantic(settings),
         *_clients(folder, settings),
         *_hook(folder, settings),
     ]
@@ -250,6 +251,14 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     finally:
         files.remove(probe)
     yield _ok("disk", f"a synced write takes {sync_ms:.1f} ms")
+
+
+def _semantic(settings: Settings) -> Iterator[CheckResult]:
+    try:
+        if check_semantic(settings):
+            yield _ok("semantic", "questions are answered by words and by meaning")
+    except EngramBusError as problem:
+        yield _refused("semantic", problem)
 
 
 def _clients(folder: Path, settings: Settings) -> Iterator[CheckResult]:

@@ -469,6 +469,20 @@ class Methods(ABC):
         """
         return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "others": others, "since_last": since_last, "agent": agent, "role": role, "path": path, "since": since, "until": until, "max_tokens": max_tokens, "cursor": cursor, "as_of": as_of}))
 
+    def query_by_embedding(
+        self,
+        embedding_ref: str,
+        *,
+        k: int = 12,
+    ) -> QueryAnswer:
+        """Find the engrams whose meaning is most similar to an engram's; refused where search by meaning is off.
+
+        Args:
+            embedding_ref: `emb:` and the id of the engram whose embedding is compared with others
+            k: Maximum number of results
+        """
+        return cast("QueryAnswer", self._do("query_by_embedding", {"embedding_ref": embedding_ref, "k": k}))
+
     def get_engram(
         self,
         id: str,

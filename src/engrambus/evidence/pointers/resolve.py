@@ -177,7 +177,7 @@ class Evidence:
         content = self._resolve(address, "pointer")
         if len(content.data) <= MAX_AHEAD_BYTES:
             self._contents.put(checked.ref, content, len(content.data) + 1)
-            self._facts.put(checked.ref, _Facts.of(content))
+            self._facts.put(checked.ref, self._describe(address, content))
         return True
 
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:

@@ -47,7 +47,7 @@ class RankedEngram(NamedTuple):
 
     engram: Engram
     is_untrusted: bool
-    score: int
+    score: int = 0
     """Weight of what it shares with the question, with what it gained from its neighbours."""
 
 

@@ -1,0 +1,94 @@
+"""Recall with a model: find engrams by their words and their meaning, and those most similar to an engram.
+
+The words choose which engrams are compared. If they find fewer than `RECALLED`, the newest of the caller's engrams are
+compared as well, so that in a small or middle-sized project a claim in other words than the question is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engrambus.knowledge.engrams.embeddings import EngramVectors
+from engrambus.knowledge.engrams.filters import list_once
+from engrambus.knowledge.engrams.ports import VisibleStore
+from engrambus.knowledge.engrams.ranking import RankedEngram, rank, with_own_share
+from engrambus.knowledge.engrams.semantic_rerank import Candidate, rerank
+from engrambus.knowledge.engrams.values import Engram
+
+RECALLED = 200
+"""Engrams that are compared with a question."""
+LEAST_SIMILARITY = 300_000
+"""Similarity in millionths below which an engram that shares no word with the question is not shown."""
+MAX_COMPARED = 10_000
+"""Engrams that are compared with an engram: the newest."""
+MAX_COMPUTED = 500
+"""Vectors that one comparison with an engram computes: about 5 seconds."""
+
+
+def recall_by_meaning(
+    stores: Sequence[VisibleStore],
+    keys: Sequence[str],
+    question: str,
+    vectors: EngramVectors,
+    *,
+    k: int,
+    kind: str | None = None,
+) -> list[Engram]:
+    """Return the k engrams and memories that answer a question best by words and meaning, best first."""
+    found = rank(stores, keys, k=max(k, RECALLED), kind=kind)
+    others = _newest_others(stores, found, kind, RECALLED - len(found))
+    found += [RankedEngram(engram, is_untrusted=False) for engram in others]
+    by_id = vectors.of_engrams([ranked.engram for ranked in found], max_computed=len(found))
+    similarities = vectors.embedder.similarities(
+        vectors.of_text(question), [by_id[ranked.engram.id] for ranked in found]
+    )
+    candidates = [
+        Candidate(ranked, ranked.score, similarity) for ranked, similarity in zip(found, similarities, strict=True)
+    ]
+    ordered = [
+        candidate.item
+        for candidate in rerank(candidates)
+        if candidate.score > 0 or candidate.similarity >= LEAST_SIMILARITY
+    ]
+    # decision 68: meaning can be imitated as words can, so untrusted engrams keep to their share
+    return [ranked.engram for ranked in with_own_share(ordered, k, lambda ranked: ranked.is_untrusted)]
+
+
+class SimilarEngrams(NamedTuple):
+    """The engrams most similar to one, and how many were compared with it."""
+
+    engrams: list[Engram]
+    compared: int
+    visible: int
+    """How many should have been; if it is more, the next call continues."""
+
+
+def most_similar(stores: Sequence[VisibleStore], engram: Engram, vectors: EngramVectors, *, k: int) -> SimilarEngrams:
+    """Return the k confirmed engrams and memories whose meaning is nearest to an engram's, nearest first."""
+    others = _newest_others(stores, [RankedEngram(engram, is_untrusted=False)], None, MAX_COMPARED)
+    (own,) = vectors.of_engrams([engram], max_computed=1).values()
+    by_id = vectors.of_engrams(others, max_computed=MAX_COMPUTED)
+    compared = [other for other in others if other.id in by_id]
+    similarities = vectors.embedder.similarities(own, [by_id[other.id] for other in compared])
+    # Sorting is stable: of equal ones, the nearest store's newest comes first.
+    order = sorted(range(len(compared)), key=lambda index: -similarities[index])[:k]
+    return SimilarEngrams([compared[index] for index in order], len(compared), len(others))
+
+
+def _newest_others(
+    stores: Sequence[VisibleStore], found: Sequence[RankedEngram], kind: str | None, limit: int
+) -> list[Engram]:
+    """Return the newest confirmed engrams and memories besides those found, from the nearest store on."""
+    known = {ranked.engram.id for ranked in found}
+    others: list[Engram] = []
+    for store in stores:
+        if store.is_untrusted or len(others) >= limit:
+            continue  # decision 82: unconfirmed claims are found by words alone
+        reads = list_once(store, kind).reads
+        size = limit - len(others) + len(known)
+        for engram in reads.engrams(reads.newest(store.spaces, kind=kind, limit=size, older_than=None)):
+            if engram.id not in known and len(others) < limit:
+                known.add(engram.id)
+                others.append(engram)
+    return others

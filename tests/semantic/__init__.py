@@ -1,0 +1,1 @@
+"""Search by meaning, with the real model."""
