@@ -36,6 +36,8 @@ _Order: TypeAlias = tuple[int, bool, bool, int, int, float, int, str]
 
 ONLY_CHANGES = "only=changes"
 """The key of engrams that point at nothing but changes: they say what was done, and count half of what says what is."""
+VALUE_PARTS = 64
+"""Parts of its score, one for each step of its value, that an engram gains from what others did with it."""
 IN_SEQUENCE = "in=sequence"
 """The key of engrams that are in a sequence, so that a question does not look for neighbours where there are none."""
 
@@ -135,6 +137,10 @@ def _best_of(
 
     lent = lend(pool, traits, scores, visible_rows) if has_sequences else {c.ordinal: c.score for c in pool}
     traits |= {row.ordinal: row for row in reads.traits([ordinal for ordinal in lent if ordinal not in traits])}
+    # Few engrams have a value, and it moves none far: those near the best are asked for it.
+    near = sorted(lent, key=lambda ordinal: -lent[ordinal])[: 2 * wanted]
+    for ordinal, value in reads.values(near).items():
+        lent[ordinal] += lent[ordinal] * value // VALUE_PARTS
     return [
         _Entry(
             _order(score, space.store.is_untrusted, ordinal in learned, traits[ordinal], asked), ordinal, space.store
