@@ -80,7 +80,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 lock: $(VENV)/.dev ## recompile the hashed requirement files from pyproject.toml
 	@$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/run.txt
 	@for group in build dev bench; do $(COMPILE) $(UPGRADE) --group $$group --constraint requirements/run.txt \
-	  --output-file requirements/$$group.txt || exit 1; done
+	  $$(test $$group != bench || echo --no-strip-extras) --output-file requirements/$$group.txt || exit 1; done
 
 clean: ## remove everything the targets made (never .catalog)
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

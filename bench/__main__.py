@@ -17,13 +17,14 @@ from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
 from bench.grants import grant_rows
-from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
+from bench.knowledge import bulk_row, fill, put_rows
 from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
 from bench.memory import memory_rows
 from bench.messages import message_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
+from bench.recall import questions_by_kind, recall_rows, recall_times
 from bench.work import work_rows
 from engrambus.app import init_project, open_project
 from engrambus.settings import Settings
@@ -58,8 +59,9 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
     gateway = open_project(project, settings)
     index = next(project.glob(".catalog/derived-*/index.db"))
     corpus = Corpus()
-    questions = [corpus.question() for _ in range(QUESTIONS)]
-    recalls: dict[int, tuple[list[float], list[float]]] = {}
+    asked = questions_by_kind(corpus)
+    questions = asked["mixed"]
+    recalls: dict[tuple[int, str], list[float]] = {}
     rows: list[Row] = []
     with Progress(transient=True) as progress:
         task = progress.add_task("importing", total=sizes[-1])
@@ -69,7 +71,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             os.sync()  # pending writes of the import must not delay the next measurement
             imported = size
             progress.update(task, description=f"recall at {size:,}")
-            recalls[size] = recall_times(gateway, index, questions)
+            recalls |= {(size, kind): recall_times(gateway, list(asked[kind])) for kind in asked}
             if size == sizes[0]:
                 rows += put_rows(gateway, project / ".catalog" / "memory.jsonl", corpus, refs, scratch)
                 rows.append(bulk_row(gateway, index, corpus, refs, scratch))
@@ -90,7 +92,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
         rows += watched_rows(gateway, project, environment, corpus, questions, seconds=60 if peers else 10)
         show(recall_rows(recalls) + rows)
         if peers:
-            ours = percentile(recalls[PEER_SIZE][0], 0.95)
+            ours = percentile(recalls[PEER_SIZE, "mixed"], 0.95)
             rows += peer_rows(
                 Corpus(seed=11), PEER_SIZE, ours, scratch, lambda name: progress.update(task, description=name)
             )
@@ -111,8 +113,7 @@ the CLI's and HTTP's, vary with it.
 
 {markdown(rows)}
 
-How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
-returned; *raw synced append* writes and syncs a line of the same length, again and again; *raw FTS5 insert* is
+How to read it: *raw synced append* writes and syncs a line of the same length, again and again; *raw FTS5 insert* is
 SQLite's full-text index with our settings, the same tokens and the same batches; *raw cat-file* is the whole file
 read through one `git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by
 its engine, *shown first* to a gateway that has not seen it, *shown again* to one that has; *git grep -F* is git's

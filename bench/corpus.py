@@ -40,6 +40,11 @@ class Corpus:
         first, second = self._random.choices(self._names, cum_weights=self._weights, k=2)
         return f"which {pick(_AREAS)} {pick(_VERBS)} the {pick(_THINGS)} in {first} or {second}"
 
+    def common_question(self) -> str:
+        """A question of six words that a tenth of all engrams have."""
+        chosen = [word for words in (_AREAS, _VERBS, _THINGS) for word in self._random.sample(words, 2)]
+        return " ".join(chosen)
+
     def drafts(self, count: int, refs: list[str]) -> Iterator[dict[str, object]]:
         """Engrams as their authors would send them."""
         for _ in range(count):

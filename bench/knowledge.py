@@ -1,4 +1,4 @@
-"""Recall and put, from ten thousand engrams to a million."""
+"""Puts, one by one, by many clients, and in bulk."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from typing import Any
 import apsw
 
 from bench.corpus import Corpus
-from bench.measure import Row, at_least, at_most, in_turns, microseconds, per_second, percentile, rate
-from engrambus.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
+from bench.measure import Row, at_least, per_second, rate
+from engrambus.backends.sqlite.postings import NEWEST_FIRST
+from engrambus.backends.sqlite.projection import decode_engram, tokens_of
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
-from engrambus.knowledge.engrams import DEPTH, query_keys
 from engrambus.operations import OPERATIONS
-from engrambus.operations.engram_queries import QueryEngrams
 from engrambus.operations.engrams import PutEngram, PutEngrams
 
-QUESTIONS = 400
 CLIENTS = 32
 BATCH = 500
 WARM = 200
@@ -45,48 +43,6 @@ def fill(gateway: Gateway, corpus: Corpus, refs: list[str], size: int, told: Cal
             told(len(batch))
 
     return rate(size, work)
-
-
-def recall_times(gateway: Gateway, index: Path, questions: list[str]) -> tuple[list[float], list[float]]:
-    """Recall through the gateway, and the same keys read raw from the same index, alternately."""
-    connection = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READWRITE)
-    connection.execute("PRAGMA cache_size = -4000")
-    keys = [query_keys(question) for question in questions]
-
-    def raw(asked: tuple[str, ...]) -> None:
-        connection.execute("BEGIN")
-        for key in asked:
-            connection.execute(
-                "SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid LIMIT ?", (f'"p:{key}"', DEPTH)
-            ).fetchall()
-        connection.execute("COMMIT")
-
-    def ours(question: str) -> None:
-        gateway.call(QUERY, QueryEngrams(q=question, k=12), LOCAL_ADMIN)
-
-    for question, asked in zip(questions[:50], keys[:50], strict=True):
-        ours(question)
-        raw(asked)
-    times, raw_times = in_turns(
-        [partial(ours, question) for question in questions], [partial(raw, asked) for asked in keys]
-    )
-    connection.close()
-    return times, raw_times
-
-
-def recall_rows(times_by_size: dict[int, tuple[list[float], list[float]]]) -> list[Row]:
-    """Compare recall with the raw index read, and with itself at other sizes."""
-    rows = []
-    for size, (times, raw) in times_by_size.items():
-        p95, raw95 = percentile(times, 0.95), percentile(raw, 0.95)
-        ratio = at_most(p95 / raw95, 5)
-        measured = f"k=12, {size:,} engrams, p95 (p50 {microseconds(percentile(times, 0.5))})"
-        rows.append(Row("recall", measured, microseconds(p95), f"raw index read {microseconds(raw95)}", *ratio))
-    sizes = sorted(times_by_size)
-    small, large = (percentile(times_by_size[size][0], 0.95) for size in (sizes[0], sizes[-1]))
-    measured = f"growth of p95 from {sizes[0]:,} to {sizes[-1]:,}"
-    rows.append(Row("recall", measured, microseconds(large), microseconds(small), *at_most(large / small, 2)))
-    return rows
 
 
 def put_rows(gateway: Gateway, journal: Path, corpus: Corpus, refs: list[str], scratch: Path) -> list[Row]:

@@ -24,7 +24,7 @@ BAR = 10_000
 
 
 def message_rows(gateway: Gateway, corpus: Corpus, refs: list[str], scratch: Path) -> list[Row]:
-    """A child's message of twelve engrams and eight hundred tokens, in process."""
+    """A child's message of twelve engrams with one short claim each, in process."""
     ample = ApplyPolicy(policy={"engrams_per_minute": 1_000_000, "inline": {"max_inline_tokens": 1_200}})
     gateway.call(OPERATIONS["apply_policy"], ample, LOCAL_ADMIN)
     agent = gateway.call(OPERATIONS["add_agent"], AddAgent(name="bench-child"), LOCAL_ADMIN)
@@ -68,9 +68,14 @@ def _message(corpus: Corpus, refs: list[str], number: int) -> str:
     lines = ["ROLE: programmer", "TASK_STATUS: in_progress", "ENGRAMS:"]
     for at in range(ENGRAMS):
         ref = refs[(number * ENGRAMS + at) % len(refs)]
-        lines += ["  - kind: fact", f'    claim: "{corpus.claim()}"', f'    pointers: ["{ref}"]']
+        lines += ["  - kind: fact", f'    claim: "{_short_claim(corpus)}"', f'    pointers: ["{ref}"]']
     lines += ["OUTPUT:", f'  summary: "Report {number}: twelve findings, all anchored."']
     return "\n".join(lines) + "\n"
+
+
+def _short_claim(corpus: Corpus) -> str:
+    """Return the first clause of a claim: twelve whole ones are more than a message may hold."""
+    return corpus.claim().partition(" before ")[0] + "."
 
 
 def _synced(descriptor: int, data: bytes) -> None:

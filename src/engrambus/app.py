@@ -18,7 +18,7 @@ from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, R
 from engrambus.evidence.receipts import BodyStore
 from engrambus.gateway import Gateway, LazyEmbeddings, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
 from engrambus.gateway.events import ActivityChannel
-from engrambus.knowledge import cortex
+from engrambus.knowledge import cortex, engrams
 from engrambus.policy import (
     JOURNAL,
     SHARED_SCOPES,
@@ -447,4 +447,4 @@ def _evidence(
         pointers.TestAddress: lambda: pointers.TestResolver(receipt, bodies),
         pointers.UrlAddress: lambda: pointers.UrlResolver(url_settings),
     }
-    return Evidence(resolvers)
+    return Evidence(resolvers, words_of=lambda text: engrams.line_keys((text,), ()))

@@ -463,16 +463,39 @@ def test_a_session_ends_with_the_server(context: BrowserContext, tmp_path: Path)
         port = bus.port
     stream.expect_ended()
     expect(page.locator("#live")).to_have_text("not connected")
-    requests: list[str] = []
     with run_server(gateway, repository, port=port) as bus:
-        page.on("request", lambda request: requests.append(request.url))
         assert view(bus, old) == 401
         expect(page.locator("#sign-in")).to_be_visible()
         expect(page.locator("#sign-in h2")).to_have_text("Your session has ended")
-        page.wait_for_timeout(500)
-        assert len(requests) <= 3, "it asks once and not again and again"
         page.goto(f"http://127.0.0.1:{port}/page/budgets#code={bus.codes.new()}")
         expect(page.locator("#panel-budgets")).to_be_visible()
+    gateway.close()
+
+
+def test_a_window_left_open_asks_a_new_server_once(context: BrowserContext, tmp_path: Path) -> None:
+    """The server stops when the window is about to reload its panels, and is started again before that."""
+    repository = make_repository(tmp_path / "repository")
+    gateway = make_gateway(repository.path, make_settings(tmp_path / "home"))
+    context.clock.install(time=0)
+    context.clock.pause_at(1)  # the timers of the window run when the test says so, however slow the machine is
+    with run_server(gateway, repository) as bus:
+        page = Visit(context, bus).page
+        expect(page.locator("#live")).to_have_text("live")  # its panels are loaded again 400 ms later
+        port = bus.port
+    while page.locator("#live").inner_text() != "not connected":
+        page.clock.run_for(20)
+        page.wait_for_timeout(50)
+    requests: list[str] = []
+    with run_server(gateway, repository, port=port):
+        page.on("request", lambda request: requests.append(request.url))
+        page.clock.run_for(1000)
+        while page.locator("#sign-in").is_hidden():
+            page.clock.run_for(200)
+            page.wait_for_timeout(50)
+        page.clock.run_for(20_000)
+        page.evaluate("fetch('/healthz').then((answer) => answer.text())")  # what was asked before has been counted
+        address = f"http://127.0.0.1:{port}"
+        assert requests == [f"{address}/events", f"{address}/healthz"], "it asks once and not again and again"
     gateway.close()
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
-from engrambus.backends.sqlite.projection import MAX_PENDING
+from engrambus.backends.sqlite.postings import MAX_PENDING
 from engrambus.backends.sqlite.store import over_journals
 from engrambus.core.journal import encode_line, set_damage_aside
 from engrambus.errors import FormatUnknown, JournalDamaged

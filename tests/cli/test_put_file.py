@@ -107,3 +107,66 @@ def test_a_file_put_twice_is_stored_once_and_a_byte_order_mark_is_ignored(shell:
     for _ in range(2):
         assert shell.ok("put", "--file", str(path), "--json").json == {"stored": 5}
         assert count(shell) == 5
+
+
+LONG = " ".join(f"The {word} is kept in the ledger of {word}s." for word in ("cat", "dog", "owl", "fox", "elk"))
+
+
+def test_long_claims_are_split_and_counted(shell: Shell) -> None:
+    write(shell, [line(1), line(2, claim=LONG, kind="risk"), line(3, claim=f"Ada: {'so ' * 300}it is.")])
+    result = shell.ok("put", "--file", "engrams.jsonl")
+    assert result.out.startswith("5 engrams are on the bus. 2 claims were too long for one and split into several.")
+    rows = [row["engram"] for row in shell.ok("feed", "--k", "10", "--json").json["rows"]][::-1]
+    claims = [row["claim"] for row in rows]
+    assert claims[0] == "Claim number 1."
+    assert " ".join(claims[1:3]) == LONG
+    assert {row["kind"] for row in rows[1:3]} == {"risk"}
+    assert [claim[:8] for claim in claims[3:]] == ["Ada: so ", "Ada: so "]
+    assert shell.ok("put", "--file", "engrams.jsonl", "--json").json == {"stored": 5, "split": 2}
+    assert count(shell) == 5, "its pieces are confirmed like any repeated claim"
+
+
+def test_the_pieces_of_a_line_are_stored_in_one_commit(shell: Shell) -> None:
+    long = " ".join(f"Sentence {number} stands here." for number in range(12))
+    commits_before = shell.ok("stats", "--json").json["counts"]["commits"]
+    write(shell, [*(with_full_ref(shell, number) for number in range(498)), line(1, claim=long), line(600)])
+    assert shell.ok("put", "--file", "engrams.jsonl", "--json").json == {"stored": 503, "split": 1}
+    counts = shell.ok("stats", "--json").json["counts"]
+    assert counts["engrams"] == 503
+    assert counts["commits"] - commits_before == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        ({"id": "01K7Z3V5QX0000000000000000"}, "FIELD_VALUE", "id"),
+        ({"embedding_ref": "store:1"}, "FIELD_VALUE", "embedding_ref"),
+        ({"claim": "It is so. " * 1501}, "FIELD_VALUE", "claim"),
+        ({"claim": " " * 600}, "CLAIM_EMPTY", "claim"),
+        ({"at": ["absent.py:1"]}, "FILE_NOT_FOUND", "at[0]"),
+        ({"replaces": "01K7Z3V5QX0000000000000000"}, "ENGRAM_NOT_FOUND", "replaces"),
+    ],
+)
+def test_a_long_claim_that_is_refused_names_its_line_and_leaves_no_piece(
+    shell: Shell, fields: dict[str, Any], code: str, field: str
+) -> None:
+    write(shell, [line(1), line(2, **{"claim": LONG, **fields}), line(3)])
+    problem = shell.run("put", "--file", "engrams.jsonl", "--json").problem
+    assert (problem["code"], problem["field"], problem["line"]) == (code, field, 2)
+    assert count(shell) == 1
+
+
+def test_one_long_text_is_put_at_the_command_line(shell: Shell) -> None:
+    given = shell.run("put", LONG, "--at", "src/parser.py:1-2", "--split")
+    assert given.code == 0
+    ids, claims = given.out.splitlines()[::2], given.out.splitlines()[1::2]
+    assert " ".join(claims) == LONG
+    assert [shell.ok("show", one, "--json").json["engrams"][0]["claim"] for one in ids] == claims
+    words = ("put", "-", "--split", "--at", "src/parser.py:1-2", "--json")
+    assert [part["id"] for part in shell.run(*words, stdin=f"{LONG}\n").json["parts"]] == ids
+    assert shell.run("put", LONG, "--at", "src/parser.py:1-2", "--json").problem["code"] == "CLAIM_TOO_MANY_SENTENCES"
+    for more in (["--id", "01K7Z3V5QX0000000000000000"], ["--file", "engrams.jsonl"]):
+        assert shell.run("put", LONG, "--split", *more).code == 2
+    assert shell.run(*words, stdin=" ").problem["code"] == "CLAIM_EMPTY"
+    assert shell.run(*words, stdin="x" * 100_001).problem["limit"] == 100_000
+    assert shell.run(*words, stdin="x " * 5_000_000).problem["code"] == "BODY_TOO_LARGE"

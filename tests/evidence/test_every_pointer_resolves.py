@@ -128,6 +128,11 @@ ATTEMPTS: dict[str, dict[str, Attempt]] = {
             ],
         )
     },
+    "put_text": {
+        "pointers[0].ref": lambda project, ref: project.call(
+            "put_text", project.coder, text="It holds. " * 4, pointers=[ref]
+        )
+    },
     "keep_episode": {
         "pointers[0].ref": lambda project, ref: project.call(
             "keep_episode", project.lead, text="It holds.", pointers=[ref]

@@ -1,7 +1,7 @@
 """A literal and slow implementation of docs/hash-keys.md, which the product's keys are compared with.
 
 It shares nothing with the product and avoids regular expressions; each function is one passage of the document.
-`python -m knowledge.literal_keys` (in tests/) rewrites the vectors.
+`python -m tests.knowledge.literal_keys` rewrites the vectors.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from unicodedata import ucd_3_2_0 as unicode_3_2
+
+from .literal_stem import stem
 
 VECTORS = Path(__file__).with_name("vectors") / "hash_keys.json"
 DIGITS = "0123456789"
@@ -166,6 +168,7 @@ class Meaning:
         self.concepts: list[str] = []
         self.names: list[str] = []
         self.words: list[str] = []
+        self.joined: list[str] = []
         self.key: str | None = None
 
 
@@ -231,27 +234,37 @@ def is_number(text: str) -> bool:
     return all(group and all(c in DIGITS for c in group) for group in groups)
 
 
+def is_grouped(text: str) -> bool:
+    first, *groups = text.split("_")
+    digits = all(c in DIGITS for c in text.replace("_", ""))
+    return digits and 1 <= len(first) <= 3 and groups != [] and all(len(group) == 3 for group in groups)
+
+
 def read_other_name(name: str, meaning: Meaning) -> str | None:
     folded = fold(name)
+    if is_grouped(folded):
+        folded = folded.replace("_", "")
     if is_number(folded):
         meaning.words.append(folded)
         return folded
     if folded in STOP or all(c in "_-." for c in name):
         return None
-    part_words: list[str] = []
-    for part in name.replace("_", ".").replace("-", ".").split("."):
-        for piece in camel_pieces(part):
-            part_words += words_of(fold(piece))
-    meaning.words += part_words
-    if "_" in name or "-" in name or "." in name:
+    is_plain = "_" not in name and "-" not in name and "." not in name
+    for undotted in name.split("."):
+        part_words: list[str] = []
+        for part in undotted.replace("_", "-").split("-"):
+            for piece in camel_pieces(part):
+                part_words += words_of(fold(piece))
+        meaning.words += part_words
+        joined = words_of(fold(undotted.replace("_", "").replace("-", "")))
+        if len(joined) == 1 and joined != part_words and not is_number(joined[0]):
+            meaning.joined += joined
+            if is_plain:
+                meaning.names += joined
+    if not is_plain:
         meaning.names.append(folded)
         return folded
-    name_words = words_of(folded)
-    if len(name_words) != 1:
-        return None
-    if name_words != part_words:
-        meaning.names += name_words
-    return name_words[0]
+    return joined[0] if len(joined) == 1 else None
 
 
 def camel_pieces(part: str) -> list[str]:
@@ -281,27 +294,19 @@ def words_of(piece: str) -> list[str]:
     for run in runs:
         if writes_no_spaces(run[0]):
             words += [run] if len(run) == 1 else [run[i] + run[i + 1] for i in range(len(run) - 1)]
-        elif not is_ascii(run):
+        elif not is_ascii(run) or not all(c in SMALL for c in run):
             words.append(run)
-        elif run not in STOP:
-            word = stem(run) if all(c in SMALL + CAPITAL for c in run) else run
+        elif run not in STOP and not is_plural_of_stop_word(run):
+            word = stem(run)
+            if word in STOP:
+                word += "e"
             if word not in STOP:
                 words.append(word)
     return words
 
 
-def stem(word: str) -> str:
-    if len(word) < 4:
-        return word
-    if word[-3:] == "ies" and word[-4:] not in ("eies", "aies"):
-        return word[:-3] + "y"
-    if word[-4:] in ("sses", "shes") or word[-5:] in ("tches", "nches", "rches") or word[-3:] == "xes":
-        return word[:-2]
-    if word[-2:] == "es" and word[-3:] not in ("aes", "ees", "oes"):
-        return word[:-1]
-    if word[-1:] == "s" and word[-2:] not in ("us", "ss"):
-        return word[:-1]
-    return word
+def is_plural_of_stop_word(word: str) -> bool:
+    return len(word) >= 4 and word[-1] == "s" and word[-2] not in ("s", "u") and word[:-1] in STOP
 
 
 # 4. Normalising a given key
@@ -359,6 +364,7 @@ class Reading:
         self.concepts: list[str] = []
         self.names: list[str] = []
         self.both: list[str] = []
+        self.joined: list[str] = []
         self.sentences: list[list[str]] = [[]]
         for token in tokens(text):
             if not token:
@@ -368,6 +374,7 @@ class Reading:
             self.concepts += meaning.concepts
             self.names += meaning.names
             self.both += meaning.concepts + meaning.names
+            self.joined += meaning.joined
             self.sentences[-1] += meaning.words
 
 
@@ -393,11 +400,13 @@ def engram_keys(claim: str, refs: list[str], tags: list[str], own_texts: list[st
     own_keys = [key for text in own_texts if (key := given_key(text)) is not None]
     reading = Reading(claim)
     concepts, names, sentences = list(reading.concepts), list(reading.names), list(reading.sentences)
+    joined = list(reading.joined)
     for tag in tags:
         key = given_key(tag)
         reading = Reading(tag)
         concepts += ([key] if key is not None else []) + reading.concepts
         names += reading.names
+        joined += reading.joined
         sentences += reading.sentences
     files: list[str] = []
     for ref in refs:
@@ -405,9 +414,10 @@ def engram_keys(claim: str, refs: list[str], tags: list[str], own_texts: list[st
             key = given_key(text)
             reading = Reading(text)
             files += ([key] if key is not None and i == 0 else []) + reading.both
+            joined += reading.joined
             sentences += reading.sentences
     words = [word for sentence in sentences for word in sentence]
-    singles = distinct(own_keys + concepts + names + files + words)
+    singles = distinct(own_keys + concepts + names + files + words + joined)
     public = distinct(singles + phrases(sentences))[:32]
     return public, [key for key in singles[32:] if "+" not in key]
 
@@ -415,7 +425,7 @@ def engram_keys(claim: str, refs: list[str], tags: list[str], own_texts: list[st
 def question_keys(text: str) -> list[str]:
     reading = Reading(text)
     words = [word for sentence in reading.sentences for word in sentence]
-    return distinct(reading.concepts + reading.names + words + phrases(reading.sentences))[:32]
+    return distinct(reading.concepts + reading.names + words + reading.joined + phrases(reading.sentences))[:32]
 
 
 def main() -> None:

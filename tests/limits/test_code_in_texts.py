@@ -24,6 +24,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "put_engram": ENGRAM,
     "put_found": {**ENGRAM, "source": "rag"},
     "put_engrams": {"engrams": [ENGRAM, ENGRAM]},
+    "put_text": {"text": ENGRAM["claim"], "at": ENGRAM["at"]},
     "request_deref": {"pointer": POINTER, "reason": "To see how input is read."},
     "issue_grant": {"child_id": "paul", "pointer": POINTER},
     "narrow_grant": {"budget_token": "x", "child_id": "paul"},

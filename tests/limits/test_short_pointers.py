@@ -45,6 +45,7 @@ SAMPLES = {
     "put_engrams": Sample(
         "paul", {"engrams": [{"claim": "It is big.", "at": [PLACE], "pointers": [{"type": "repo", "ref": PLACE}]}]}
     ),
+    "put_text": Sample("paul", {"text": "The parser is long.", "at": [PLACE], "pointers": [PLACE]}),
     "deref_pointer": Sample("paul", {"pointer": PLACE}),
     "validate_deref": Sample("paul", {"pointer": PLACE}),
     "link_pointer": Sample("paul", {"ref": PLACE}),

@@ -124,6 +124,10 @@ class RoleEvidence(Evidence):
         """Return the size of a visible pointer's content; 0 if it is hidden."""
         return self._evidence.count_tokens(pointer, address) if self._sees(address) else 0
 
+    def words(self, pointer: Pointer, address: Address) -> list[str]:
+        """Return the words of a visible pointer's lines; none if it is hidden."""
+        return self._evidence.words(pointer, address) if self._sees(address) else []
+
     def _sees(self, address: Address) -> bool:
         if isinstance(address, SamAddress) and self._filter.rule.paths:
             try:

@@ -44,6 +44,10 @@ class RoleView:
         read = self.unrestricted.newest
         return fill(limit, lambda size: read(spaces, kind=kind, limit=size, older_than=older_than), self._visible)
 
+    def visible(self, ordinals: Sequence[int]) -> list[int]:
+        """Return the visible ones of `EngramReads.visible`."""
+        return self._visible(self.unrestricted.visible(ordinals))
+
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         """Return the visible ones of `EngramReads.twins`: what is hidden is not confirmed by repeating it."""
         read = self.unrestricted.twins
@@ -160,7 +164,7 @@ def unrestricted(view: View) -> View:
 
 def visible_store(view: View, spaces: Sequence[str], *, is_untrusted: bool = False) -> VisibleStore:
     """Return a view and the spaces to read in it."""
-    return VisibleStore(view, spaces, view.unrestricted if isinstance(view, RoleView) else None, is_untrusted)
+    return VisibleStore(view, spaces, is_untrusted)
 
 
 def project_stores(view: View, caller: Caller, scope: str | None = None) -> list[VisibleStore]:

@@ -26,11 +26,11 @@ from engrambus.knowledge.engrams import (
     listed_up_to,
     mark_listed,
     most_similar,
-    normalise_key,
     query_keys,
     rank,
     read_embedding_ref,
     recall_by_meaning,
+    requested_keys,
     stale_last,
 )
 from engrambus.operations.engram_about import (
@@ -243,9 +243,9 @@ def _query_answer(
 
 def _requested_keys(request: QueryEngrams) -> list[str]:
     """Return the keys to look up, without repeats: the caller's own first, then those of the words."""
-    own_keys = (normalise_key(key) for key in request.keys)
+    own_keys = (key for text in request.keys for key in requested_keys(text))
     word_keys = query_keys(request.q) if request.q else ()
-    return list(dict.fromkeys([*(key for key in own_keys if key), *word_keys]))
+    return list(dict.fromkeys([*own_keys, *word_keys]))
 
 
 def _nothing_searched(request: QueryEngrams) -> NothingSearched:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
 from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.ports import View
-from engrambus.gateway.role_view import project_stores, restrict_view
+from engrambus.gateway.role_view import project_stores, restrict_view, unrestricted
 
 # decision 39: as a module, so that a message without `used` does not load the rules
 from engrambus.knowledge import engrams
@@ -73,7 +73,7 @@ def used_about(context: Context, stores: Sequence[VisibleStore], engram_id: str)
     ids = context.view.used_in("engram", engram_id)
     if context.role_filter is None:
         return list(ids)
-    everything = [VisibleStore(store.counted or store.reads, store.spaces) for store in stores]
+    everything = [VisibleStore(unrestricted(cast("View", store.reads)), store.spaces) for store in stores]
     return [used for used in ids if _has(stores, used) or not _has(everything, used)]
 
 

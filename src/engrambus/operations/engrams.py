@@ -190,9 +190,14 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             limit=MAX_PER_REQUEST,
             used=len(request.engrams),
         )
+    return PutAnswer(ids=put_drafts(context, request.engrams, "engrams"))
+
+
+def put_drafts(context: Context, drafts: Sequence[PutEngram], field: str) -> list[str]:
+    """Put engrams in one commit and return their ids, in order; a refusal names one of them as `field[position]`."""
     prepared = []
-    for position, draft in enumerate(request.engrams):
-        with prefix_field(f"engrams[{position}]", context.limits):
+    for position, draft in enumerate(drafts):
+        with prefix_field(f"{field}[{position}]", context.limits):
             prepared.append(_prepare(context, draft))
 
     # Comparing every claim would take an import five times as long, and nobody reads thousands of notices.
@@ -206,14 +211,14 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             policy=context.policy,
             limits=context.limits,
             randomness=context.randomness,
-            field="engrams",
+            field=field,
         )
         return with_contradictions(context, view, facts, near), PutAnswer(ids=ids)
 
     answer = context.commit(decide, PutAnswer)
     follow_repeated_ids(context, prepared, answer.ids)
     context.deliver(*(item.checked.scope for item in prepared))
-    return answer
+    return answer.ids
 
 
 def _prepare(context: Context, request: PutEngram) -> PreparedEngram:

@@ -52,13 +52,7 @@ def past_stores(stores: Sequence[VisibleStore], time_us: int | None) -> Sequence
     """Return these stores as they were at a time, without untrusted knowledge; as they are now without a time."""
     if time_us is None:
         return stores
-    return [
-        VisibleStore(
-            store.reads.at(time_us), store.spaces, store.counted.at(time_us) if store.counted is not None else None
-        )
-        for store in stores
-        if not store.is_untrusted
-    ]
+    return [VisibleStore(store.reads.at(time_us), store.spaces) for store in stores if not store.is_untrusted]
 
 
 def read_past_time(context: Context, text: str | None, field: str = "as_of") -> int | None:

@@ -52,6 +52,7 @@ from engrambus.knowledge.engrams import (
     Learned,
     LearnedEngram,
     PastEngram,
+    PostingChunk,
     PromotionAnswered,
     PromotionRequested,
     RecallForgotten,
@@ -63,10 +64,14 @@ from engrambus.knowledge.engrams import (
     Traits,
     UserKind,
     as_promoted,
+    chunks_of,
+    keys_after,
     kind_key,
     listing_reader,
     pointer_names,
     posted_keys,
+    renew_keys,
+    sequence_of,
     twin_key,
     was_withdrawn,
     with_gain,
@@ -379,13 +384,12 @@ class KnowledgeState:
                     self._accept(fact, at_us)
                 ordinal = self.ids[fact.space, fact.id]
                 stored = self.stored[ordinal]
+                engram = with_gain(stored.engram, fact)
+                more_keys = keys_after(engram, stored.more_keys, fact)
                 self.stored[ordinal] = msgspec.structs.replace(
-                    stored,
-                    engram=with_gain(stored.engram, fact),
-                    expires_at=fact.expires_at,
-                    more_keys=(*stored.more_keys, *fact.more_keys),
+                    stored, engram=engram, expires_at=fact.expires_at, more_keys=more_keys
                 )
-                self.keys[ordinal] |= set(fact.more_keys)
+                self.keys[ordinal] = frozenset(posted_keys(engram, more_keys))
                 self.votes.setdefault(ordinal, set()).add(fact.root)
             case EngramsUsed():
                 for engram_id in fact.engrams:  # a repeat of the same decision adds nothing
@@ -488,15 +492,16 @@ class KnowledgeState:
 
     def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         self.ordinal += 1
+        more_keys = renew_keys(fact.engram, fact.more_keys, fact.key_format)
         stored = StoredEngram(
             ordinal=self.ordinal,
             engram=fact.engram,
             space=space,
             run=fact.run,
             expires_at=fact.expires_at,
-            more_keys=fact.more_keys,
+            more_keys=more_keys,
         )
-        keys = posted_keys(fact.engram, fact.more_keys)
+        keys = posted_keys(fact.engram, more_keys)
         self._insert(stored, frozenset(keys))
         self.used_ids.add(fact.engram.id)
 
@@ -664,6 +669,25 @@ class MemoryView(MemoryCortex):
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         return list(islice(self._live(spaces, {key} if kind is None else {key, kind_key(kind)}), limit))
+
+    def chunks(self, space: str, key: str) -> list[PostingChunk]:
+        return chunks_of(self._live((space,), {key}))
+
+    def count(self, space: str) -> int:
+        return sum(1 for _ in self._live((space,), {EVERYTHING}))
+
+    def visible(self, ordinals: Sequence[int]) -> list[int]:
+        return list(ordinals)
+
+    def sequence_rows(self, space: str, ordinals: Sequence[int], reach: int) -> dict[int, int]:
+        live = list(self._live((space,), set()))
+        rows = dict(zip(live, map(sequence_of, self.engrams(live)), strict=True))
+        return {
+            near: rows[near]
+            for ordinal in ordinals
+            for near in range(ordinal - reach, ordinal + reach + 1)
+            if rows.get(near)
+        }
 
     def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
         live = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
@@ -1015,4 +1039,5 @@ def _traits(stored: StoredEngram) -> Traits:
         parse_time(engram.provenance.created_at),
         engram.confidence,
         pointer_names(engram),
+        sequence_of(engram),
     )

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
+import msgspec
 
 from engrambus.backends.facts import Fact, decode_facts
 from engrambus.backends.sqlite.connections import FileId, transaction
 from engrambus.backends.sqlite.journal_index import JournalIndex, same_rows
+from engrambus.backends.sqlite.postings import all_postings
 from engrambus.backends.sqlite.projection import (
     LAYOUT,
-    NEWEST_FIRST,
     PAST,
     KnowledgeIndexState,
     KnowledgeProjection,
@@ -39,9 +40,10 @@ COMPARED = {
     "promotions": "SELECT * FROM promotions ORDER BY request_id",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     # An expired engram is in `past` or waits to be swept there.
-    "past": "SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, body, "
-    "replaced_at, replaced_by FROM past UNION ALL SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, "
-    "confidence, names, more_keys, body, NULL, NULL FROM engrams WHERE expires_at <= :at ORDER BY ordinal",
+    "past": "SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, "
+    "sequence, body, replaced_at, replaced_by FROM past "
+    "UNION ALL SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, "
+    "sequence, body, NULL, NULL FROM engrams WHERE expires_at <= :at ORDER BY ordinal",
     "used_ids": "SELECT id FROM used_ids ORDER BY id",
     "listed": "SELECT * FROM listed ORDER BY run, agent",
     "puts": "SELECT * FROM puts ORDER BY root, second, author",
@@ -98,7 +100,7 @@ class KnowledgeIndex:
         connection.execute(schema())
         values = (LAYOUT, project, start.offset, start.seq, start.checksum, start.at_us)
         connection.execute(queries()["insert_state"], values)
-        return _state(start, 0, 0, 0, 0)
+        return _state(start, 0, 0, 0, 0, 0, 0)
 
     def read_state(self, connection: apsw.Connection, project: str) -> KnowledgeIndexState | None:
         """Read the state row; None if the index has another layout or belongs to another project."""
@@ -116,7 +118,7 @@ class KnowledgeIndex:
         position = state.position
         values = (
             *(position.offset, position.seq, position.checksum, position.at_us),
-            *(state.ordinal, state.runs, state.pending, state.identity),
+            *(state.ordinal, state.runs, state.pending, state.tail, state.merged, state.identity),
         )
         connection.execute(queries()["update_state"], values)
 
@@ -166,7 +168,9 @@ class KnowledgeIndex:
         return [*findings, *_live_findings(index), *_postings_findings(index)]
 
 
-def _state(position: JournalPosition, ordinal: int, runs: int, pending: int, identity: int) -> KnowledgeIndexState:
+def _state(
+    position: JournalPosition, ordinal: int, runs: int, pending: int, tail: int, merged: int, identity: int
+) -> KnowledgeIndexState:
     return KnowledgeIndexState(
         position=position,
         synced_bytes=position.offset,
@@ -174,6 +178,8 @@ def _state(position: JournalPosition, ordinal: int, runs: int, pending: int, ide
         ordinal=ordinal,
         runs=runs,
         pending=pending,
+        tail=tail,
+        merged=merged,
         identity=identity,
     )
 
@@ -206,29 +212,34 @@ def _live_findings(index: apsw.Connection) -> list[Finding]:
 
 
 def _postings_findings(index: apsw.Connection) -> list[Finding]:
-    """Check that every engram is posted, or pending, under each of its keys, and that no posting is left over."""
-    pending: dict[Any, Any] = {row[0]: row[1] for row in index.execute("SELECT ordinal, tokens FROM pending")}
+    """Check that every engram is on the list of each of its keys, and on no other."""
+    expected = _PostingsSum()
     rows: Any = index.execute(
         "SELECT ordinal, space, more_keys, body FROM engrams "
-        "UNION ALL SELECT ordinal, ? || space, more_keys, body FROM past ORDER BY ordinal",
+        "UNION ALL SELECT ordinal, ? || space, more_keys, body FROM past",
         (PAST,),
     )
     for ordinal, space, more_keys, body in rows:
-        tokens = tokens_of(space, decode_engram(body), more_keys.split()).split(" ")
-        if ordinal in pending:
-            complete = pending[ordinal].split(" ") == tokens
-        else:
-            match = " AND ".join(f'"{token}"' for token in tokens)
-            row = index.execute(
-                "SELECT 1 FROM postings WHERE postings MATCH ? AND rowid = ?", (match, NEWEST_FIRST - ordinal)
-            ).fetchone()
-            complete = row is not None
-        if not complete:
-            return [Finding(what="an engram is not posted under all its keys", where=f"ordinal {ordinal}")]
-    orphan: Any = index.execute(
-        "SELECT id FROM postings_docsize WHERE id NOT IN (SELECT ?1 - ordinal FROM engrams"
-        " UNION ALL SELECT ?1 - ordinal FROM past)"
-        " OR id IN (SELECT ?1 - ordinal FROM pending) LIMIT 1",
-        (NEWEST_FIRST,),
-    ).fetchone()
-    return [Finding(what="a posting leads to no engram", where=f"row {orphan[0]}")] if orphan else []
+        for token in tokens_of(space, decode_engram(body), more_keys.split()).split(" "):
+            expected.add(token, ordinal)
+    actual = _PostingsSum()
+    for token, ordinals in all_postings(index):
+        for ordinal in ordinals:
+            actual.add(token, ordinal)
+    if actual == expected:
+        return []
+    if actual.count == expected.count:
+        return [Finding(what="an engram is not on the lists of its keys", where="index postings")]
+    what = f"there are {actual.count:,} postings where {expected.count:,} belong"
+    return [Finding(what=what, where="index postings")]
+
+
+class _PostingsSum(msgspec.Struct):
+    """The number of some postings and a sum that shows whether they are the same, in whatever order they come."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, token: str, ordinal: int) -> None:
+        self.count += 1
+        self.total = (self.total + hash((token, ordinal))) & 0xFFFF_FFFF_FFFF_FFFF

@@ -22,6 +22,7 @@ from engrambus.backends.facts import (
     used_paths_of,
 )
 from engrambus.backends.sqlite.cortex import apply_cortex
+from engrambus.backends.sqlite.postings import PostingsWriter
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
 from engrambus.core import SECOND_US, canonical, parse_time, print_time
@@ -106,12 +107,8 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 39
-"""Version of `sql/schema.sql` and of the keys of memories; an index of another version is rebuilt."""
-MAX_PENDING = 32
-"""Engrams that wait in `pending` before they are posted together (decision 2)."""
-NEWEST_FIRST = 1 << 40
-"""A posting's row id is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
+LAYOUT = 40
+"""Version of `sql/schema.sql` and of the keys (`KEY_FORMAT`); an index of another version is rebuilt."""
 SWEEP_BATCH = 64
 PAST = "~"
 """Put before the space of an engram that was replaced or has expired, in the tokens it is posted under."""
@@ -137,6 +134,10 @@ class KnowledgeIndexState(msgspec.Struct, kw_only=True):
     """Runs opened so far."""
     pending: int
     """Engrams that wait to be posted."""
+    tail: int
+    """Engrams that are posted and not in blocks yet."""
+    merged: int
+    """The highest ordinal in blocks."""
     identity: int
     """Facts about runs, agents and policy so far: cached reads of these are valid until it changes."""
 
@@ -163,6 +164,7 @@ class KnowledgeProjection:
         self._live: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[str, str, str], int] = {}
         self._tallies = TallyWriter(connection)
+        self._postings = PostingsWriter(connection, state)
         self._runs: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at_us: int) -> None:
@@ -371,18 +373,7 @@ class KnowledgeProjection:
         self.connection.executemany(self._sql["insert_adoption"], self._adoptions)
         self.connection.executemany(self._sql["insert_capture"], self._captures)
         self.connection.executemany(self._sql["insert_learned"], self._learned)
-        # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
-        if self.state.pending + len(self._tokens) < MAX_PENDING:
-            self.connection.executemany(self._sql["add_pending"], self._tokens)
-            self.state.pending += len(self._tokens)
-        else:
-            pending: list[Any] = self.connection.execute(self._sql["pending"]).fetchall()
-            self._execute("delete_all_pending")
-            newest_first = sorted([*pending, *self._tokens], reverse=True)
-            self.connection.executemany(
-                self._sql["insert_posting"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
-            )
-            self.state.pending = 0
+        self._postings.post(self._tokens)
         for (root, second, author), (count, last_us) in self._puts.items():
             self._execute("drop_old_puts", root, second - RATE_WINDOW_SECONDS)
             self._execute("count_puts", root, second, author, count, last_us)
@@ -409,6 +400,7 @@ class KnowledgeProjection:
 
     def _put(self, fact: EngramPut | EngramReceived | EngramAdopted | EngramCaptured, space: str) -> None:
         engram = fact.engram
+        more_keys = engrams.renew_keys(engram, fact.more_keys, fact.key_format)
         self.state.ordinal += 1
         ordinal = self.state.ordinal
         self._engrams.append(
@@ -424,11 +416,12 @@ class KnowledgeProjection:
                 engram.confidence,
                 engrams.pointer_names(engram),
                 engrams.twin_key(engram),
-                " ".join(fact.more_keys),
+                " ".join(more_keys),
+                engrams.sequence_of(engram),
                 _encode(engram),
             )
         )
-        self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
+        self._tokens.append((ordinal, tokens_of(space, engram, more_keys)))
         self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
 
     def _post_memory(self, fact: EpisodeKept, at_us: int) -> None:
@@ -459,25 +452,26 @@ class KnowledgeProjection:
         self._execute("insert_vote", ordinal, fact.root)
         if fact.confidence is None and not fact.tags and not fact.resolved and not fact.pointers:
             return
-        engram = engrams.with_gain(decode_engram(body), fact)
-        keys = (*more_keys.split(), *fact.more_keys)
+        earlier = decode_engram(body)
+        engram = engrams.with_gain(earlier, fact)
+        keys = engrams.keys_after(engram, more_keys.split(), fact)
         names, twin = engrams.pointer_names(engram), engrams.twin_key(engram)
         self._execute("enrich_engram", engram.confidence, names, twin, " ".join(keys), _encode(engram), ordinal)
-        if fact.more_keys:
-            self._unpost(ordinal)
-            self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(fact.space, engram, keys))
+        if keys != tuple(more_keys.split()):
+            self._postings.unpost(ordinal, tokens_of(fact.space, earlier, more_keys.split()))
+            self._postings.post_again(ordinal, tokens_of(fact.space, engram, keys))
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal, more_keys, body = self._row_of(fact.space, fact.id)
         space = wider_space(fact.scope)
-        engram = engrams.as_promoted(decode_engram(body), fact)
+        earlier = decode_engram(body)
+        engram = engrams.as_promoted(earlier, fact)
         self._vacate(space, fact.id)
-        # Posted at once, not pending: `pending` holds only the newest engrams, and this one may be old.
-        self._unpost(ordinal)
+        self._postings.unpost(ordinal, tokens_of(fact.space, earlier, more_keys.split()))
         self._execute("promote_engram", space, fact.scope, _encode(engram), ordinal)
         self._execute("count_live", fact.space, engram.kind, -1)
         self._execute("count_live", space, engram.kind, 1)
-        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
+        self._postings.post_again(ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _trust(self, fact: EngramTrusted, at_us: int) -> None:
         ordinal = self._move(fact.id, UNTRUSTED_SPACE, PROJECT_SPACE)
@@ -495,12 +489,12 @@ class KnowledgeProjection:
         """Move an engram that keeps its scope to another space; return its ordinal."""
         ordinal, more_keys, body = self._row_of(space, engram_id)
         self._vacate(to_space, engram_id)
-        self._unpost(ordinal)
         engram = decode_engram(body)
+        self._postings.unpost(ordinal, tokens_of(space, engram, more_keys.split()))
         self._execute("promote_engram", to_space, engram.scope, body, ordinal)
         self._execute("count_live", space, engram.kind, -1)
         self._execute("count_live", to_space, engram.kind, 1)
-        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(to_space, engram, more_keys.split()))
+        self._postings.post_again(ordinal, tokens_of(to_space, engram, more_keys.split()))
         return ordinal
 
     def _row_of(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
@@ -518,16 +512,14 @@ class KnowledgeProjection:
         """Move an engram that was replaced or has expired to the past, where only questions about it read it."""
         # decision 77: posted under other tokens, so that it never weighs on a query about the present
         self._execute("keep_past", ordinal, replaced_us, replaced_by)
-        row: Any = self.connection.execute(self._sql["past_body"], (ordinal,)).fetchone()
-        deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
-        for space, kind in deleted:
-            self._execute("count_live", space, kind, -1)
         self._execute("delete_votes", ordinal)
         self._execute("unpin", ordinal)
-        self._unpost(ordinal)
-        space, more_keys, body = row
-        tokens = tokens_of(PAST + space, decode_engram(body), more_keys.split())
-        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens)
+        deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
+        for space, kind, more_keys, body in deleted:
+            self._execute("count_live", space, kind, -1)
+            engram = decode_engram(body)
+            self._postings.unpost(ordinal, tokens_of(space, engram, more_keys.split()))
+            self._postings.post_again(ordinal, tokens_of(PAST + space, engram, more_keys.split()))
 
     def _forget(self, fact: EngramForgotten) -> None:
         row: Any = self.connection.execute(self._sql["engram_row"], (fact.space, fact.id)).fetchone()
@@ -538,28 +530,23 @@ class KnowledgeProjection:
             return
         past: list[Any] = self.connection.execute(self._sql["past_rows"], (fact.space, fact.id)).fetchall()
         for (ordinal,) in past:
+            ended: Any = self.connection.execute(self._sql["past_body"], (ordinal,)).fetchone()
+            space, more_keys, body = ended
+            self._postings.unpost(ordinal, tokens_of(PAST + space, decode_engram(body), more_keys.split()))
             self._execute("delete_past", ordinal)
             self._execute("delete_adoption", ordinal)
             self._execute("delete_capture", ordinal)
-            self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _drop(self, ordinal: int) -> None:
         deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
-        for space, kind in deleted:
+        for space, kind, more_keys, body in deleted:
             self._execute("count_live", space, kind, -1)
+            self._postings.unpost(ordinal, tokens_of(space, decode_engram(body), more_keys.split()))
         self._execute("delete_votes", ordinal)
         self._execute("unpin", ordinal)
         self._execute("delete_adoption", ordinal)
         self._execute("delete_capture", ordinal)
         self._execute("delete_learned", ordinal)
-        self._unpost(ordinal)
-
-    def _unpost(self, ordinal: int) -> None:
-        self._execute("delete_pending", ordinal)
-        was_pending = self.connection.changes()
-        self.state.pending -= was_pending
-        if not was_pending:  # an engram is either pending or posted
-            self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _turn(self, run: str, agent: str) -> Turn | None:
         gathered = self._put_turns.get((run, agent))

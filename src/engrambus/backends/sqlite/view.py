@@ -12,8 +12,8 @@ import msgspec
 
 from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US
 from engrambus.backends.sqlite.cortex import SqliteCortex
+from engrambus.backends.sqlite.postings import NO_LIMIT, PostingsReader, read_pending
 from engrambus.backends.sqlite.projection import (
-    NEWEST_FIRST,
     PAST,
     KnowledgeIndexState,
     agent_from_row,
@@ -41,6 +41,7 @@ from engrambus.knowledge.engrams import (
     Learned,
     LearnedEngram,
     PastEngram,
+    PostingChunk,
     PromotionAnswered,
     PromotionRequested,
     RecentPuts,
@@ -48,7 +49,12 @@ from engrambus.knowledge.engrams import (
     StoredPromotion,
     Traits,
     UserKind,
+    below,
+    count_postings,
     kind_key,
+    only,
+    ordinals_of,
+    without,
 )
 from engrambus.knowledge.gate import GateOverridden, GateOverride, shown_override
 from engrambus.knowledge.messages import (
@@ -79,7 +85,6 @@ from engrambus.policy import (
 from engrambus.policy.grants import BlockSpending, GrantIssued, StoredRequest
 from engrambus.policy.reservations import Reservation
 
-_NO_LIMIT = 1 << 62
 _decode_pack = msgspec.json.Decoder(PointerPack).decode
 _decode_grant = msgspec.json.Decoder(GrantIssued).decode
 MANY_EXPIRED = 256
@@ -110,7 +115,7 @@ class SqliteView(SqliteCortex):
         self._cache = cache
         self._expired: frozenset[int] | None = None
         self._empty_spaces: dict[str, bool] = {}
-        self._pending: dict[str, list[int]] | None = None
+        self._reader: PostingsReader | None = None
 
     @property
     def as_of(self) -> int:
@@ -208,11 +213,29 @@ class SqliteView(SqliteCortex):
         return [_read_from_row(row) for row in (*rows, *(row for row in by_admin if row[0] not in known))]
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
-        return self._posted(spaces, (key,) if kind is None else (key, kind_key(kind)), limit, _NO_LIMIT)
+        return self._posted(spaces, (key,) if kind is None else (key, kind_key(kind)), limit, NO_LIMIT)
+
+    def chunks(self, space: str, key: str) -> list[PostingChunk]:
+        if self._is_empty(space):
+            return []
+        chunks = self._postings().chunks(f"{space}:{key}")
+        # decision 2: expired engrams are skipped here, so that the progress of the sweep never changes an answer
+        return without(chunks, self.expired()) if chunks and self.expired() else chunks
+
+    def count(self, space: str) -> int:
+        return sum(self._live_by_kind((space,)).values())
+
+    def visible(self, ordinals: Sequence[int]) -> list[int]:
+        return list(ordinals)
+
+    def sequence_rows(self, space: str, ordinals: Sequence[int], reach: int) -> dict[int, int]:
+        ranges = ((ordinal - reach, ordinal + reach, space, self._as_of) for ordinal in ordinals)
+        rows: Any = self._connection.executemany(self._sql["sequence_rows"], ranges)
+        return dict(rows)
 
     def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
         key = EVERYTHING if kind is None else kind_key(kind)
-        return self._posted(spaces, (key,), limit, _NO_LIMIT if older_than is None else older_than)
+        return self._posted(spaces, (key,), limit, NO_LIMIT if older_than is None else older_than)
 
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
         rows = self._connection.executemany(self._sql["traits"], ((ordinal,) for ordinal in ordinals))
@@ -532,42 +555,23 @@ class SqliteView(SqliteCortex):
         """True if a space has no engrams. Most runs' have none: one query here saves one for every key."""
         empty = self._empty_spaces.get(space)
         if empty is None:
-            empty = self._empty_spaces[space] = not self._posted_in(space, (EVERYTHING,), 1, _NO_LIMIT)
+            empty = self._empty_spaces[space] = not self._posted_in(space, (EVERYTHING,), 1, NO_LIMIT)
         return empty
 
     def _posted_in(self, space: str, keys: tuple[str, ...], limit: int, before: int) -> list[int]:
         # decision 2: the space is part of the token, so that visibility is decided by which list is read
-        tokens = [f"{space}:{key}" for key in keys]
-        match = '"' + '" AND "'.join(tokens) + '"'
-        rows: Any
-        if before == _NO_LIMIT:
-            rows = self._connection.execute(self._sql["posted"], (match, limit))
-        else:
-            rows = self._connection.execute(self._sql["posted_before"], (match, NEWEST_FIRST - before, limit))
-        posted = [NEWEST_FIRST - row[0] for row in rows]
-        pending = self._pending_under(tokens)
-        if not pending:
-            return posted
-        return sorted([*posted, *(ordinal for ordinal in pending if ordinal < before)], reverse=True)
+        return self._postings().newest([f"{space}:{key}" for key in keys], before=before, limit=limit)
 
-    def _pending_under(self, tokens: list[str]) -> Sequence[int]:
-        """Return the ordinals of pending engrams that have all these tokens."""
-        if self._pending is None:
-            self._pending = self._read_pending() if self._state.pending else {}
-        first, *remaining = [self._pending.get(token, ()) for token in tokens]
-        if not remaining:
-            return first
-        return [ordinal for ordinal in first if all(ordinal in ordinals for ordinals in remaining)]
+    def _postings(self) -> PostingsReader:
+        if self._reader is None:
+            self._reader = PostingsReader(self._connection, self._read_pending() if self._state.pending else {})
+        return self._reader
 
     def _read_pending(self) -> dict[str, list[int]]:
         version = self._state.position.checksum
         if self._cache is not None and self._cache.pending[0] == version:
             return self._cache.pending[1]
-        by_token: dict[str, list[int]] = {}
-        rows: Any = self._connection.execute(self._sql["pending"])
-        for ordinal, tokens in rows:
-            for token in tokens.split(" "):
-                by_token.setdefault(token, []).append(ordinal)
+        by_token = read_pending(self._connection)
         if self._cache is not None:
             self._cache.pending = (version, by_token)
         return by_token
@@ -611,6 +615,8 @@ class SqliteView(SqliteCortex):
 class SqlitePastView(SqliteView):
     """The engrams that were live at an earlier time, as they are now."""
 
+    _ended: frozenset[int] | None = None
+
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
         rows = self._connection.executemany(self._sql["traits_ever"], ((ordinal,) for ordinal in ordinals))
         return [Traits(*row) for row in rows]
@@ -619,29 +625,36 @@ class SqlitePastView(SqliteView):
         rows = self._connection.executemany(self._sql["body_ever"], ((ordinal,) for ordinal in ordinals))
         return [decode_engram(body) for (body,) in rows]
 
+    def chunks(self, space: str, key: str) -> list[PostingChunk]:
+        live = below(self._postings().chunks(f"{space}:{key}"), self._end_of_time())
+        ended = only(self._postings().chunks(f"{PAST}{space}:{key}"), self._ended_since())
+        return [*without(live, self.expired()), *ended]
+
+    def count(self, space: str) -> int:
+        return count_postings(self.chunks(space, EVERYTHING))
+
+    def sequence_rows(self, space: str, ordinals: Sequence[int], reach: int) -> dict[int, int]:
+        rows = super().sequence_rows(space, ordinals, reach)
+        ranges = ((ordinal - reach, ordinal + reach, space) for ordinal in ordinals)
+        past: Any = self._connection.executemany(self._sql["past_sequence_rows"], ranges)
+        ended = {ordinal: sequence for ordinal, sequence in past if ordinal in self._ended_since()}
+        return {ordinal: sequence for ordinal, sequence in rows.items() if ordinal < self._end_of_time()} | ended
+
     def _posted(self, spaces: Sequence[str], keys: tuple[str, ...], limit: int, before: int) -> Sequence[int]:
         """Return the newest ordinals in these spaces that were live then and are posted under all keys."""
-        before = min(before, self._end_of_time())
-        found: list[int] = []
-        size = limit
-        while True:
-            batch = list(
-                islice(
-                    merge(
-                        *(
-                            self._posted_in(prefix + space, keys, size, before)
-                            for space in spaces
-                            for prefix in ("", PAST)
-                        ),
-                        reverse=True,
-                    ),
-                    size,
-                )
-            )
-            found += [ordinal for ordinal in batch if self._row("was_live", ordinal, self._as_of) is not None]
-            if len(found) >= limit or len(batch) < size:
-                return found[:limit]
-            before, size = batch[-1], size * 2
+        per_key = [
+            {ordinal for space in spaces for chunk in self.chunks(space, key) for ordinal in ordinals_of(chunk)}
+            for key in keys
+        ]
+        shared = set.intersection(*per_key)
+        return sorted((ordinal for ordinal in shared if ordinal < before), reverse=True)[:limit]
+
+    def _ended_since(self) -> frozenset[int]:
+        """Return the ordinals of engrams that were live then and were replaced or have expired since."""
+        if self._ended is None:
+            rows: Any = self._connection.execute(self._sql["ended_since"], (self._as_of,))
+            self._ended = frozenset(row[0] for row in rows)
+        return self._ended
 
     def _end_of_time(self) -> int:
         """Return the ordinal after the last engram that was put by then."""

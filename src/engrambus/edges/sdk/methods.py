@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailAnswer
+    from engrambus.operations.long_texts import PutTextAnswer
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
@@ -893,6 +894,42 @@ class Methods(ABC):
             max_tokens: Maximum size of the answer, in tokens
         """
         return cast("MailAnswer", self._do("read_mail", {"id": id, "max_tokens": max_tokens}))
+
+    def put_text(
+        self,
+        text: str,
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: Sequence[Pointer | str] = (),
+        at: list[str] | tuple[str, ...] = (),
+        snapshot: bool = False,
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        used: list[str] | tuple[str, ...] = (),
+        replaces: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> PutTextAnswer:
+        """Record a text of any length as engrams, in order and in one commit.
+
+        Args:
+            text: At most 100000 characters; it may begin with `Ada: `
+            kind: Kind of claim
+            pointers: Pointer to evidence, with its commit or digest
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            snapshot: Paths in `at` mean the files on disk, also uncommitted lines
+            confidence: How sure you are, 0 to 1
+            ttl: Lifetime: PT6H is 6 hours, P7D is 7 days
+            scope: Who can see it: this run, the project, or more
+            tags: A word to file it under
+            hash_keys: An extra key to find it by
+            used: Id of an engram that it is based on; at most 12
+            replaces: Id of the engram that the first one replaces
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("PutTextAnswer", self._do("put_text", {"text": text, "kind": kind, "pointers": pointers, "at": at, "snapshot": snapshot, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "used": used, "replaces": replaces}, idempotency_key))
 
     def memory_read(
         self,

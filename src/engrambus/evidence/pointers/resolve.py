@@ -44,6 +44,10 @@ def may_stay_unresolved(problem: EngramBusError, origin: Origin) -> bool:
     return origin != "stated" and isinstance(problem, RepositoryNotFound | RevisionNotFound)
 
 
+MAX_SEARCHED_BYTES = 40_000
+"""Bytes of pointed content whose words it can be found by."""
+
+
 class Content(msgspec.Struct, frozen=True, kw_only=True):
     """The content a pointer leads to; of content too large to hold, its beginning and its end."""
 
@@ -122,17 +126,25 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     digest: str
     tokens: int
-
-    @classmethod
-    def of(cls, content: Content) -> _Facts:
-        return cls(digest=content.digest, tokens=estimate_tokens(content.data))
+    words: str
+    """The words of the content, separated by spaces."""
 
 
 class Evidence:
     """Reads pointers of every installed type, and proves them by digest. Safe to share between threads."""
 
-    def __init__(self, resolvers: Mapping[type[Any], Callable[[], Resolver[Any]]], *, cache_size: int = 4096) -> None:
-        """Take a function for each type of address that makes its resolver; it is called with the first address."""
+    def __init__(
+        self,
+        resolvers: Mapping[type[Any], Callable[[], Resolver[Any]]],
+        *,
+        words_of: Callable[[str], Iterable[str]] = lambda text: (),
+        cache_size: int = 4096,
+    ) -> None:
+        """Take a function for each type of address that makes its resolver; it is called with the first address.
+
+        `words_of` returns the words of a text that pointed content is searched by.
+        """
+        self._words_of = words_of
         self._factories = dict(resolvers)
         self._resolvers: dict[type[Any], Resolver[Any]] = {}
         self._facts: LruCache[str, _Facts] = LruCache(cache_size)
@@ -203,7 +215,7 @@ class Evidence:
             if isinstance(resolver, BatchResolver):
                 resolver.resolve_many(
                     [address for address in refs if type(address) is kind],
-                    lambda address, content: self._facts.put(refs[address], _Facts.of(content)),
+                    lambda address, content: self._facts.put(refs[address], self._describe(address, content)),
                 )
 
     def locate(self, ref: str) -> FileLines | None:
@@ -229,14 +241,26 @@ class Evidence:
         except EngramBusError:
             return 0
 
+    def words(self, pointer: Pointer, address: Address) -> list[str]:
+        """Return the words of the lines or the section that a stamped pointer names; none for a whole file."""
+        if pointer.digest is None or not _names_lines(address) or type(address) not in self._factories:
+            return []
+        return self._facts_of(pointer, address, "pointer").words.split()
+
     def _facts_of(self, pointer: Pointer, address: Address, field: str) -> _Facts:
         cacheable = _is_immutable(address)
         facts = self._facts.get(pointer.ref) if cacheable else None
         if facts is None:
-            facts = _Facts.of(self._resolve(address, field))
+            facts = self._describe(address, self._resolve(address, field))
             if cacheable:
                 self._facts.put(pointer.ref, facts)
         return facts
+
+    def _describe(self, address: Address, content: Content) -> _Facts:
+        words: Iterable[str] = ()
+        if _names_lines(address):
+            words = self._words_of(content.data[:MAX_SEARCHED_BYTES].decode("utf-8", "ignore"))
+        return _Facts(digest=content.digest, tokens=estimate_tokens(content.data), words=" ".join(words))
 
     def _resolve(self, address: Address, field: str) -> Content:
         with _naming_field(field):
@@ -259,6 +283,17 @@ def _naming_field(field: str) -> Iterator[None]:
     except EngramBusError as problem:
         problem.field = f"{field}.ref"  # a resolver does not know which field of a request it reads
         raise
+
+
+def _names_lines(address: Address) -> bool:
+    """True if an address says which part of a file is meant; words of a whole file would fit too many questions."""
+    match address:
+        case RepoAddress():
+            return address.lines is not None
+        case ArtifactAddress():
+            return bool(address.section)
+        case _:
+            return False
 
 
 def _is_immutable(address: Address) -> bool:

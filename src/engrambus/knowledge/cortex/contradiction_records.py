@@ -35,6 +35,7 @@ from engrambus.knowledge.cortex.values import (
 )
 from engrambus.knowledge.engrams import (
     DEFAULTS,
+    KEY_FORMAT,
     Engram,
     EngramForgotten,
     EngramPut,
@@ -307,7 +308,13 @@ def _risk_engram(
         hash_keys=keys.public,
         provenance=Provenance(created_at=print_time(view.as_of), created_by=caller.full_name, source="tool"),
     )
-    return EngramPut(engram=engram, run=caller.run.run_id, expires_at=view.as_of + lifetime_us, more_keys=keys.extra)
+    return EngramPut(
+        engram=engram,
+        run=caller.run.run_id,
+        expires_at=view.as_of + lifetime_us,
+        more_keys=keys.extra,
+        key_format=KEY_FORMAT,
+    )
 
 
 def _distinct(pointers: Sequence[Pointer]) -> tuple[Pointer, ...]:

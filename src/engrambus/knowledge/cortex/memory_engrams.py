@@ -64,6 +64,7 @@ def memory_put(fact: EpisodeKept) -> EngramPut:
         run=fact.run,
         expires_at=FOREVER_US if episode.expires_us is None else episode.expires_us,
         more_keys=(*keys.extra, *((WITH_EVIDENCE,) if episode.pointers else ())),
+        key_format=engrams.KEY_FORMAT,
     )
 
 

@@ -71,7 +71,14 @@ if TYPE_CHECKING:
         read_moment,
     )
     from engrambus.knowledge.engrams.finding import find_engram, find_shown, find_visible
-    from engrambus.knowledge.engrams.keys import hash_keys, name_keys, normalise_key, query_keys
+    from engrambus.knowledge.engrams.keys import (
+        KEY_FORMAT,
+        hash_keys,
+        name_keys,
+        query_keys,
+        renew_keys,
+        requested_keys,
+    )
     from engrambus.knowledge.engrams.learned import (
         LearnableEngram,
         LearnedOutcome,
@@ -87,6 +94,7 @@ if TYPE_CHECKING:
         confirm,
         every_space,
         forget,
+        keys_after,
         mark_delivered,
         promote,
         receive,
@@ -95,6 +103,7 @@ if TYPE_CHECKING:
         set_pinned,
         with_gain,
     )
+    from engrambus.knowledge.engrams.line_words import line_keys
     from engrambus.knowledge.engrams.memories import engram_of_memory, has_pointed_memories, memory_of_engram
     from engrambus.knowledge.engrams.ports import (
         EVERYTHING,
@@ -116,6 +125,17 @@ if TYPE_CHECKING:
         fill,
         kind_key,
     )
+    from engrambus.knowledge.engrams.postings import (
+        BLOCK_BITS,
+        BLOCK_ROWS,
+        PostingChunk,
+        below,
+        chunks_of,
+        count_postings,
+        only,
+        ordinals_of,
+        without,
+    )
     from engrambus.knowledge.engrams.put import (
         PreparedEngram,
         prefix_field,
@@ -124,7 +144,7 @@ if TYPE_CHECKING:
         put_one,
         put_or_confirm,
     )
-    from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, rank
+    from engrambus.knowledge.engrams.ranking import DEFAULT_K, MAX_K, pointer_names, posted_keys, rank
     from engrambus.knowledge.engrams.readers import Reader, describe_readers, read_by
     from engrambus.knowledge.engrams.recall_lines import PathLines, parse_path_lines, recall_line, stale_line
     from engrambus.knowledge.engrams.relevance import fit_before_edit, fit_text
@@ -135,6 +155,8 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
     from engrambus.knowledge.engrams.semantic_recall import most_similar, recall_by_meaning
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
+    from engrambus.knowledge.engrams.sequences import sequence_of
+    from engrambus.knowledge.engrams.splitting import fits_claim, split_claim
     from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
     from engrambus.knowledge.engrams.values import (
         DEFAULTS,
@@ -188,19 +210,21 @@ if not TYPE_CHECKING:
             "read_moment "
         ),
         "finding": "find_engram find_shown find_visible",
-        "keys": "hash_keys name_keys normalise_key query_keys",
+        "keys": "KEY_FORMAT hash_keys name_keys query_keys renew_keys requested_keys",
         "learned": "LearnableEngram LearnedOutcome day_of put_learned was_withdrawn",
         "lifecycle": (
-            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget mark_delivered promote "
-            "receive repoint resolve_again set_pinned with_gain "
+            "ConfirmAnswer ForgetAnswer PinAnswer as_promoted confirm every_space forget keys_after "
+            "mark_delivered promote receive repoint resolve_again set_pinned with_gain "
         ),
+        "line_words": "line_keys",
         "memories": "engram_of_memory has_pointed_memories memory_of_engram",
         "ports": (
             "EVERYTHING HELD HELD_KINDS WITH_EVIDENCE EngramReads EngramUse EngramView LearnedEngram ListingReads "
             "PastEngram RecallReads RecentPuts StoredEngram Traits UseReads VisibleStore fill kind_key "
         ),
+        "postings": "BLOCK_BITS BLOCK_ROWS PostingChunk below chunks_of count_postings only ordinals_of without",
         "put": "PreparedEngram prefix_field prepare put_all put_one put_or_confirm",
-        "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys rank",
+        "ranking": "DEFAULT_K MAX_K pointer_names posted_keys rank",
         "readers": "Reader describe_readers read_by",
         "recall_lines": "PathLines parse_path_lines recall_line stale_line",
         "relevance": "fit_before_edit fit_text",
@@ -211,6 +235,8 @@ if not TYPE_CHECKING:
         "schemas": "schema_bytes schema_names",
         "semantic_recall": "most_similar recall_by_meaning",
         "sentences": "count_sentences split_sentences",
+        "sequences": "sequence_of",
+        "splitting": "fits_claim split_claim",
         "used": "find_used used_facts visible_uses",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
@@ -221,28 +247,30 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS", "KINDS", "MAX_CLAIM_CHARS",
-    "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS", "MAX_USED", "WITH_EVIDENCE", "Adoption",
-    "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram",
-    "EngramAdopted", "EngramCaptured", "EngramConfirmed", "EngramDelivered", "EngramFilter", "EngramForgotten",
-    "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads", "EngramReceived", "EngramReplaced", "EngramTrusted",
-    "EngramUnpinned", "EngramUse", "EngramVectors", "EngramView", "EngramsListed", "EngramsRecalled", "EngramsUsed",
-    "FindStale", "ForeignEngram", "ForgetAnswer", "Kind", "LearnableEngram", "Learned", "LearnedEngram",
-    "LearnedOutcome", "ListingReads", "PastEngram", "PathLines", "PinAnswer", "PreparedAdoption", "PreparedCapture",
-    "PreparedEngram", "PromotionAnswered", "PromotionReads", "PromotionRequested", "PromotionView", "Provenance",
-    "Reader", "RecallForgotten", "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source",
-    "StoredEngram", "StoredPromotion", "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind",
-    "VectorStore", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "capture_all",
-    "check_foreign", "check_may_repoint", "check_own_words", "confirm", "confirm_claims", "count_negations",
-    "count_sentences", "day_of", "describe_readers", "embedding_ref", "engram_of_memory", "every_space", "fill",
-    "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit", "fit_text", "forget",
-    "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned",
-    "is_memory", "is_same_statement", "kind_key", "less_export", "list_once", "listed_up_to", "listing_reader",
-    "mark_delivered", "mark_listed", "may_decide_on", "memory_name", "memory_of_engram", "most_similar", "name_keys",
-    "normalise_key", "numbers", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
-    "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
-    "read_embedding_ref", "read_moment", "read_used", "recall_by_meaning", "recall_line", "receive", "renewed_pointers",
-    "replaced_fact", "repoint", "resolve_again", "schema_bytes", "schema_names", "set_pinned", "split_sentences",
-    "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "visible_uses",
-    "waiting_claims", "was_withdrawn", "with_gain", "worst_stale",
+    "BLOCK_BITS", "BLOCK_ROWS", "DEFAULTS", "DEFAULT_K", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS",
+    "KEY_FORMAT", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS",
+    "MAX_USED", "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram",
+    "ClaimsConfirmed", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed",
+    "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
+    "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramVectors", "EngramView",
+    "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind",
+    "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome", "ListingReads", "PastEngram", "PathLines",
+    "PinAnswer", "PostingChunk", "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered",
+    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader", "RecallForgotten", "RecallReads",
+    "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram", "StoredPromotion",
+    "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind", "VectorStore", "VisibleStore",
+    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below", "capture_all", "check_foreign",
+    "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims", "count_negations",
+    "count_postings", "count_sentences", "day_of", "describe_readers", "embedding_ref", "engram_of_memory",
+    "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit",
+    "fit_text", "fits_claim", "forget", "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere",
+    "is_contradiction", "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export",
+    "line_keys", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on",
+    "memory_name", "memory_of_engram", "most_similar", "name_keys", "numbers", "only", "ordinals_of", "own_name",
+    "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned",
+    "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_embedding_ref", "read_moment", "read_used",
+    "recall_by_meaning", "recall_line", "receive", "renew_keys", "renewed_pointers", "replaced_fact", "repoint",
+    "requested_keys", "resolve_again", "schema_bytes", "schema_names", "sequence_of", "set_pinned", "split_claim",
+    "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate",
+    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without", "worst_stale",
 ]

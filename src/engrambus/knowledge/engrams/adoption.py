@@ -18,7 +18,7 @@ from engrambus.core import canonical_id, new_ulid, parse_duration, parse_time, p
 from engrambus.errors import EngramBusError, EngramUnconfirmed, EngramUntrusted, ScopeForbidden, TtlInvalid
 from engrambus.knowledge.engrams.dedupe import is_same_statement
 from engrambus.knowledge.engrams.facts import EngramAdopted
-from engrambus.knowledge.engrams.keys import query_keys
+from engrambus.knowledge.engrams.keys import KEY_FORMAT, query_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, VisibleStore
 from engrambus.knowledge.engrams.put import MAX_COMPARED, PreparedEngram
 from engrambus.knowledge.engrams.ranking import recall
@@ -170,6 +170,7 @@ def _adopted(view: EngramView, item: PreparedAdoption, engram_id: str, origin: s
         run=caller.run.run_id,
         expires_at=view.as_of + foreign.lifetime_us,
         more_keys=prepared.keys.extra,
+        key_format=KEY_FORMAT,
         adoption=Adoption(
             origin=origin,
             by=foreign.author,

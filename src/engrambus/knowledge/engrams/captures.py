@@ -14,6 +14,7 @@ from engrambus.core import SECOND_US, Randomness, new_ulid, print_time
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramCaptured
 from engrambus.knowledge.engrams.finding import find_engram
+from engrambus.knowledge.engrams.keys import KEY_FORMAT
 from engrambus.knowledge.engrams.lifecycle import confirm, every_space, may_confirm
 from engrambus.knowledge.engrams.ports import EngramView
 from engrambus.knowledge.engrams.put import PreparedEngram, find_repeated
@@ -144,6 +145,7 @@ def _captured(
         expires_at=view.as_of + min(WAIT_US, prepared.checked.lifetime_us),
         capture=Capture(by=caller.full_name, at=now, answer=capture.answer, marked=capture.marked),
         more_keys=prepared.keys.extra,
+        key_format=KEY_FORMAT,
         root=root if root != caller.name else "",
     )
 

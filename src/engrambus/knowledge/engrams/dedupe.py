@@ -18,7 +18,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from engrambus.knowledge.engrams.values import Engram, is_memory
-from engrambus.knowledge.engrams.words import stem
+
+
+def _singular(word: str) -> str:
+    """Return the approximate singular of an English word: Harman's S-stemmer, and plurals in -es after a sibilant."""
+    # decision 86: not the stem of keys, by which `enabling` and `enabled`, or `deploy` and `deployment`, are one word
+    if word[-1:] != "s" or len(word) < 4:
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "tches", "nches", "rches", "xes")):
+        return word[:-2]
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word if word.endswith(("us", "ss")) else word[:-1]
+
 
 # fmt: off
 _NEGATIONS = frozenset({
@@ -34,7 +48,7 @@ _NOT = frozenset({
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "these", "those", "its", "their", "our", "your"})
 """Words that may be in one claim and not in the other."""
 
-_LIMITING = frozenset(map(stem, (
+_LIMITING = frozenset(map(_singular, (
     "only", "all", "every", "each", "both", "some", "any", "many", "most", "mostly", "few", "partly", "partially",
     "always", "sometimes", "often", "usually", "rarely", "seldom", "once", "again", "almost", "nearly", "hardly",
     "may", "might", "can", "could", "must", "should", "shall", "will", "would", "needs",
@@ -143,7 +157,7 @@ def _place(ref: str) -> _Place:
 @lru_cache(maxsize=1024)
 def _words(claim: str) -> tuple[str, ...]:
     """Return the words of a claim that count: no articles, no plurals, no punctuation, one word for `not`."""
-    return tuple("not" if word in _NOT else stem(word) for word in _plain(claim) if word and word not in _ARTICLES)
+    return tuple("not" if word in _NOT else _singular(word) for word in _plain(claim) if word and word not in _ARTICLES)
 
 
 def _has_digit(word: str) -> bool:

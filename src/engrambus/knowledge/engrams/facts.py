@@ -20,6 +20,8 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """End of its ttl in microseconds, fixed at put."""
     more_keys: tuple[str, ...] = ()
     """Keys it is also found by, beyond the 32 in `hash_keys`."""
+    key_format: int = 1
+    """Number of the rules its keys were made by (docs/hash-keys.md); facts without one were made by the first."""
     pointed_tokens: int = 0
     """Size of the content behind its pointers, as far as it could be read here; for statistics."""
     root: str = ""
@@ -58,6 +60,7 @@ class EngramCaptured(
     """When it is dropped unless it is confirmed; its own ttl begins with the confirmation."""
     capture: Capture
     more_keys: tuple[str, ...] = ()
+    key_format: int = 1
     root: str = ""
     """The author's topmost ancestor, whose rate it counts for; empty if it is the author itself."""
     turn: int = 0
@@ -77,6 +80,7 @@ class EngramAdopted(
     expires_at: int
     adoption: Adoption
     more_keys: tuple[str, ...] = ()
+    key_format: int = 1
 
 
 class EngramTrusted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.trusted", tag_field="fact"):
@@ -98,6 +102,7 @@ class EngramReceived(
     origin: str
     """The project it came from."""
     more_keys: tuple[str, ...] = ()
+    key_format: int = 1
 
 
 class EngramDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="engram.delivered", tag_field="fact"):
@@ -173,6 +178,8 @@ class EngramConfirmed(
     """Tags that the repeated claim adds."""
     more_keys: tuple[str, ...] = ()
     """Keys that the engram is also found by: those of the added tags."""
+    key_format: int = 1
+    """Number of the rules that `more_keys` were made by."""
     resolved: tuple[Pointer, ...] = ()
     """Pointers that were unresolved and whose content is here now, with its digest."""
     captured_in: str = ""

@@ -102,6 +102,10 @@ class FilteredReads:
         read = self._reads.newest
         return self._fill(limit, lambda size: read(spaces, kind=kind, limit=size, older_than=older_than))
 
+    def visible(self, ordinals: Sequence[int]) -> list[int]:
+        """Return the matching ones of `EngramReads.visible`."""
+        return self._matching(self._reads.visible([ordinal for ordinal in ordinals if ordinal > self._newer_than]))
+
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
         """Return the matching ones of `EngramReads.twins`."""
         return self._fill(limit, lambda size: self._reads.twins(space, twin, limit=size))
@@ -124,7 +128,7 @@ def filter_store(store: VisibleStore, matches: Matches, *, newer_than: int = 0) 
     """Return a store without the engrams that do not match; weights are counted over all of them."""
     # decision 81: a filter hides rows and changes no weight, as a role rule does
     filtered = cast("EngramReads", FilteredReads(store.reads, matches, newer_than=newer_than))
-    return store._replace(reads=filtered, counted=store.counted or store.reads)
+    return store._replace(reads=filtered)
 
 
 def list_once(store: VisibleStore, kind: str | None) -> VisibleStore:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from engrambus.knowledge.engrams.words import MAX_KEY, tokens
+from engrambus.knowledge.engrams.words import MAX_KEY, Token, tokens
+
+if TYPE_CHECKING:
+    from engrambus.knowledge.engrams.values import Engram
+
+KEY_FORMAT = 2
+"""Number of the rules in docs/hash-keys.md that keys are made by; facts carry it. 1 was the S-stemmer."""
 
 MAX_KEYS = 32
 """Most keys an engram shows, and most keys of a question."""
@@ -24,25 +30,26 @@ class Keys(NamedTuple):
 
 def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), own_keys: Iterable[str] = ()) -> Keys:
     """Return the keys of an engram: its author's own, then concepts and tags, names, words, and phrases of 2 to 5."""
-    concepts: list[str] = []
-    identifiers: list[str] = []
-    sentences: list[list[str]] = []
-    _read(claim, concepts, identifiers, sentences)
+    reading = _Reading()
+    reading.read(claim)
     for tag in tags:  # a tag is a key as a whole, and each of its words is one
-        _add(concepts, normalise_key(tag))
-        _read(tag, concepts, identifiers, sentences)
-    names: list[str] = []
+        _add(reading.concepts, normalise_key(tag))
+        reading.read(tag)
+    pointed = _Reading()
+    pointed.concepts = pointed.identifiers  # concepts and names that pointers lead to are listed as they come
     for ref in refs:
         for position, text in enumerate(_names(ref)):
             if not position:
-                _add(names, normalise_key(text))
-            _read(text, names, names, sentences)
+                _add(pointed.identifiers, normalise_key(text))
+            pointed.read(text)
     keys: dict[str, None] = {}  # a dict keeps the order, and the order decides which 32 keys are shown
     for text in own_keys:
         key = normalise_key(text)
         if key is not None:
             keys[key] = None
-    _collect(keys, concepts, identifiers, names, *sentences)
+    sentences = [*reading.sentences, *pointed.sentences]
+    _collect(keys, reading.concepts, reading.identifiers, pointed.identifiers, *sentences)
+    _collect(keys, reading.joined, pointed.joined)
     if len(keys) <= MAX_KEYS:  # phrases only where there is room: single words find more
         _add_phrases(keys, sentences)
         return Keys(tuple(keys), ())
@@ -50,26 +57,52 @@ def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), ow
     return Keys(ranked[:MAX_KEYS], tuple(key for key in ranked[MAX_KEYS:] if "+" not in key))
 
 
+def renew_keys(engram: Engram, more_keys: Sequence[str], key_format: int) -> tuple[str, ...]:
+    """Return the keys beyond `hash_keys` that a stored engram is found by, whatever rules it was stored by.
+
+    Keys of an older format are read again by today's rules, and so are the claim, the pointers and the tags; the stored
+    keys stay.
+    """
+    if key_format >= KEY_FORMAT:
+        return tuple(more_keys)
+    refs = [pointer.ref for pointer in engram.pointers]
+    keys = hash_keys(engram.claim, refs, engram.tags, engram.hash_keys)
+    stored = {*engram.hash_keys, *more_keys}
+    return (*more_keys, *(key for key in (*keys.public, *keys.extra) if key not in stored))
+
+
 def query_keys(text: str) -> tuple[str, ...]:
     """Return the keys of a question in free text."""
-    concepts: list[str] = []
-    identifiers: list[str] = []
-    sentences: list[list[str]] = []
-    _read(text, concepts, identifiers, sentences)
+    reading = _Reading()
+    reading.read(text)
     keys: dict[str, None] = {}
-    _collect(keys, concepts, identifiers, *sentences)
-    _add_phrases(keys, sentences)
+    _collect(keys, reading.concepts, reading.identifiers, *reading.sentences, reading.joined)
+    _add_phrases(keys, reading.sentences)
     return tuple(keys)[:MAX_KEYS]
+
+
+def requested_keys(text: str) -> tuple[str, ...]:
+    """Return the keys to look up for a key written by a person: itself, and a name of several words as one word."""
+    key = normalise_key(text)
+    if key is None:
+        return ()
+    meaningful = _meaningful(text)
+    joined = meaningful[0].joined if len(meaningful) == 1 and meaningful[0].alone is not None else ()
+    return tuple(dict.fromkeys((key, *(name for name in joined if len(name) <= MAX_KEY))))
 
 
 def normalise_key(text: str) -> str | None:
     """Return a key written by a person in canonical form; None if nothing in it can be a key."""
-    meaningful = [token for token in tokens(text) if token.words or token.alone]
+    meaningful = _meaningful(text)
     if len(meaningful) == 1 and meaningful[0].alone is not None:
         key = meaningful[0].alone
     else:
         key = "+".join(word for token in meaningful for word in token.words)
     return key if 0 < len(key) <= MAX_KEY else None
+
+
+def _meaningful(text: str) -> list[Token]:
+    return [token for token in tokens(text) if token.words or token.alone]
 
 
 def name_keys(refs: Iterable[str]) -> tuple[str, ...]:
@@ -83,19 +116,33 @@ def name_keys(refs: Iterable[str]) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _read(text: str, concepts: list[str], identifiers: list[str], sentences: list[list[str]]) -> None:
-    sentence: list[str] = []
-    for token in tokens(text):
-        if token.concepts:
-            concepts += token.concepts
-        if token.identifiers:
-            identifiers += token.identifiers
-        sentence += token.words
-        if token.last and sentence:
-            sentences.append(sentence)
-            sentence = []
-    if sentence:
-        sentences.append(sentence)
+class _Reading:
+    """The keys of texts, by their kind."""
+
+    __slots__ = ("concepts", "identifiers", "joined", "sentences")
+
+    def __init__(self) -> None:
+        self.concepts: list[str] = []
+        self.identifiers: list[str] = []
+        self.joined: list[str] = []
+        self.sentences: list[list[str]] = []
+
+    def read(self, text: str) -> None:
+        """Add the keys of a text."""
+        sentence: list[str] = []
+        for token in tokens(text):
+            if token.concepts:
+                self.concepts += token.concepts
+            if token.identifiers:
+                self.identifiers += token.identifiers
+            if token.joined:
+                self.joined += token.joined
+            sentence += token.words
+            if token.last and sentence:
+                self.sentences.append(sentence)
+                sentence = []
+        if sentence:
+            self.sentences.append(sentence)
 
 
 def _add(keys: list[str], key: str | None) -> None:

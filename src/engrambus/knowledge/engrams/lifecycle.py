@@ -37,8 +37,9 @@ from engrambus.knowledge.engrams.facts import (
     PromotionRequested,
 )
 from engrambus.knowledge.engrams.finding import find_engram, find_ever
-from engrambus.knowledge.engrams.keys import hash_keys
+from engrambus.knowledge.engrams.keys import KEY_FORMAT, hash_keys, renew_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
+from engrambus.knowledge.engrams.postings import is_line_key
 from engrambus.knowledge.engrams.repointing import Renewal, check_digests_were_read, needs_lines
 from engrambus.knowledge.engrams.values import Engram, has_evidence, unresolved_refs
 from engrambus.policy import (
@@ -250,6 +251,7 @@ def confirmation(
         confidence=merged.confidence if merged.confidence > engram.confidence else None,
         tags=merged.tags[len(engram.tags) :],
         more_keys=more_keys,
+        key_format=KEY_FORMAT if more_keys else 1,
         resolved=tuple(stamped[ref] for ref in unresolved_refs(engram) if ref in stamped),
         pointers=tuple(pointers),
     )
@@ -280,6 +282,14 @@ def with_gain(engram: Engram, fact: EngramConfirmed) -> Engram:
         tags=tags,
         pointers=fact.pointers or tuple(resolved.get(pointer.ref, pointer) for pointer in engram.pointers),
     )
+
+
+def keys_after(engram: Engram, more_keys: Sequence[str], fact: EngramConfirmed) -> tuple[str, ...]:
+    """Return the keys beyond `hash_keys` that a confirmed engram has; new lines have new words."""
+    has_new_lines = any(map(is_line_key, fact.more_keys))
+    kept = [key for key in more_keys if not (has_new_lines and is_line_key(key))]
+    keys = tuple(dict.fromkeys((*kept, *fact.more_keys)))
+    return renew_keys(engram, keys, fact.key_format) if fact.more_keys else keys
 
 
 def as_promoted(engram: Engram, fact: EngramPromoted) -> Engram:
@@ -369,6 +379,7 @@ def receive(view: EngramReads, stored: StoredEngram, *, origin: str) -> tuple[li
         expires_at=stored.expires_at,
         origin=origin,
         more_keys=stored.more_keys,
+        key_format=KEY_FORMAT,  # the store renewed older keys when it read them
     )
     return [fact], None
 

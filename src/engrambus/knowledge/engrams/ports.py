@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from engrambus.knowledge.engrams.postings import PostingChunk
 from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, Learned, UserKind
 from engrambus.policy import IdentityReads, TurnReads
 
@@ -40,6 +41,8 @@ class Traits(msgspec.Struct, frozen=True):
     confidence: float
     names: str
     """The base names its pointers lead to, as keys separated by spaces."""
+    sequence: int
+    """The same number for what one author put in a row; 0 for an engram that is in no sequence."""
 
 
 class RecentPuts(NamedTuple):
@@ -91,6 +94,25 @@ class EngramReads(Protocol):
         """Return the ordinals of the newest live engrams in these spaces posted under a key, newest first."""
         ...
 
+    def chunks(self, space: str, key: str) -> Sequence[PostingChunk]:
+        """Return the live engrams of a space posted under a key, those included that a role rule or a filter hides."""
+        ...
+
+    def count(self, space: str) -> int:
+        """Return the number of live engrams in a space, those included that a role rule or a filter hides."""
+        ...
+
+    def visible(self, ordinals: Sequence[int]) -> list[int]:
+        """Return those of these ordinals, in order, that no role rule and no filter hides."""
+        ...
+
+    def sequence_rows(self, space: str, ordinals: Sequence[int], reach: int) -> dict[int, int]:
+        """Return the sequences of the live engrams of a space within `reach` of these ordinals, by ordinal.
+
+        Engrams in no sequence are left out, and those that a role rule or a filter hides are included.
+        """
+        ...
+
     def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
         """Return the ordinals of the newest live engrams below the ordinal `older_than`, newest first."""
         ...
@@ -126,7 +148,7 @@ class EngramReads(Protocol):
     def at(self, time_us: int) -> EngramReads:
         """Return these reads as of an earlier time: the engrams that were live then, without forgotten ones.
 
-        Only `postings`, `newest`, `traits` and `engrams` are of that time.
+        Only `postings`, `chunks`, `count`, `newest`, `traits` and `engrams` are of that time.
         """
         ...
 
@@ -250,8 +272,6 @@ class VisibleStore(NamedTuple):
 
     reads: EngramReads
     spaces: Sequence[str]
-    counted: EngramReads | None = None
-    """The same reads with the rows that a role rule hides, if there is one: weights are counted over all of them."""
     is_untrusted: bool = False
     """True if these spaces hold unconfirmed knowledge: from elsewhere, or from prose."""
 

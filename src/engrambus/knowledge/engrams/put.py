@@ -30,8 +30,9 @@ from engrambus.knowledge.engrams.facts import (
     EngramsUsed,
     PromotionRequested,
 )
-from engrambus.knowledge.engrams.keys import Keys, hash_keys
+from engrambus.knowledge.engrams.keys import KEY_FORMAT, Keys, hash_keys
 from engrambus.knowledge.engrams.lifecycle import confirmation, gain, with_gain
+from engrambus.knowledge.engrams.line_words import posted_line_keys
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rates import check_rate
 from engrambus.knowledge.engrams.replacing import find_older, replace_older
@@ -105,6 +106,7 @@ def prepare(
     for pointer, address in zip(pointers, checked.addresses, strict=True):
         if pointer.digest is not None:  # so that `git gc` never removes the evidence of an engram
             repositories.retain(address)
+    stamped = pointers
     if (promote_to or checked.scope) in SHARED_SCOPES:
         _check_shared_evidence(pointers)
     if checked.scope in SHARED_SCOPES and (repository := repositories.shared_name()) is not None:
@@ -112,6 +114,8 @@ def prepare(
         pointers = tuple(name_repository(pointer, repository) for pointer in pointers)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
     pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
+    words = (word for pointed in map(evidence.words, stamped, checked.addresses) for word in pointed)
+    keys = keys._replace(extra=(*keys.extra, *posted_line_keys(words, {*keys.public, *keys.extra})))
     # decision 45: the keys that are computed from the claim are not its author's
     tokens = estimate_tokens("\n".join((checked.claim, *checked.tags, *checked.hash_keys)))
     return PreparedEngram(
@@ -402,6 +406,7 @@ def put_fact(
         run=caller.run.run_id,
         expires_at=view.as_of + checked.lifetime_us,
         more_keys=prepared.keys.extra,
+        key_format=KEY_FORMAT,
         pointed_tokens=prepared.pointed_tokens,
     )
 

@@ -1,10 +1,12 @@
-"""Recall: find the engrams that share most with a question, through its keys alone.
+"""Ranking: the k engrams that answer a question best, the same on every machine.
 
-For each key the newest `DEPTH` live engrams that the caller may see are read. A key found on few of them weighs more
-than one found on many; an engram's rank is the sum of the weights of the keys it was found by. A phrase is looked up
-only if the shorter phrases in it were found. Of equal ranks, untrusted engrams come last, and
-before them those learned from the repository; then they are ordered by scope (the nearest first), by age in whole
-seconds, confidence, how many of its pointers lead to a file the question names, and last by id.
+Every live engram that the caller may see is scored: each key of the question adds the weight of the lists that the
+engram is on (`counting`). A key found on few engrams weighs more; a word of the pointed lines weighs less than one of
+the claim, and a phrase little, because its words count already (`weights`). What points only at changes of the past
+counts half. Then the best `POOL` of each space are looked at more closely: what one author put in a row lends words
+(`sequences`), and what others used or confirmed gains a little (`value`). Ties go to trusted engrams, then to what
+people and agents stated before what was learned, then to the nearer scope, the newer second, the higher confidence, the
+more pointers to files that the question names, and the lower id.
 """
 
 from __future__ import annotations
@@ -13,23 +15,29 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from engrambus.core import SECOND_US
+from engrambus.knowledge.engrams.counting import Candidate, Scores, WeightedList, count_scores
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.memories import engram_of_memory
 from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, kind_key
+from engrambus.knowledge.engrams.postings import LINE, LONG_LINE, PostingChunk, count_postings
+from engrambus.knowledge.engrams.sequences import lend, sequence_of
 from engrambus.knowledge.engrams.values import Engram, is_memory
-
-# decision 8: a window bounds the cost of a query whatever the size of the store, and integer ranks give the same answer
-# on every machine
-DEPTH = 64
-"""How many engrams are read for one key."""
+from engrambus.knowledge.engrams.weights import list_weight
 
 DEFAULT_K = 12
 MAX_K = 100
+POOL = 200
+"""Engrams of a space whose neighbours in a sequence are looked at."""
 
 T = TypeVar("T")
 
 _Order: TypeAlias = tuple[int, bool, bool, int, int, float, int, str]
 """What candidates are sorted by; its last part is the id."""
+
+ONLY_CHANGES = "only=changes"
+"""The key of engrams that point at nothing but changes: they say what was done, and count half of what says what is."""
+IN_SEQUENCE = "in=sequence"
+"""The key of engrams that are in a sequence, so that a question does not look for neighbours where there are none."""
 
 _DISTANCE = {"run": 0, "project": 1, "org": 2, "global": 3}
 
@@ -39,6 +47,8 @@ class RankedEngram(NamedTuple):
 
     engram: Engram
     is_untrusted: bool
+    score: int
+    """Weight of what it shares with the question, with what it gained from its neighbours."""
 
 
 def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
@@ -48,78 +58,116 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
 
 def rank(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[RankedEngram]:
     """Return the k engrams and memories that answer these keys best, best first, with whether each is untrusted."""
-    ranks = _ranks(stores, keys, kind)
-    untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
-    limit = k
-    while True:
-        ordered = _ordered(stores, ranks, frozenset(keys), limit)
-        distinct = _shown_once(stores, ordered, kind)
-        if len(distinct) >= k or len(ordered) == len(ranks):
-            break
-        limit *= 2  # a memory and its engram were among the best, and count as one
-    best = with_own_share(distinct, k, lambda entry: entry.store in untrusted) if untrusted else distinct[:k]
+    lists = _weighted_lists(stores, keys)
+    asked = frozenset(keys)
+    wanted = 2 * k  # a memory and its engram may both be found, and are shown once
+    entries = [entry for space, weighted in lists.items() for entry in _best_of(space, weighted, asked, kind, wanted)]
+    ordered = sorted(entries, key=lambda entry: (entry.order, entry.ordinal))
+    distinct = _shown_once(ordered, kind)
+    best = with_own_share(distinct, k, lambda entry: entry.store.is_untrusted)
     return [
-        RankedEngram(stores[entry.store].reads.engrams((entry.ordinal,))[0], entry.store in untrusted) for entry in best
+        RankedEngram(entry.store.reads.engrams((entry.ordinal,))[0], entry.store.is_untrusted, -entry.order[0])
+        for entry in best
     ]
 
 
+class _Space(NamedTuple):
+    """A space of a store. All its engrams are of one scope, and trusted or not."""
+
+    store: VisibleStore
+    name: str
+
+    def chunks(self, key: str) -> Sequence[PostingChunk]:
+        return self.store.reads.chunks(self.name, key)
+
+
 class _Entry(NamedTuple):
-    """A candidate; sorting puts the best first."""
+    """A candidate."""
 
     order: _Order
-    store: int
-    """Index of its store."""
     ordinal: int
+    store: VisibleStore
 
 
-def _ranks(stores: Sequence[VisibleStore], keys: Sequence[str], kind: str | None) -> dict[int, int]:
-    """Return the rank of every candidate: by ordinal × number of stores + index of the store, one integer."""
-    ranks: dict[int, int] = {}
-    store_count = len(stores)
+def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict[_Space, list[WeightedList]]:
+    """Return the lists that the question is on, in every space that has any."""
+    spaces = [_Space(store, name) for store in stores for name in store.spaces]
+    total = _frequency([(space, space.store.reads.count(space.name)) for space in spaces])
+    lists: dict[_Space, list[WeightedList]] = {}
     missing: set[str] = set()
     for key in sorted(keys, key=_phrase_length):  # words first, because a missing word rules out its phrases
         if missing and _contains_missing(key, missing):
             missing.add(key)
             continue
-        postings = [store.reads.postings(store.spaces, key, kind=kind, limit=DEPTH) for store in stores]
-        if not any(postings):
+        posted = (key,) if _phrase_length(key) else (key, LINE + key, LONG_LINE + key)
+        found = [(space, name, chunks) for space in spaces for name in posted if (chunks := space.chunks(name))]
+        if not any(name == key for _, name, _ in found):
             missing.add(key)
-            continue
-        key_weight = _weight(_count(list(map(_posting_counter(key, kind), stores, postings)), stores))
-        for store_index, ordinals in enumerate(postings):
-            for ordinal in ordinals:
-                name = ordinal * store_count + store_index
-                ranks[name] = ranks.get(name, 0) + key_weight
-    return ranks
+        # A word is as rare as the engrams are that have it in the claim or in their lines.
+        frequency = _frequency([(space, count_postings(chunks)) for space, _, chunks in found])
+        for space, name, chunks in found:
+            weighted = WeightedList(key, list_weight(name, frequency, total), chunks)
+            lists.setdefault(space, []).append(weighted)
+    return lists
 
 
-def _ordered(stores: Sequence[VisibleStore], ranks: dict[int, int], keys: frozenset[str], wanted: int) -> list[_Entry]:
-    """Return the candidates that could be among the best `wanted`, and among as many untrusted ones, in order."""
-    store_count = len(stores)
-    untrusted = {index for index, store in enumerate(stores) if store.is_untrusted}
-    contenders = [
-        *_contenders({name: rank for name, rank in ranks.items() if name % store_count not in untrusted}, wanted),
-        *_contenders({name: rank for name, rank in ranks.items() if name % store_count in untrusted}, wanted),
-    ]
-    learned = [store.reads.learned_ordinals(store.spaces) for store in stores]
-    return sorted(
+def _frequency(counts: Sequence[tuple[_Space, int]]) -> int:
+    """Return how many engrams a key counts as found on: untrusted ones only if there are no others."""
+    # decision 68: a flood of adopted engrams changes no weight, so the project's own keep their order
+    trusted = sum(count for space, count in counts if not space.store.is_untrusted)
+    return trusted or sum(count for _, count in counts)
+
+
+def _best_of(
+    space: _Space, lists: Sequence[WeightedList], asked: frozenset[str], kind: str | None, wanted: int
+) -> list[_Entry]:
+    """Return the best entries of a space, at least `wanted` if so many are found, after lending."""
+    reads = space.store.reads
+    learned = reads.learned_ordinals((space.name,))
+    allowed = None if kind is None else space.chunks(kind_key(kind))
+    scores = count_scores(lists, allowed, halved=space.chunks(ONLY_CHANGES))
+    has_sequences = bool(reads.postings((space.name,), IN_SEQUENCE, kind=None, limit=1))
+    pool, traits = _pool(space, scores, learned, wanted, max(wanted, POOL if has_sequences else 0))
+
+    def visible_rows(ordinals: Sequence[int], reach: int) -> dict[int, int]:
+        rows = reads.sequence_rows(space.name, ordinals, reach)
+        return {ordinal: rows[ordinal] for ordinal in reads.visible(list(rows))}  # what is hidden lends nothing
+
+    lent = lend(pool, traits, scores, visible_rows) if has_sequences else {c.ordinal: c.score for c in pool}
+    traits |= {row.ordinal: row for row in reads.traits([ordinal for ordinal in lent if ordinal not in traits])}
+    return [
         _Entry(
-            _order(
-                ranks[traits.ordinal * store_count + store_index],
-                store.is_untrusted,
-                traits.ordinal in learned[store_index],
-                traits,
-                keys,
-            ),
-            store_index,
-            traits.ordinal,
+            _order(score, space.store.is_untrusted, ordinal in learned, traits[ordinal], asked), ordinal, space.store
         )
-        for store_index, store in enumerate(stores)
-        for traits in store.reads.traits([n // store_count for n in contenders if n % store_count == store_index])
-    )
+        for ordinal, score in lent.items()
+    ]
 
 
-def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
+def _pool(
+    space: _Space, scores: Scores, learned: frozenset[int], wanted: int, size: int
+) -> tuple[list[Candidate], dict[int, Traits]]:
+    """Return the best visible engrams of a space by their keys: `size`, or all that tie with the last wanted."""
+    reads = space.store.reads
+    read = size + 1
+    while True:
+        best = scores.best(read, learned)
+        shown = set(reads.visible([candidate.ordinal for candidate in best]))
+        pool = [candidate for candidate in best if candidate.ordinal in shown]
+        if len(best) < read or (len(pool) > size and pool[wanted - 1].score != pool[-1].score):
+            break
+        if len(pool) > size:  # the newest come first, so the tie ends with the second of the last wanted
+            last, beyond = (
+                (candidate.ordinal in learned, row.created_us // SECOND_US)
+                for candidate in (pool[wanted - 1], pool[-1])
+                for row in reads.traits((candidate.ordinal,))
+            )
+            if last != beyond:
+                break
+        read *= 4
+    return pool, {row.ordinal: row for row in reads.traits([candidate.ordinal for candidate in pool])}
+
+
+def _shown_once(ordered: Sequence[_Entry], kind: str | None) -> list[_Entry]:
     """Return the candidates with a memory replaced by its engram, if it has one of this kind, and each only once."""
     # decision 81: whichever of the two was found, the engram stands for both, at the better place
     if not any(is_memory(entry.order[-1]) for entry in ordered):
@@ -127,11 +175,11 @@ def _shown_once(stores: Sequence[VisibleStore], ordered: Sequence[_Entry], kind:
     entries: dict[tuple[int, int], _Entry] = {}
     for entry in ordered:
         if is_memory(entry.order[-1]):
-            reads = stores[entry.store].reads
+            reads = entry.store.reads
             engram = engram_of_memory(reads, reads.engrams((entry.ordinal,))[0])
             if engram is not None and (kind is None or reads.engrams((engram,))[0].kind == kind):
                 entry = entry._replace(ordinal=engram)
-        entries.setdefault((entry.store, entry.ordinal), entry)
+        entries.setdefault((id(entry.store.reads), entry.ordinal), entry)
     return list(entries.values())
 
 
@@ -148,36 +196,15 @@ def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], boo
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
     """Return every key an engram is posted under: the common one, its kind, and the keys it is found by."""
     held = (kind_key(HELD),) if engram.kind in HELD_KINDS else ()
-    return (EVERYTHING, kind_key(engram.kind), *held, *engram.hash_keys, *more_keys)
+    changes = (ONLY_CHANGES,) if all(pointer.type == "diff" for pointer in engram.pointers) else ()
+    sequence = (IN_SEQUENCE,) if sequence_of(engram) else ()
+    marks = (EVERYTHING, kind_key(engram.kind), *held, *changes, *sequence)
+    return tuple(dict.fromkeys((*marks, *engram.hash_keys, *more_keys)))
 
 
 def pointer_names(engram: Engram) -> str:
     """Return the names an engram's pointers lead to, as keys separated by spaces."""
     return " ".join(name_keys(pointer.ref for pointer in engram.pointers))
-
-
-def _posting_counter(key: str, kind: str | None) -> Callable[[VisibleStore, Sequence[int]], int]:
-    """Return a function that counts the engrams a store has under a key, given those that are visible."""
-
-    # decision 50: a role rule hides rows and changes no weight, so the hidden ones are counted
-    def count(store: VisibleStore, visible: Sequence[int]) -> int:
-        if store.counted is None:
-            return len(visible)
-        return len(store.counted.postings(store.spaces, key, kind=kind, limit=DEPTH))
-
-    return count
-
-
-def _count(posting_counts: Sequence[int], stores: Sequence[VisibleStore]) -> int:
-    """Return how many engrams a key counts as found on: untrusted ones only if there are no others."""
-    # decision 68: a flood of adopted engrams changes no weight, so the project's own keep their order
-    trusted = sum(count for count, store in zip(posting_counts, stores, strict=True) if not store.is_untrusted)
-    return trusted or sum(posting_counts)
-
-
-def _weight(posting_count: int) -> int:
-    """Return the weight of a key found on this many engrams: 1 for a common key, 7 for a unique one."""
-    return max(1, (DEPTH // posting_count).bit_length())
 
 
 def _phrase_length(key: str) -> int:
@@ -190,18 +217,10 @@ def _contains_missing(phrase: str, missing: set[str]) -> bool:
     return bool(plus) and (head in missing or phrase.partition("+")[2] in missing)
 
 
-def _contenders(ranks: dict[int, int], k: int) -> list[int]:
-    """Return the engrams that could be among the first k: those whose rank is at least the k-th highest."""
-    if len(ranks) <= k:
-        return list(ranks)
-    lowest = sorted(ranks.values(), reverse=True)[k - 1]
-    return [name for name, rank in ranks.items() if rank >= lowest]
-
-
-def _order(rank: int, is_untrusted: bool, is_learned: bool, traits: Traits, keys: frozenset[str]) -> _Order:
+def _order(score: int, is_untrusted: bool, is_learned: bool, traits: Traits, keys: frozenset[str]) -> _Order:
     named_files = sum(name in keys for name in traits.names.split())
     return (
-        -rank,
+        -score,
         is_untrusted,
         is_learned,
         _DISTANCE[traits.scope],

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from engrambus.evidence.pointers import RepoAddress, parse_ref, pointed_path
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.ports import EVERYTHING, VisibleStore
-from engrambus.knowledge.engrams.ranking import DEPTH
 from engrambus.knowledge.engrams.recall_lines import PathLines, parse_path_lines
 from engrambus.knowledge.engrams.values import Engram, has_evidence, is_learned
 from engrambus.knowledge.engrams.words import Token, tokens
@@ -26,6 +25,8 @@ MAX_WORDS = 96
 """Different words of a text that are looked up."""
 MAX_PATHS = 16
 """Files named in a text that are looked up."""
+DEPTH = 64
+"""Newest engrams that are read for a word; a hook must not wait for more."""
 MAX_FITS = 24
 """Engrams that are considered; the states of their evidence are worked out after this."""
 LEAST_COUNT = 16

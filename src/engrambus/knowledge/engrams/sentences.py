@@ -71,13 +71,21 @@ def split_sentences(text: str) -> Iterator[str]:
     Text after the last end counts as a sentence if it has more than spaces and closing marks.
     """
     start = 0
-    for match in _ENDS.finditer(text):
-        if _ends(text, start, match):
-            if _CONTENT.search(text, start, match.start()):
-                yield text[start : match.end()].strip()
-            start = match.end()
+    for end in find_sentence_ends(text):
+        if _CONTENT.search(text, start, end):
+            yield text[start:end].strip()
+        start = end
     if _CONTENT.search(text, start):
         yield text[start:].strip()
+
+
+def find_sentence_ends(text: str) -> Iterator[int]:
+    """Yield the offset after each end of a sentence and the white space that follows it."""
+    start = 0
+    for match in _ENDS.finditer(text):
+        if _ends(text, start, match):
+            start = match.end()
+            yield start
 
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:

@@ -12,6 +12,8 @@ from itertools import groupby
 from typing import NamedTuple
 from unicodedata import ucd_3_2_0
 
+from engrambus.knowledge.engrams.stems import stem
+
 MAX_KEY = 80
 """Most characters of a key."""
 
@@ -40,7 +42,9 @@ _APOSTROPHE = re.compile(f"(?<={_ALPHANUMERIC})'(?:[sS](?!_|{_ALPHANUMERIC})|(?=
 _THOUSANDS = re.compile("(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _DOUBLED = re.compile(r"--+|\.\.+|//+|::+")
 _NUMBER = re.compile("v?[0-9]+(?:[.-][0-9]+)*")
+_GROUPED_DIGITS = re.compile("[0-9]{1,3}(?:_[0-9]{3})+")
 _PARTS = re.compile("[^._-]+")
+_JOINERS = str.maketrans("", "", "_-")
 _CAMEL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
 # Scripts without spaces between words: their text is cut into overlapping pairs of characters.
 _NO_SPACES = re.compile(
@@ -61,47 +65,47 @@ class Token(NamedTuple):
     """Complete names: `vendor_client.py`, `httpserver`."""
     words: tuple[str, ...]
     """Its words, in order, without stop words."""
+    joined: tuple[str, ...]
+    """Names of several words written as one: `vendorclient` of `vendor_client` and `VendorClient`, stemmed."""
     alone: str | None
     """Its key if it is the whole text."""
     last: bool
     """True if a sentence ends with it."""
 
 
-_BREAK = Token((), (), (), None, True)
+_BREAK = Token((), (), (), (), None, True)
 
 
 def tokens(text: str) -> list[Token]:
     """Return the tokens of a text, in order."""
     if not text.isascii():
-        text = _clean(text)
+        text = clean(text)
     if "'" in text:
         text = _APOSTROPHE.sub("", text)
     if "," in text:
         text = _THOUSANDS.sub("", text)
-    return [
-        _analyse_cached(token) if len(token) <= _MAX_CACHED_CHARS else _analyse(token) for token in _TOKEN.findall(text)
-    ]
+    return [read_token(token) if len(token) <= _MAX_CACHED_CHARS else _analyse(token) for token in _TOKEN.findall(text)]
 
 
-def stem(word: str) -> str:
-    """Return the approximate singular of an English word: Harman's S-stemmer, and plurals in -es after a sibilant."""
-    if word[-1:] != "s" or len(word) < 4:
-        return word
-    if word.endswith("ies") and not word.endswith(("eies", "aies")):
-        return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "tches", "nches", "rches", "xes")):
-        return word[:-2]
-    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
-        return word[:-1]
-    return word if word.endswith(("us", "ss")) else word[:-1]
+class _Reading:
+    """The keys and words that were found in a token so far."""
+
+    __slots__ = ("concepts", "identifiers", "joined", "words")
+
+    def __init__(self) -> None:
+        self.concepts: list[str] = []
+        self.identifiers: list[str] = []
+        self.words: list[str] = []
+        self.joined: list[str] = []
 
 
 def _analyse(token: str) -> Token:
     if token in _BREAKS:
         return _BREAK
-    concepts: list[str] = []
-    identifiers: list[str] = []
-    words: list[str] = []
+    if token.isascii() and token.isalpha() and token.islower():  # most tokens are plain words
+        word = _word(token)
+        return Token((), (), (word,) if word else (), (), word, False)
+    reading = _Reading()
     runs = [run for run in (part.strip("-./:") for part in _DOUBLED.split(token)) if run]
     alone: str | None = None
     for run in runs:
@@ -109,18 +113,26 @@ def _analyse(token: str) -> Token:
             parts = [part.strip("-./") for part in run.split(":")]
             concept = _concept(run, parts)
             if concept:
-                concepts.append(concept)
+                reading.concepts.append(concept)
             alone = concept
             for part in parts:
-                _read_path(part, identifiers, words)
+                _read_path(part, reading)
         else:
-            alone = _read_path(run, identifiers, words)
+            alone = _read_path(run, reading)
     if len(runs) != 1:
         alone = None
-    return Token(tuple(concepts), tuple(identifiers), tuple(words), alone, token[-1] == ".")
+    return Token(
+        tuple(reading.concepts),
+        tuple(reading.identifiers),
+        tuple(reading.words),
+        tuple(reading.joined),
+        alone,
+        token[-1] == ".",
+    )
 
 
-_analyse_cached = lru_cache(maxsize=4096)(_analyse)
+read_token = lru_cache(maxsize=8192)(_analyse)
+"""Return the meaning of a token; cached, so for tokens that are not long."""
 
 
 def _concept(run: str, parts: list[str]) -> str | None:
@@ -130,58 +142,65 @@ def _concept(run: str, parts: list[str]) -> str | None:
     return ":".join(map(_fold, parts))
 
 
-def _read_path(path: str, identifiers: list[str], words: list[str]) -> str | None:
+def _read_path(path: str, reading: _Reading) -> str | None:
     """Read the segments of a path; return the key of its only segment, or of a file name at its end."""
     if "/" not in path:
-        return _read_name(path, identifiers, words)
+        return _read_name(path, reading)
     key = None
     for segment in path.split("/"):
-        key = _read_name(segment.strip("-."), identifiers, words)
+        key = _read_name(segment.strip("-."), reading)
     return key if key is not None and "." in key and not _NUMBER.fullmatch(key) else None
 
 
-def _read_name(name: str, identifiers: list[str], words: list[str]) -> str | None:
+def _read_name(name: str, reading: _Reading) -> str | None:
     """Read one segment; a file name is a key itself, and the part before its extension is read as a name."""
     stems, dot, extension = name.rpartition(".")
     if not dot or extension.lower() not in EXTENSIONS:
-        return _read_plain(name, identifiers, words)
+        return _read_plain(name, reading)
     folded = _fold(name)
-    identifiers.append(folded)
-    _read_plain(stems.strip("-."), identifiers, words)
+    reading.identifiers.append(folded)
+    _read_plain(stems.strip("-."), reading)
     return folded
 
 
-def _read_plain(name: str, identifiers: list[str], words: list[str]) -> str | None:
+def _read_plain(name: str, reading: _Reading) -> str | None:
     folded = _fold(name)
+    if _GROUPED_DIGITS.fullmatch(folded):
+        folded = folded.replace("_", "")
     if _NUMBER.fullmatch(folded):
-        words.append(folded)
+        reading.words.append(folded)
         return folded
     parts = _PARTS.findall(name)
     if not parts or folded in STOP_WORDS:
         return None
-    part_words = [word for part in parts for piece in _CAMEL.split(part) for word in _words(_fold(piece))]
-    words += part_words
     if parts[0] != name:
-        identifiers.append(folded)
+        for undotted in name.split("."):
+            _read_undotted(undotted, reading)
+        reading.identifiers.append(folded)
         return folded
-    name_words = _words(folded)
-    if len(name_words) != 1:
+    joined_before = len(reading.joined)
+    key = _read_undotted(name, reading)
+    reading.identifiers += reading.joined[joined_before:]
+    return key
+
+
+def _read_undotted(name: str, reading: _Reading) -> str | None:
+    """Read a name without dots: its words, and all of them as one if they are several. Return them as one."""
+    words = [word for part in _PARTS.findall(name) for piece in _CAMEL.split(part) for word in _words(_fold(piece))]
+    reading.words += words
+    joined = _words(_fold(name.translate(_JOINERS)))
+    if len(joined) != 1:
         return None
-    if name_words != part_words:
-        identifiers.append(name_words[0])
-    return name_words[0]
+    if joined != words and not _NUMBER.fullmatch(joined[0]):
+        reading.joined += joined
+    return joined[0]
 
 
 def _words(text: str) -> list[str]:
     """Return the words of a piece without joiners: one, none, or character pairs of a script without spaces."""
     if text.isascii():
-        if text in STOP_WORDS:
-            return []
-        if text.isalpha():
-            text = stem(text)
-            if text in STOP_WORDS:
-                return []
-        return [text]
+        word = _word(text) if text.isalpha() else text
+        return [word] if word else []
     words: list[str] = []
     for position, run in enumerate(_NO_SPACES.split(text)):
         if position % 2:
@@ -189,6 +208,19 @@ def _words(text: str) -> list[str]:
         elif run:
             words += _words(run) if run.isascii() else [run]
     return words
+
+
+def _word(text: str) -> str | None:
+    """Return the stem of a word of ASCII letters; None for a stop word and for the plural of one."""
+    if text in STOP_WORDS or (
+        text[-1] == "s" and len(text) > 3 and text[-2] not in "su" and text[:-1] in STOP_WORDS  # `others`, `yours`
+    ):
+        return None
+    word = stem(text)
+    if word in STOP_WORDS:  # `use` is not the pronoun `us`
+        word += "e"
+        return None if word in STOP_WORDS else word
+    return word
 
 
 class _Table(dict[int, str]):
@@ -236,7 +268,8 @@ _separated = _Separated()
 _lower = _Lower()
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text with the characters that only separate replaced by spaces, and the others in one form."""
     return _nfkc(text.translate(_visible)).translate(_separated)
 
 

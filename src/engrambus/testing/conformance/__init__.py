@@ -21,6 +21,7 @@ from engrambus.testing.conformance.figures import FigureConformance
 from engrambus.testing.conformance.gate import GateConformance
 from engrambus.testing.conformance.grants import GrantConformance
 from engrambus.testing.conformance.journal import JournalConformance
+from engrambus.testing.conformance.key_formats import KeyFormatConformance
 from engrambus.testing.conformance.learning import LearningConformance
 from engrambus.testing.conformance.lifecycle import LifecycleConformance
 from engrambus.testing.conformance.mail import MailConformance
@@ -56,6 +57,7 @@ __all__ = [
     "GateConformance",
     "GrantConformance",
     "JournalConformance",
+    "KeyFormatConformance",
     "LearningConformance",
     "LifecycleConformance",
     "MailConformance",
@@ -87,6 +89,7 @@ class StoreConformance(
     QueryFilterConformance,
     ReadConformance,
     RecallConformance,
+    KeyFormatConformance,
     LifecycleConformance,
     ReplacingConformance,
     LearningConformance,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.knowledge.engrams import DEPTH, MAX_K
+from engrambus.knowledge.engrams import MAX_K
 from engrambus.testing.client import GatewayClient, expect_refusal, ref_to_test, without_keys
 from engrambus.testing.harness import Harness
 
@@ -83,27 +83,19 @@ class RecallConformance:
         client.put("Alpha low", id=LOW_ID)
         assert client.query_claims(keys=["alpha"]) == ["Alpha low", "Alpha high"]
 
-    # decision 8: cost must not grow with the store, so a key's newest 64 engrams are read
-    def test_only_the_newest_engrams_of_a_key_are_ranked(self, harness: Harness) -> None:  # EB-13
+    # decision 87: every engram that the caller may see is ranked, however many there are
+    def test_the_best_engram_is_found_however_old_it_is(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
-        client.put("The oldest common matter", confidence=1.0)  # first among equals, if it is looked at
-        client.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
-        assert client.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
-        client.put("The common matter that is one too many")
-        assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
-        assert client.query_claims("oldest") == ["The oldest common matter"]
+        client.put("The oldest common matter of the gateway", confidence=0.5)
+        client.put_many([f"The common matter number {number}" for number in range(300)])
+        assert client.query_claims("common gateway", k=1) == ["The oldest common matter of the gateway"]
+        assert client.query_claims("oldest") == ["The oldest common matter of the gateway"]
 
-    def test_forgetting_and_expiry_make_room_for_older_ones(self, harness: Harness) -> None:  # EB-13
+    def test_ties_of_one_second_are_all_compared(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
-        client.put("The oldest common matter", confidence=1.0)
-        ids = client.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
-        client.put("The common matter that passes", ttl="PT1S")
-        client.put("The common matter that is one too many")
-        assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
-        client.call("forget_engram", id=ids[40])
-        assert client.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
-        harness.clock.advance(seconds=1)
-        assert client.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
+        client.put("The surest common matter", confidence=1.0)
+        client.put_many([f"The common matter number {number}" for number in range(400)])
+        assert client.query_claims(keys=["common"], k=1) == ["The surest common matter"]
 
     # decision 8: an engram the caller cannot see must not be noticeable in any answer
     def test_invisible_engrams_do_not_influence_the_ranking(self, harness: Harness) -> None:  # EB-13
@@ -174,7 +166,7 @@ class RecallConformance:
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number}" for number in range(MAX_K + 20)])
         for k in (1, 12, MAX_K):
-            assert len(client.query_claims("common", k=k)) == min(k, DEPTH)
+            assert len(client.query_claims("common", k=k)) == k
             assert len(client.query_claims(k=k)) == k
 
     # decision 5: the limit counts the whole answer, not only the claims

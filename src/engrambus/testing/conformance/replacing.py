@@ -259,7 +259,7 @@ class ReplacingConformance:
             if cursor is None:
                 break
         assert listed == ids[::-1]
-        assert len(client.query_claims("common matter", as_of=moment, k=100)) == 64
+        assert len(client.query_claims("common matter", as_of=moment, k=100)) == 100
         assert not set(kept) & {engram.id for engram in client.query("matter", as_of=moment, k=100).engrams}
 
     def test_the_past_of_another_run_stays_hidden(self, harness: Harness) -> None:  # BX-11

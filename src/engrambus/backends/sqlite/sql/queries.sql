@@ -1,11 +1,12 @@
 -- name: state
-SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending, identity FROM applied;
+SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending, tail, merged, identity FROM applied;
 
 -- name: insert_state
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0);
 
 -- name: update_state
-UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, identity = ?;
+UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, tail = ?,
+    merged = ?, identity = ?;
 
 -- name: insert_run
 INSERT INTO runs (number, run_id, goal, opened_at, session) VALUES (?, ?, ?, ?, ?);
@@ -119,8 +120,8 @@ SELECT policy, applied_at, applied_by FROM policies ORDER BY position DESC LIMIT
 
 -- name: insert_engram
 INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, twin,
-    more_keys, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    more_keys, sequence, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: use_id
 INSERT OR IGNORE INTO used_ids (id) VALUES (?);
@@ -138,11 +139,11 @@ UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
 UPDATE engrams SET confidence = ?, names = ?, twin = ?, more_keys = ?, body = ? WHERE ordinal = ?;
 
 -- name: delete_engram
-DELETE FROM engrams WHERE ordinal = ? RETURNING space, kind;
+DELETE FROM engrams WHERE ordinal = ? RETURNING space, kind, more_keys, body;
 
 -- name: keep_past
 INSERT INTO past SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys,
-    body, ?2, ?3
+    sequence, body, ?2, ?3
 FROM engrams WHERE ordinal = ?1;
 
 -- name: past_rows
@@ -174,16 +175,20 @@ SELECT ordinal FROM engrams WHERE created_at <= ? ORDER BY ordinal DESC LIMIT 1;
 -- name: last_past_ordinal_at
 SELECT ordinal FROM past WHERE created_at <= ? ORDER BY ordinal DESC LIMIT 1;
 
--- name: was_live
-SELECT 1 FROM engrams WHERE ordinal = ?1 AND created_at <= ?2 AND expires_at > ?2
-UNION ALL
-SELECT 1 FROM past WHERE ordinal = ?1 AND created_at <= ?2 AND expires_at > ?2
-    AND (replaced_at IS NULL OR replaced_at > ?2);
+-- name: ended_since
+SELECT ordinal FROM past WHERE created_at <= ?1 AND expires_at > ?1 AND (replaced_at IS NULL OR replaced_at > ?1);
+
+-- name: sequence_rows
+SELECT ordinal, sequence FROM engrams
+WHERE ordinal BETWEEN ? AND ? AND space = ? AND sequence != 0 AND expires_at > ?;
+
+-- name: past_sequence_rows
+SELECT ordinal, sequence FROM past WHERE ordinal BETWEEN ? AND ? AND space = ? AND sequence != 0;
 
 -- name: traits_ever
-SELECT ordinal, id, scope, created_at, confidence, names FROM engrams WHERE ordinal = ?1
+SELECT ordinal, id, scope, created_at, confidence, names, sequence FROM engrams WHERE ordinal = ?1
 UNION ALL
-SELECT ordinal, id, scope, created_at, confidence, names FROM past WHERE ordinal = ?1;
+SELECT ordinal, id, scope, created_at, confidence, names, sequence FROM past WHERE ordinal = ?1;
 
 -- name: body_ever
 SELECT body FROM engrams WHERE ordinal = ?1 UNION ALL SELECT body FROM past WHERE ordinal = ?1;
@@ -207,6 +212,34 @@ INSERT INTO postings (rowid, tokens) VALUES (?, ?);
 -- name: delete_posting
 DELETE FROM postings WHERE rowid = ?;
 
+-- name: is_in_tail
+SELECT 1 FROM postings_docsize WHERE id = ?;
+
+-- name: delete_tail
+INSERT INTO postings (postings) VALUES ('delete-all');
+
+-- name: tail_terms
+SELECT term, doc FROM posting_terms;
+
+-- name: posting_block
+SELECT offsets FROM posting_blocks WHERE token = ? AND block = ?;
+
+-- name: posting_blocks
+SELECT block, offsets FROM posting_blocks WHERE token = ? AND block <= ? ORDER BY block DESC;
+
+-- name: all_posting_blocks
+SELECT token, block, offsets FROM posting_blocks;
+
+-- name: append_to_block
+INSERT INTO posting_blocks (token, block, offsets) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET offsets = CAST(offsets || excluded.offsets AS BLOB);
+
+-- name: set_posting_block
+INSERT OR REPLACE INTO posting_blocks (token, block, offsets) VALUES (?, ?, ?);
+
+-- name: delete_posting_block
+DELETE FROM posting_blocks WHERE token = ? AND block = ?;
+
 -- name: add_pending
 INSERT INTO pending (ordinal, tokens) VALUES (?, ?);
 
@@ -229,7 +262,7 @@ SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid LIMIT ?;
 SELECT rowid FROM postings WHERE postings MATCH ? AND rowid > ? ORDER BY rowid LIMIT ?;
 
 -- name: traits
-SELECT ordinal, id, scope, created_at, confidence, names FROM engrams WHERE ordinal = ?;
+SELECT ordinal, id, scope, created_at, confidence, names, sequence FROM engrams WHERE ordinal = ?;
 
 -- name: body
 SELECT body FROM engrams WHERE ordinal = ?;

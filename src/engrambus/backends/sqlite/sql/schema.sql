@@ -11,6 +11,8 @@ CREATE TABLE applied (              -- the state of this index: always one row
     ordinal    INTEGER NOT NULL,    -- engrams put so far
     runs       INTEGER NOT NULL,    -- runs opened so far
     pending    INTEGER NOT NULL,    -- rows in the table `pending`
+    tail       INTEGER NOT NULL,    -- rows in the table `postings`
+    merged     INTEGER NOT NULL,    -- the highest ordinal in `posting_blocks`
     identity   INTEGER NOT NULL     -- facts about runs, agents and policy so far: cached reads of these are valid until it changes
 ) STRICT;
 
@@ -73,6 +75,7 @@ CREATE TABLE engrams (
     names      TEXT    NOT NULL,    -- base names of the files its pointers lead to
     twin       TEXT    NOT NULL,    -- twin key: near-duplicates have the same one (decision 13)
     more_keys  TEXT    NOT NULL,    -- keys it is posted under besides those in its body
+    sequence   INTEGER NOT NULL,    -- the same for what one author put in a row; 0 if it is in no sequence (decision 87)
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so that one the caller may not see takes as long as one that does not exist.
@@ -93,6 +96,7 @@ CREATE TABLE past (                 -- engrams that were replaced or have expire
     confidence REAL    NOT NULL,
     names      TEXT    NOT NULL,
     more_keys  TEXT    NOT NULL,
+    sequence   INTEGER NOT NULL,
     body       BLOB    NOT NULL,
     replaced_at INTEGER,            -- NULL if it has expired without that
     replaced_by TEXT                -- the engram that replaced it, or the pointer to a memory that did
@@ -104,8 +108,14 @@ CREATE TABLE used_ids (             -- ids of all engrams ever put, those that h
     id         TEXT    PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
--- From keys to engrams. FTS5 serves as a postings store only (decision 2): a token is a space and a key, a row is an
--- engram, the newest first. Its ranking is not used.
+-- From keys to engrams (decisions 2 and 87): a token is a space and a key. The newest engrams are in `pending`, then some
+-- thousand in `postings`, all others in `posting_blocks`; entries move on in batches, which costs a fraction of one by one.
+CREATE TABLE pending (
+    ordinal    INTEGER PRIMARY KEY,
+    tokens     TEXT    NOT NULL
+) STRICT;
+
+-- FTS5 serves as a postings store only: a row is an engram, the newest first. Its ranking is not used.
 CREATE VIRTUAL TABLE postings USING fts5 (
     tokens,
     content = '',
@@ -114,12 +124,14 @@ CREATE VIRTUAL TABLE postings USING fts5 (
     tokenize = "ascii tokenchars '!#$%&()*+,-./:;<=>?@[\]^_`{|}~'"
 );
 INSERT INTO postings (postings, rank) VALUES ('automerge', 2);
+CREATE VIRTUAL TABLE posting_terms USING fts5vocab ('postings', 'instance');
 
--- The newest engrams, not in postings yet: thirty-two enter together, which costs a fraction of one by one.
-CREATE TABLE pending (
-    ordinal    INTEGER PRIMARY KEY,
-    tokens     TEXT    NOT NULL
-) STRICT;
+CREATE TABLE posting_blocks (
+    token      TEXT    NOT NULL,
+    block      INTEGER NOT NULL,    -- the ordinals divided by 65,536
+    offsets    BLOB    NOT NULL,    -- what is left of each, ascending, in two bytes
+    PRIMARY KEY (token, block)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE live (                 -- number of rows in `engrams` by space and kind, expired ones included
     space      TEXT    NOT NULL,

@@ -17,6 +17,7 @@ from engrambus.edges.cli.inputs import (
     read_text_file,
     take_snapshot,
 )
+from engrambus.edges.cli.screen import safe
 from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.show import renderer
 from engrambus.edges.cli.show.evidence import anchor_on_disk
@@ -66,16 +67,21 @@ def _confirmed(answer: Any) -> Iterator[str]:
     click.Option(
         ["--file", "file"],
         metavar="FILE",
-        help="Put every engram of a JSONL file, one JSON object a line; - reads stdin.",
+        help="Put every engram of a JSONL file, one JSON object a line; - reads stdin. Long claims are split.",
     ),
     click.Option(
         ["--from-line", "from_line"], type=click.IntRange(1), help="With --file: start at this line of the file."
+    ),
+    click.Option(
+        ["--split", "split"],
+        is_flag=True,
+        help="Put a claim of any length as several engrams, in order; - reads stdin.",
     ),
     optional_arguments=True,
 )
 def put(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Put one engram, or those of a file."""
-    file, from_line = values.pop("file", None), values.pop("from_line", 1)
+    file, from_line, split = values.pop("file", None), values.pop("from_line", 1), values.pop("split", False)
     if file is not None:
         if any(value is not False for value in values.values()):  # a flag that is not given is False
             raise click.UsageError("--file brings whole engrams; the only other option it takes is --from-line.")
@@ -87,7 +93,30 @@ def put(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         raise click.UsageError("Missing argument 'CLAIM'.")
     if from_line != 1:
         raise click.UsageError("--from-line goes with --file.")
-    _put_one(session, operation, values)
+    if split:
+        _put_split(session, values)
+    else:
+        _put_one(session, operation, values)
+
+
+def _put_split(session: Session, values: Values) -> None:
+    """Put a text as several engrams, and print the id and the claim of each."""
+    for name in ("id", "embedding_ref"):
+        if name in values:
+            raise click.UsageError(f"--split makes several engrams, which cannot share --{name.replace('_', '-')}.")
+    text = values.pop("claim")
+    if text == STDIN:
+        text = read_text_file(STDIN, "CLAIM")
+    from engrambus.operations import OPERATIONS
+
+    session.option_names["text"] = "CLAIM"
+    session.print(session.call(OPERATIONS["put_text"], {**values, "text": text}), _parts_put)
+
+
+def _parts_put(answer: Any) -> Iterator[str]:
+    for part in answer.parts:
+        yield click.style(safe(part.id), bold=True)
+        yield safe(part.claim)
 
 
 def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -> None:

@@ -1,12 +1,18 @@
-"""`engrambus put --file`: a JSONL file of engrams, sent in batches; the first line that is refused stops it."""
+"""`engrambus put --file`: a JSONL file of engrams, sent in batches; the first line that is refused stops it.
+
+A claim that is too long for one engram becomes several, which are put in one commit (decision 90).
+"""
 
 from __future__ import annotations
 
 import re
 import time
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
 
 from engrambus.core import read_json
 from engrambus.edges.cli.inputs import open_input
@@ -16,6 +22,7 @@ from engrambus.errors import BodyTooLarge, EngramBusError
 from engrambus.gateway import to_request
 from engrambus.operations import OPERATIONS
 from engrambus.operations.engrams import MAX_PER_REQUEST, PutEngram, PutEngrams
+from engrambus.operations.long_texts import split_engram
 
 if TYPE_CHECKING:
     from engrambus.edges.sdk import Bus
@@ -38,7 +45,8 @@ def put_file(session: Session, name: str, from_line: int) -> None:
             session.note(f"Stopped. {loader.stored_so_far()} {loader.continue_from(loader.next_line)}")
             raise
     seconds = time.monotonic() - began
-    session.print({"stored": loader.stored}, lambda _: [f"{loader.stored_so_far()} It took {seconds:.1f} s."])
+    answer = {"stored": loader.stored} | ({"split": loader.split} if loader.split else {})
+    session.print(answer, lambda _: [f"{loader.stored_so_far()}{loader.split_so_far()} It took {seconds:.1f} s."])
 
 
 class FileLoader:
@@ -46,6 +54,8 @@ class FileLoader:
 
     def __init__(self, bus: Bus, name: str, from_line: int, on_progress: Callable[[int], None]) -> None:
         self.stored = 0
+        self.split = 0
+        """Stored lines whose claim was too long for one engram."""
         self.next_line = from_line
         self._bus = bus
         self._name = name
@@ -61,22 +71,30 @@ class FileLoader:
             if number < self._from_line or not line.strip():
                 continue  # a blank line is counted, so that line numbers are those of an editor
             try:
-                engram = _read_engram(line, number)
+                engrams = split_engram(_read_engram(line, number))
             except EngramBusError as refusal:
                 self._flush()
                 raise self._placed(number, refusal) from None
-            self._batch.append((number, engram))
-            batch_size += len(line)
-            # A server limits the number of engrams and the bytes of one request.
-            if len(self._batch) == MAX_PER_REQUEST or batch_size >= MAX_BATCH_BYTES:
+            # A server limits the number of engrams and the bytes of one request; a line is never in two of them.
+            if len(self._batch) + len(engrams) > MAX_PER_REQUEST or batch_size >= MAX_BATCH_BYTES:
                 self._flush()
                 self._on_progress(done)
                 batch_size = 0
+            self._batch += [(number, engram) for engram in engrams]
+            batch_size += sum(len(msgspec.json.encode(engram)) for engram in engrams) if len(engrams) > 1 else len(line)
         self._flush()
 
     def stored_so_far(self) -> str:
         """Return a sentence that counts the engrams stored, new or confirmed."""
         return f"{self.stored:,} engram{' is' if self.stored == 1 else 's are'} on the bus."
+
+    def split_so_far(self) -> str:
+        """Return a sentence that counts the stored lines that were split; empty if there are none."""
+        if not self.split:
+            return ""
+        return (
+            f" {self.split:,} claim{' was' if self.split == 1 else 's were'} too long for one and split into several."
+        )
 
     def continue_from(self, line: int) -> str:
         """Return a sentence with the command that continues from a line."""
@@ -93,7 +111,9 @@ class FileLoader:
             position = int(match[1]) if match else 0
             refusal.field = _POSITION.sub("", refusal.field or "", count=1) or None
             refused_line = self._batch[position][0]
-            preceding, self._batch = self._batch[:position], []
+            # The pieces of one line are stored together or not at all.
+            preceding = [(line, engram) for line, engram in self._batch if line < refused_line]
+            self._batch = []
             if preceding:
                 self._put(preceding)
             raise self._placed(refused_line, refusal) from None
@@ -102,6 +122,7 @@ class FileLoader:
     def _put(self, batch: list[tuple[int, PutEngram]]) -> None:
         self._bus.call(OPERATIONS["put_engrams"], PutEngrams(engrams=[engram for _, engram in batch]))
         self.stored += len(batch)
+        self.split += sum(pieces > 1 for pieces in Counter(line for line, _ in batch).values())
         self.next_line = batch[-1][0] + 1
 
     def _placed(self, line: int, refusal: EngramBusError) -> EngramBusError:

@@ -210,6 +210,7 @@ const RELOAD_DELAY_MS = 400;
 const NOTICE_MS = 4000;
 const panelsToReload = new Set();
 let reloadTimer = 0;
+let isConnected = false;
 let previousIds = new Set();
 let previousSearch = null;
 let unseenCount = 0;
@@ -254,6 +255,7 @@ function isScrolled() {
 
 function reloadPanels() {
   reloadTimer = 0;
+  if (!isConnected) return; // all panels are reloaded when the server answers again; until then each would ask in vain
   for (const id of panelsToReload) {
     const panel = byId(id);
     panelsToReload.delete(id);
@@ -316,6 +318,7 @@ function onRunEvent(type, run) {
 }
 
 function onConnection(live, hasMissed) {
+  isConnected = live;
   showConnection(live);
   if (hasMissed) reloadAllPanels();
 }

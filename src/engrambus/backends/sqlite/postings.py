@@ -1,0 +1,202 @@
+"""Posting lists in the knowledge index: from a token, which is a space and a key, to the engrams posted under it.
+
+An engram is in one of three places (decision 87): `pending` has the newest few, as they were put; `postings`, an FTS5
+table, has up to some thousand engrams; `posting_blocks` has all others, a row for each token and block of 65,536
+ordinals. Entries move on in batches, which costs a fraction of writing them one by one where they end up.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Any, Protocol
+
+import apsw
+
+from engrambus.backends.sqlite.queries import queries
+from engrambus.knowledge.engrams import BLOCK_BITS, BLOCK_ROWS, PostingChunk, chunks_of, ordinals_of
+
+MAX_PENDING = 32
+"""Engrams that wait in `pending` before they are posted together (decision 2)."""
+MAX_TAIL = 2048
+"""Engrams in the FTS5 table before they are merged into blocks."""
+NEWEST_FIRST = 1 << 40
+"""A row id of the FTS5 table is this minus the ordinal: it reads upwards fastest, and the newest come first."""
+NO_LIMIT = 1 << 62
+
+
+class PostingCounts(Protocol):
+    """The part of the state row that posting changes."""
+
+    pending: int
+    """Engrams in `pending`."""
+    tail: int
+    """Engrams in the FTS5 table."""
+    merged: int
+    """The highest ordinal in blocks."""
+
+
+class PostingsWriter:
+    """Posts engrams, and takes them off their lists, through one connection inside one transaction."""
+
+    def __init__(self, connection: apsw.Connection, counts: PostingCounts) -> None:
+        self._connection = connection
+        self._counts = counts
+        self._sql = queries()
+
+    def post(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Post new engrams, each an ordinal and its tokens separated by spaces."""
+        # decision 2: posting thirty-two together costs FTS5 a fraction of one by one
+        if self._counts.pending + len(rows) < MAX_PENDING:
+            self._connection.executemany(self._sql["add_pending"], rows)
+            self._counts.pending += len(rows)
+            return
+        pending: list[Any] = self._connection.execute(self._sql["pending"]).fetchall()
+        self._connection.execute(self._sql["delete_all_pending"])
+        self._counts.pending = 0
+        newest_first = sorted([*pending, *rows], reverse=True)
+        for start in range(0, len(newest_first), MAX_TAIL):
+            self._add_to_tail(newest_first[start : start + MAX_TAIL])
+
+    def post_again(self, ordinal: int, tokens: str) -> None:
+        """Post an engram under other tokens than before; not pending, which holds only the newest."""
+        self._add_to_tail([(ordinal, tokens)])
+
+    def unpost(self, ordinal: int, tokens: str) -> None:
+        """Take an engram off the lists of these tokens, which are all that it is on."""
+        self._connection.execute(self._sql["delete_pending"], (ordinal,))
+        if self._connection.changes():
+            self._counts.pending -= 1
+            return
+        row_id = NEWEST_FIRST - ordinal
+        if self._connection.execute(self._sql["is_in_tail"], (row_id,)).fetchone() is not None:
+            self._connection.execute(self._sql["delete_posting"], (row_id,))
+            self._counts.tail -= 1
+            return
+        for token in tokens.split(" "):
+            self._remove_from_block(token, ordinal)
+
+    def _add_to_tail(self, rows: Sequence[tuple[int, str]]) -> None:
+        self._connection.executemany(
+            self._sql["insert_posting"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in rows)
+        )
+        self._counts.tail += len(rows)
+        if self._counts.tail >= MAX_TAIL:
+            self._merge_tail()
+
+    def _merge_tail(self) -> None:
+        """Move every entry of the FTS5 table into blocks."""
+        merged = self._counts.merged
+        appended: list[tuple[str, int, bytes]] = []
+        inserted: list[tuple[str, int]] = []
+        for token, ordinals in _tail_lists(self._connection):
+            # Only an engram whose space or keys have changed is older than what is in blocks.
+            inserted += [(token, ordinal) for ordinal in ordinals if ordinal <= merged]
+            chunks = chunks_of(ordinal for ordinal in ordinals if ordinal > merged)
+            appended += [(token, chunk.block, chunk.offsets.tobytes()) for chunk in chunks]
+            self._counts.merged = max(self._counts.merged, *ordinals)
+        self._connection.executemany(self._sql["append_to_block"], appended)
+        for token, ordinal in inserted:
+            self._insert_into_block(token, ordinal)
+        self._connection.execute(self._sql["delete_tail"])
+        self._counts.tail = 0
+
+    def _insert_into_block(self, token: str, ordinal: int) -> None:
+        block, offset = ordinal >> BLOCK_BITS, ordinal & (BLOCK_ROWS - 1)
+        row: Any = self._connection.execute(self._sql["posting_block"], (token, block)).fetchone()
+        offsets = array("H", row[0] if row is not None else b"")
+        offsets.insert(bisect_left(offsets, offset), offset)
+        self._connection.execute(self._sql["set_posting_block"], (token, block, offsets.tobytes()))
+
+    def _remove_from_block(self, token: str, ordinal: int) -> None:
+        block, offset = ordinal >> BLOCK_BITS, ordinal & (BLOCK_ROWS - 1)
+        row: Any = self._connection.execute(self._sql["posting_block"], (token, block)).fetchone()
+        offsets = array("H", row[0] if row is not None else b"")
+        index = bisect_left(offsets, offset)
+        if index == len(offsets) or offsets[index] != offset:
+            return
+        del offsets[index]
+        if offsets:
+            self._connection.execute(self._sql["set_posting_block"], (token, block, offsets.tobytes()))
+        else:
+            self._connection.execute(self._sql["delete_posting_block"], (token, block))
+
+
+class PostingsReader:
+    """Reads posting lists through one connection inside one transaction."""
+
+    def __init__(self, connection: apsw.Connection, pending: dict[str, list[int]]) -> None:
+        """`pending` has the ordinals of pending engrams by token."""
+        self._connection = connection
+        self._pending = pending
+        self._sql = queries()
+
+    def chunks(self, token: str) -> list[PostingChunk]:
+        """Return the whole list of a token."""
+        rows: Any = self._connection.execute(self._sql["posting_blocks"], (token, NO_LIMIT))
+        chunks = [PostingChunk(block, array("H", offsets)) for block, offsets in rows]
+        tail: Any = self._connection.execute(self._sql["posted"], (f'"{token}"', -1))
+        newest = [NEWEST_FIRST - row_id for (row_id,) in tail]
+        newest += self._pending.get(token, ())
+        return [*chunks, *chunks_of(newest)] if newest else chunks
+
+    def newest(self, tokens: Sequence[str], *, before: int, limit: int) -> list[int]:
+        """Return the newest ordinals less than `before` that are on the lists of all these tokens, newest first."""
+        newest = [*self._newest_of_tail(tokens, before, limit), *self._newest_pending(tokens, before)]
+        newest.sort(reverse=True)
+        return list(islice(merge(newest, self._from_blocks(tokens, before), reverse=True), limit))
+
+    def _newest_of_tail(self, tokens: Sequence[str], before: int, limit: int) -> list[int]:
+        match = '"' + '" AND "'.join(tokens) + '"'
+        rows: Any
+        if before == NO_LIMIT:
+            rows = self._connection.execute(self._sql["posted"], (match, limit))
+        else:
+            rows = self._connection.execute(self._sql["posted_before"], (match, NEWEST_FIRST - before, limit))
+        return [NEWEST_FIRST - row_id for (row_id,) in rows]
+
+    def _newest_pending(self, tokens: Sequence[str], before: int) -> list[int]:
+        first, *others = [self._pending.get(token, ()) for token in tokens]
+        return [ordinal for ordinal in first if ordinal < before and all(ordinal in other for other in others)]
+
+    def _from_blocks(self, tokens: Sequence[str], before: int) -> Iterator[int]:
+        first, *others = tokens
+        rows: Any = self._connection.execute(self._sql["posting_blocks"], (first, before >> BLOCK_BITS))
+        for block, blob in rows:
+            shared = array("H", blob)
+            for other in others:
+                row: Any = self._connection.execute(self._sql["posting_block"], (other, block)).fetchone()
+                shared = array("H", sorted(set(shared).intersection(array("H", row[0])))) if row else array("H")
+            first = block << BLOCK_BITS
+            yield from (first + offset for offset in reversed(shared) if first + offset < before)
+
+
+def read_pending(connection: apsw.Connection) -> dict[str, list[int]]:
+    """Return the ordinals of pending engrams by token."""
+    by_token: dict[str, list[int]] = {}
+    rows: Any = connection.execute(queries()["pending"])
+    for ordinal, tokens in rows:
+        for token in tokens.split(" "):
+            by_token.setdefault(token, []).append(ordinal)
+    return by_token
+
+
+def all_postings(connection: apsw.Connection) -> Iterator[tuple[str, Iterable[int]]]:
+    """Yield every token of the index with some of its ordinals, for `verify`."""
+    yield from read_pending(connection).items()
+    yield from _tail_lists(connection)
+    rows: Any = connection.execute(queries()["all_posting_blocks"])
+    for token, block, blob in rows:
+        yield token, ordinals_of(PostingChunk(block, array("H", blob)))
+
+
+def _tail_lists(connection: apsw.Connection) -> list[tuple[str, list[int]]]:
+    """Return the tokens of the FTS5 table with their ordinals."""
+    by_token: dict[str, list[int]] = {}
+    rows: Any = connection.execute(queries()["tail_terms"])
+    for token, row_id in rows:
+        by_token.setdefault(token, []).append(NEWEST_FIRST - row_id)
+    return list(by_token.items())
