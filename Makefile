@@ -28,6 +28,14 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@$(PIP) install --require-hashes -r requirements/bench.txt
 	@touch $@
 
+# LightRAG brings 300 MB of packages, and is used by an adapter only: it has an environment of its own.
+$(VENV)/.rag: requirements/rag.txt $(VENV)/.run
+	@test -x $(VENV)/rag/bin/python || $(PYTHON) -m venv $(VENV)/rag
+	@echo "installing LightRAG into $(VENV)/rag …"
+	@for file in run rag; do $(VENV)/rag/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes \
+	  -r requirements/$$file.txt || exit 1; done
+	@touch $@
+
 up: $(VENV)/.run ## start the bus on this repository and print a link to its page
 	@$(BIN)/engrambus up
 
@@ -39,7 +47,7 @@ browser: ## install Chromium for the page's tests, if it is missing and may be i
 	  apt-get update -qq >/dev/null; apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
 	echo "No Chromium here, and none was installed: the tests of the page are skipped, and fail in CI."
 
-test: $(VENV)/.dev browser ## run all tests
+test: $(VENV)/.dev $(VENV)/.rag browser ## run all tests
 	@$(BIN)/python -m pytest -n 2
 
 quick: $(VENV)/.dev ## run the fast tests, in under two minutes
@@ -79,7 +87,7 @@ smoke: $(VENV)/.dev ## test the built wheel in a bare environment
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock: $(VENV)/.dev ## recompile the hashed requirement files from pyproject.toml
 	@$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/run.txt
-	@for group in build dev bench; do $(COMPILE) $(UPGRADE) --group $$group --constraint requirements/run.txt \
+	@for group in build dev bench rag; do $(COMPILE) $(UPGRADE) --group $$group --constraint requirements/run.txt \
 	  $$(test $$group != bench || echo --no-strip-extras) --output-file requirements/$$group.txt || exit 1; done
 
 clean: ## remove everything the targets made (never .catalog)

@@ -24,6 +24,7 @@ from bench.memory import memory_rows
 from bench.messages import message_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
+from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
 from bench.work import work_rows
 from engrambus.app import init_project, open_project
@@ -76,6 +77,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += put_rows(gateway, project / ".catalog" / "memory.jsonl", corpus, refs, scratch)
                 rows.append(bulk_row(gateway, index, corpus, refs, scratch))
                 rows += deref_rows(gateway, project, refs)
+                rows += read_ahead_rows(scratch)
                 rows += message_rows(gateway, corpus, refs, scratch)
                 rows += grant_rows()
                 rows += anchor_rows(scratch)

@@ -27,7 +27,7 @@ hypothesis_settings.load_profile("engrambus")
 
 # fmt: off
 SLOW = (
-    "attacks/test_adopted_knowledge.py",
+    "adapters/", "attacks/test_adopted_knowledge.py",
     "anchoring/test_property.py", "anchoring/test_scale.py", "attacks/test_greedy_clients.py",
     "attacks/test_invisible_text.py",
     "attacks/test_links_in_catalog.py", "attacks/test_listener.py", "attacks/test_money.py",

@@ -50,6 +50,17 @@ def test_a_location_may_be_given_in_any_form(team: Team) -> None:
     assert refs == [team.ref()] * 3 + [f"repo:{path}@{sha}"] * 2
 
 
+def test_a_result_may_rest_on_several_places(team: Team) -> None:
+    more = (team.ref(lines="L1-L3"), Pointer(type="repo", ref=team.ref("docs/design.md", "L5-L7"), digest=None))
+    (found,) = matches(team, Retrieved(text="The parser trusts.", pointer=team.ref(), more_pointers=more))
+    assert [pointer.ref for pointer in found.engram.pointers] == [
+        team.ref(),
+        more[0],
+        team.ref("docs/design.md", "L5-L7"),
+    ]
+    assert all(pointer.digest is not None for pointer in found.engram.pointers)
+
+
 CHUNK = """\
 ## Refunds
 

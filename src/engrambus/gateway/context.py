@@ -21,6 +21,7 @@ from engrambus.policy import ADMIN, SHARED_SCOPES, Caller, check_alive, shared_s
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence, PointerCompleter
     from engrambus.gateway.project_files import ProjectFiles
+    from engrambus.gateway.read_ahead import ReadAhead
     from engrambus.knowledge.engrams import RoleFilter
     from engrambus.policy import LimitChecks, Policy, TokenKey
     from engrambus.policy.grants import GrantKey
@@ -69,6 +70,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Completes short pointers; those of the request are complete when the operation gets it."""
     role_filter: RoleFilter | None = None
     """The rule of what the caller's role sees; None if it sees everything."""
+    ahead: ReadAhead | None = None
+    """Reads in the background what children are pointed at; None in a process that ends with its call."""
 
     @property
     def view(self) -> View:

@@ -44,6 +44,7 @@ from engrambus.visible_text import make_json_visible
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Evidence
     from engrambus.gateway.project_files import ProjectFiles
+    from engrambus.gateway.read_ahead import ReadAhead
     from engrambus.knowledge.engrams import RoleFilter
     from engrambus.policy import Policy, RoleVisibility, TokenKey
     from engrambus.policy.grants import GrantKey
@@ -106,6 +107,15 @@ class Gateway:
         self._watchers: tuple[Callable[[Call], None], ...] = ()
         self.event_log = EventLog(store, work_line=self.tuple_space.commits, activity=activity)
         self._denials = DenialRecorder(store)
+        self.read_ahead: ReadAhead | None = None
+        """Reads what children are pointed at; None in a process that ends with its call."""
+
+    def start_read_ahead(self) -> None:
+        """From now on, read in the background what children are pointed at: for processes that go on running."""
+        if self.read_ahead is None:
+            from engrambus.gateway.read_ahead import ReadAhead
+
+            self.read_ahead = ReadAhead(self.evidence, self.project_files.staleness_of)
 
     @property
     def unidentified_denials(self) -> Mapping[str, int]:
@@ -117,6 +127,8 @@ class Gateway:
         self._denials.unidentified[refusal.code] += 1
 
     def close(self) -> None:
+        if self.read_ahead is not None:
+            self.read_ahead.close()
         self._denials.close()
         self.event_log.close()
         self.store.close()
@@ -287,6 +299,7 @@ class Gateway:
             cortex=self._cortex,
             tuple_space=self.tuple_space,
             embeddings=self._embeddings,
+            ahead=self.read_ahead,
         )
 
     def _deliver_warnings(self, operation: Operation[Any, Any], context: Context, on_warning: OnWarning | None) -> None:

@@ -116,6 +116,10 @@ class RoleEvidence(Evidence):
         """Cache the digests of visible pointers."""
         self._evidence.prefetch((pointer, address) for pointer, address in pointers if self._sees(address))
 
+    def read_ahead(self, pointer: Pointer) -> bool:
+        """Keep the content of a visible pointer."""
+        return self._sees(check_pointer(pointer)[1]) and self._evidence.read_ahead(pointer)
+
     def locate(self, ref: str) -> FileLines | None:
         """Return the file and the lines a ref leads to: only engrams that the role sees are asked about."""
         return self._evidence.locate(ref)

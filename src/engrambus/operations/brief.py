@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import fits, print_time, take_within
 from engrambus.errors import FieldValue
-from engrambus.evidence.pointers import Staleness
+from engrambus.evidence.pointers import Pointer, Staleness
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.ports import View
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from engrambus.policy.reservations import SeenReservation
 
 MAX_VERSIONS = 50
+MAX_READ_AHEAD = 8
+"""Pointers of a brief that are read before its reader asks for them; a turn reads fewer."""
 
 
 class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,6 +89,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     """
 
     lookup = EvidenceLookup(context)
+    shown: list[BriefText] = []
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
         reader = _reader(context, view, request.role, request.for_agent)
@@ -101,6 +104,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             seen=seen,
             reserved=_reserved(context, view, reader),
         )
+        shown[:] = [reading.text] if reader.name else []
         return facts, _answer(reading, reader.role, request.max_tokens)
 
     # decision 84: what became of the lines is looked up without the write lock, and most reads make no version
@@ -108,9 +112,12 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
         with context.store.read() as view:
             made, answer = decide(view)
             if not made:
+                _read_ahead(context, shown)
                 return answer
     # A brief can be read after its run has ended, to see how things stood.
-    return context.commit(decide, BriefAnswer, in_run=False)
+    answer = context.commit(decide, BriefAnswer, in_run=False)
+    _read_ahead(context, shown)
+    return answer
 
 
 class ListBriefs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -280,6 +287,13 @@ def _answer(reading: BriefReading, role: str, max_tokens: int | None) -> BriefAn
     # Too few tokens for a line about everything: the first lines matter most.
     empty = BriefAnswer(version=reading.version, role=role, lines=[], truncated=True)
     return msgspec.structs.replace(empty, lines=take_within(empty, candidate.lines, max_tokens))
+
+
+def _read_ahead(context: Context, shown: list[BriefText]) -> None:
+    """Let a long-lived process read what the first lines of an agent's brief point at."""
+    if context.ahead is not None:
+        refs = [item.ref for text in shown for item in text.parts()[0] if item.ref][:MAX_READ_AHEAD]
+        context.ahead.add(Pointer(type=ref.partition(":")[0], ref=ref) for ref in refs)
 
 
 def _briefed_engrams(text: BriefText) -> list[BriefedEngram]:

@@ -225,7 +225,10 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
         )
         return facts, BroadcastAnswer(broadcast_id=sent.broadcast_id, to=list(sent.to), resends=sent.resends)
 
-    return context.commit(decide, BroadcastAnswer)
+    answer = context.commit(decide, BroadcastAnswer)
+    if context.ahead is not None:
+        context.ahead.add([*(note.pointer for note in message.grants), *message.target_pointer_pack])
+    return answer
 
 
 class ValidateMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,6 +29,7 @@ from engrambus.knowledge.brief import Brief, BriefMade
 from engrambus.knowledge.cortex import EpisodeKept, earlier_id, memory_put
 from engrambus.knowledge.engrams import (
     EVERYTHING,
+    MAX_VALUED_USES,
     Adoption,
     Capture,
     Engram,
@@ -63,6 +64,7 @@ from engrambus.knowledge.engrams import (
     TaskRecalled,
     Traits,
     UserKind,
+    ValuedUse,
     as_promoted,
     chunks_of,
     keys_after,
@@ -73,6 +75,7 @@ from engrambus.knowledge.engrams import (
     renew_keys,
     sequence_of,
     twin_key,
+    value_in_space,
     was_withdrawn,
     with_gain,
 )
@@ -462,6 +465,10 @@ class KnowledgeState:
         """Return a view of the state as of a moment."""
         return MemoryView(self, as_of_us, commits, journal_bytes)
 
+    def root(self, run: str, agent: str) -> str:
+        """Return the full name of an agent's topmost ancestor."""
+        return f"{run}/{self.agent_roots.get((run, agent), agent)}"
+
     def _count(self, count: Count, at_us: int) -> None:
         tally, agent, role = count.tally, (count.run, count.agent), self.role(count.run, count.agent)
         if count.turn is not None and count.turn > self.counted_turns.get(agent, 0):
@@ -754,6 +761,30 @@ class MemoryView(MemoryCortex):
 
     def votes(self, ordinal: int, *, except_root: str) -> int:
         return len(self._state.votes.get(ordinal, set()) - {except_root})
+
+    def values(self, ordinals: Sequence[int]) -> dict[int, int]:
+        return {ordinal: self._value(ordinal) for ordinal in ordinals}
+
+    def _value(self, ordinal: int) -> int:
+        stored = self._state.stored.get(ordinal)
+        if stored is None or stored.expires_at <= self._as_of:
+            return 0
+        used = [key for key in self._state.uses if key[2] == stored.engram.id]
+        uses = (self._valued_use(key) for key in used[-MAX_VALUED_USES:])
+        author_run, _, author = stored.engram.provenance.created_by.rpartition("/")
+        voters = self._state.votes.get(ordinal, ())
+        return value_in_space(stored.space, self._state.root(author_run, author), uses, voters)
+
+    def _valued_use(self, key: tuple[str, str, str]) -> ValuedUse:
+        kind, item, _ = key
+        use, state = self._state.uses[key], self._state
+        contribution = state.cortex.contributions.get(item) if kind in ("contribution", "review") else None
+        return ValuedUse(
+            root=state.root(use.run, use.agent),
+            run_space=space_of("run", state.runs[use.run]),
+            in_project=kind == "engram" and self.find((PROJECT_SPACE,), item) is not None,
+            accepted=contribution is not None and contribution.status == "accepted",
+        )
 
     def uses(self, engram_id: str, *, limit: int) -> list[EngramUse]:
         uses = [use for (_, _, used), use in self._state.uses.items() if used == engram_id]

@@ -33,6 +33,7 @@ from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import (
     EVERYTHING,
+    MAX_VALUED_USES,
     Adoption,
     Capture,
     Engram,
@@ -49,11 +50,13 @@ from engrambus.knowledge.engrams import (
     StoredPromotion,
     Traits,
     UserKind,
+    ValuedUse,
     below,
     count_postings,
     kind_key,
     only,
     ordinals_of,
+    value_in_space,
     without,
 )
 from engrambus.knowledge.gate import GateOverridden, GateOverride, shown_override
@@ -309,6 +312,25 @@ class SqliteView(SqliteCortex):
     def votes(self, ordinal: int, *, except_root: str) -> int:
         row = self._row("count_votes", ordinal, except_root)
         return row[0] if row else 0
+
+    def values(self, ordinals: Sequence[int]) -> dict[int, int]:
+        pairs = [(ordinal, self._as_of) for ordinal in ordinals]
+        voters: dict[int, list[str]] = {}
+        uses: dict[int, list[ValuedUse]] = {}
+        for ordinal, root in self._connection.executemany(self._sql["voters"], pairs):
+            voters.setdefault(ordinal, []).append(root)
+        for ordinal, *use in self._connection.executemany(
+            self._sql["valued_uses"], ((self._as_of, *pair, MAX_VALUED_USES) for pair in pairs)
+        ):
+            uses.setdefault(ordinal, []).append(ValuedUse(*use))
+        values = dict.fromkeys(ordinals, 0)
+        for ordinal in voters.keys() | uses.keys():  # few engrams have either
+            space, body = self._connection.execute(self._sql["valued_engram"], (ordinal,)).get
+            run, _, author = decode_engram(body).provenance.created_by.rpartition("/")
+            row = self._row("agent_root", run, author)
+            author_root = f"{run}/{row[0] if row else author}"
+            values[ordinal] = value_in_space(space, author_root, uses.get(ordinal, ()), voters.get(ordinal, ()))
+        return values
 
     def uses(self, engram_id: str, *, limit: int) -> list[EngramUse]:
         rows: Any = self._connection.execute(self._sql["uses"], (engram_id, limit))

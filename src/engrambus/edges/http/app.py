@@ -43,6 +43,7 @@ def create_app(
 
     `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
+    gateway.start_read_ahead()
     codes = codes or SignInCodes()
     sessions = BrowserSessions()
     threads = CallThreads(limits)

@@ -113,6 +113,8 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     """The retrieved chunk, or a statement about it. Only a short statement is put on the bus."""
     pointer: Pointer | str | None = None
     """Where the text is; alternatively give `path`."""
+    more_pointers: tuple[Pointer | str, ...] = ()
+    """Further places that it rests on, beside `pointer`."""
     path: str | None = None
     """The file, relative to the root of the repository."""
     lines: tuple[int, int] | None = None
@@ -125,11 +127,13 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     def evidence(self) -> dict[str, Any]:
         """Return the location as arguments of a put."""
         if self.pointer is not None:
-            pointer = self.pointer
-            if isinstance(pointer, str):
-                pointer = Pointer(type=pointer.partition(":")[0], ref=pointer)
+            places = (self.pointer, *self.more_pointers)
+            pointers = [
+                Pointer(type=place.partition(":")[0], ref=place) if isinstance(place, str) else place
+                for place in places
+            ]
             # A digest would claim that the agent has read the content.
-            return {"pointers": [msgspec.structs.replace(pointer, digest=None)]}
+            return {"pointers": [msgspec.structs.replace(pointer, digest=None) for pointer in pointers]}
         if self.path is None:
             return {}
         if self.sha is None:

@@ -121,8 +121,14 @@ class PageResolver(Protocol):
         ...
 
 
+MAX_AHEAD_BYTES = 256 * 1024
+"""Size of content that is kept when it was read ahead."""
+AHEAD_CACHE_BYTES = 4 * 1024 * 1024
+"""Size of all content that was read ahead; the least recently read is dropped first."""
+
+
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about content that are cached; the content itself never is."""
+    """Facts about content that are cached; the content itself is only if it was read ahead."""
 
     digest: str
     tokens: int
@@ -150,13 +156,29 @@ class Evidence:
         self._facts: LruCache[str, _Facts] = LruCache(cache_size)
         # decision 14: a file at a commit and a stored body never change, so what a ref leads to does not either
         self._places: LruCache[str, FileLines] = LruCache(cache_size)
+        self._contents: LruCache[str, Content] = LruCache(AHEAD_CACHE_BYTES)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
         """Return the content of a pointer; refuse it if the pointer carries another digest."""
         pointer, address = check_pointer(pointer, field)
-        content = self._resolve(address, field)
+        content = self._contents.get(pointer.ref) or self._resolve(address, field)
         _check_digest(pointer, content.digest, field)
         return content
+
+    def read_ahead(self, pointer: Pointer) -> bool:
+        """Keep the content of a pointer for later reads of it; return False if there is nothing to do.
+
+        Content that can change or is large is not kept.
+        """
+        # decision 89: a role's rule is applied before `read`, so nobody reads more than without it
+        checked, address = check_pointer(pointer)
+        if not _is_immutable(address) or self._contents.get(checked.ref) is not None:
+            return False
+        content = self._resolve(address, "pointer")
+        if len(content.data) <= MAX_AHEAD_BYTES:
+            self._contents.put(checked.ref, content, len(content.data) + 1)
+            self._facts.put(checked.ref, _Facts.of(content))
+        return True
 
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
         """Return a checked pointer with the digest of its content; refuse one that leads nowhere."""

@@ -156,8 +156,14 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.semantic_recall import most_similar, recall_by_meaning
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.sequences import sequence_of
-    from engrambus.knowledge.engrams.splitting import fits_claim, split_claim
+    from engrambus.knowledge.engrams.splitting import find_speaker, fits_claim, split_claim
     from engrambus.knowledge.engrams.used import find_used, used_facts, visible_uses
+    from engrambus.knowledge.engrams.value import (
+        MAX_VALUED_USES,
+        ValuedUse,
+        value_in_space,
+        value_of,
+    )
     from engrambus.knowledge.engrams.values import (
         DEFAULTS,
         FOUND_DEFAULTS,
@@ -236,8 +242,9 @@ if not TYPE_CHECKING:
         "semantic_recall": "most_similar recall_by_meaning",
         "sentences": "count_sentences split_sentences",
         "sequences": "sequence_of",
-        "splitting": "fits_claim split_claim",
+        "splitting": "find_speaker fits_claim split_claim",
         "used": "find_used used_facts visible_uses",
+        "value": "MAX_VALUED_USES ValuedUse value_in_space value_of",
         "values": (
             "DEFAULTS FOUND_DEFAULTS KINDS MAX_CLAIM_CHARS MAX_CLAIM_SENTENCES MAX_POINTERS MAX_SHOWN_ID_CHARS "
             "MAX_USED Adoption Capture CaptureOutcome CheckedEngram Engram Kind Learned Provenance Source "
@@ -249,8 +256,8 @@ if not TYPE_CHECKING:
 __all__ = [
     "BLOCK_BITS", "BLOCK_ROWS", "DEFAULTS", "DEFAULT_K", "EVERYTHING", "FOUND_DEFAULTS", "HELD", "HELD_KINDS",
     "KEY_FORMAT", "KINDS", "MAX_CLAIM_CHARS", "MAX_CLAIM_SENTENCES", "MAX_K", "MAX_POINTERS", "MAX_SHOWN_ID_CHARS",
-    "MAX_USED", "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome", "CheckedEngram",
-    "ClaimsConfirmed", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed",
+    "MAX_USED", "MAX_VALUED_USES", "WITH_EVIDENCE", "Adoption", "AuthorRoles", "Capture", "CaptureOutcome",
+    "CheckedEngram", "ClaimsConfirmed", "ConfirmAnswer", "Engram", "EngramAdopted", "EngramCaptured", "EngramConfirmed",
     "EngramDelivered", "EngramFilter", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut", "EngramReads",
     "EngramReceived", "EngramReplaced", "EngramTrusted", "EngramUnpinned", "EngramUse", "EngramVectors", "EngramView",
     "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind",
@@ -258,19 +265,20 @@ __all__ = [
     "PinAnswer", "PostingChunk", "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered",
     "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader", "RecallForgotten", "RecallReads",
     "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram", "StoredPromotion",
-    "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind", "VectorStore", "VisibleStore",
-    "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below", "capture_all", "check_foreign",
-    "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims", "count_negations",
-    "count_postings", "count_sentences", "day_of", "describe_readers", "embedding_ref", "engram_of_memory",
-    "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_used", "find_visible", "fit_before_edit",
-    "fit_text", "fits_claim", "forget", "has_evidence", "has_pointed_memories", "hash_keys", "id_from_elsewhere",
-    "is_contradiction", "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export",
-    "line_keys", "list_once", "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on",
-    "memory_name", "memory_of_engram", "most_similar", "name_keys", "numbers", "only", "ordinals_of", "own_name",
-    "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned",
-    "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_embedding_ref", "read_moment", "read_used",
-    "recall_by_meaning", "recall_line", "receive", "renew_keys", "renewed_pointers", "replaced_fact", "repoint",
-    "requested_keys", "resolve_again", "schema_bytes", "schema_names", "sequence_of", "set_pinned", "split_claim",
-    "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate",
-    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without", "worst_stale",
+    "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind", "ValuedUse", "VectorStore",
+    "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below", "capture_all",
+    "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
+    "count_negations", "count_postings", "count_sentences", "day_of", "describe_readers", "embedding_ref",
+    "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_speaker", "find_used",
+    "find_visible", "fit_before_edit", "fit_text", "fits_claim", "forget", "has_evidence", "has_pointed_memories",
+    "hash_keys", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory", "is_same_statement", "keys_after",
+    "kind_key", "less_export", "line_keys", "list_once", "listed_up_to", "listing_reader", "mark_delivered",
+    "mark_listed", "may_decide_on", "memory_name", "memory_of_engram", "most_similar", "name_keys", "numbers", "only",
+    "ordinals_of", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field", "prepare", "promote",
+    "put_all", "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by", "read_embedding_ref",
+    "read_moment", "read_used", "recall_by_meaning", "recall_line", "receive", "renew_keys", "renewed_pointers",
+    "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes", "schema_names", "sequence_of",
+    "set_pinned", "split_claim", "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key",
+    "used_facts", "validate", "value_in_space", "value_of", "visible_uses", "waiting_claims", "was_withdrawn",
+    "with_gain", "without", "worst_stale",
 ]

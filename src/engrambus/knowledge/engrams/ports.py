@@ -172,6 +172,10 @@ class EngramReads(Protocol):
         """Return how many roots of the agent hierarchy, not counting `except_root`, have confirmed an engram."""
         ...
 
+    def values(self, ordinals: Sequence[int]) -> dict[int, int]:
+        """Return the value of each of these engrams, from 0 to 7, as `value_in_space` says; 0 for one not live."""
+        ...
+
     def recent_puts(self, root: str, since_us: int) -> Sequence[RecentPuts]:
         """Return the engrams that an agent and its descendants put after a moment, the oldest first.
 

@@ -16,6 +16,7 @@ from engrambus.testing.conformance.contradictions import ContradictionConformanc
 from engrambus.testing.conformance.cortex import CortexConformance
 from engrambus.testing.conformance.denials import DenialConformance
 from engrambus.testing.conformance.duplicates import DuplicateConformance
+from engrambus.testing.conformance.engram_values import EngramValueConformance
 from engrambus.testing.conformance.feed import FeedConformance
 from engrambus.testing.conformance.figures import FigureConformance
 from engrambus.testing.conformance.gate import GateConformance
@@ -52,6 +53,7 @@ __all__ = [
     "CortexConformance",
     "DenialConformance",
     "DuplicateConformance",
+    "EngramValueConformance",
     "FeedConformance",
     "FigureConformance",
     "GateConformance",
@@ -85,6 +87,7 @@ class StoreConformance(
     AdoptionConformance,
     CaptureConformance,
     UseConformance,
+    EngramValueConformance,
     UnaskedConformance,
     QueryFilterConformance,
     ReadConformance,

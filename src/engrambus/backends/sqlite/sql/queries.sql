@@ -786,3 +786,24 @@ SELECT body, made_at FROM gate_overrides WHERE fingerprint = ? ORDER BY position
 
 -- name: newest_gate_overrides
 SELECT body, made_at FROM gate_overrides ORDER BY position DESC LIMIT ?;
+
+-- name: voters
+SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE ordinal = ? AND expires_at > ?;
+
+-- name: valued_uses
+-- The columns are those of `ValuedUse`. The using engram is looked up in the project's space only.
+SELECT engrams.ordinal, uses.run || '/' || coalesce(agents.root, uses.agent), 'r' || runs.number,
+    uses.kind = 'engram' AND EXISTS (
+        SELECT 1 FROM engrams AS users WHERE users.space = 'p' AND users.id = uses.item AND users.expires_at > ?),
+    uses.kind IN ('contribution', 'review') AND EXISTS (
+        SELECT 1 FROM contributions WHERE contributions.id = uses.item AND contributions.status = 'accepted')
+FROM engrams CROSS JOIN uses ON uses.engram = engrams.id
+    JOIN runs ON runs.run_id = uses.run
+    LEFT JOIN agents ON agents.run = uses.run AND agents.name = uses.agent
+WHERE engrams.ordinal = ? AND engrams.expires_at > ? ORDER BY uses.position DESC LIMIT ?;
+
+-- name: valued_engram
+SELECT space, body FROM engrams WHERE ordinal = ?;
+
+-- name: agent_root
+SELECT root FROM agents WHERE run = ? AND name = ?;

@@ -161,6 +161,7 @@ def mcp(session: Session, values: Values) -> None:
         def open_and_watch() -> Transport:
             transport = session.transport()
             if isinstance(transport, Gateway):
+                transport.start_read_ahead()
                 stack.enter_context(telemetry_of(session, transport))
             return transport
 
