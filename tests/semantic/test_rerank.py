@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.knowledge.engrams.semantic_rerank import UNIT_BITS, Candidate, rerank, standard_scores
+from engrambus.knowledge.engrams.semantic_rerank import UNIT_BITS, ComparedItem, rerank, standard_scores
 
 scores = st.integers(0, 10**9)
 similarities = st.integers(-1_000_000, 1_000_000)
 recalled = st.lists(st.tuples(scores, similarities), max_size=40).map(
-    lambda rows: [Candidate(index, score, similarity) for index, (score, similarity) in enumerate(rows)]
+    lambda rows: [ComparedItem(index, score, similarity) for index, (score, similarity) in enumerate(rows)]
 )
 
 
 @given(recalled)
-def test_every_candidate_is_returned_once(candidates: list[Candidate[int]]) -> None:
+def test_every_candidate_is_returned_once(candidates: list[ComparedItem[int]]) -> None:
     ordered = rerank(candidates)
     assert sorted(candidate.item for candidate in ordered) == list(range(len(candidates)))
     assert rerank(candidates) == ordered
 
 
 @given(recalled)
-def test_better_by_words_and_by_meaning_comes_first(candidates: list[Candidate[int]]) -> None:
+def test_better_by_words_and_by_meaning_comes_first(candidates: list[ComparedItem[int]]) -> None:
     places = {candidate.item: place for place, candidate in enumerate(rerank(candidates))}
     for first in candidates:
         for second in candidates:
@@ -36,7 +36,7 @@ def test_better_by_words_and_by_meaning_comes_first(candidates: list[Candidate[i
                 assert places[first.item] < places[second.item] or _is_tie(candidates, first, second)
 
 
-def _is_tie(candidates: list[Candidate[int]], first: Candidate[int], second: Candidate[int]) -> bool:
+def _is_tie(candidates: list[ComparedItem[int]], first: ComparedItem[int], second: ComparedItem[int]) -> bool:
     by_words = standard_scores([candidate.score for candidate in candidates])
     by_meaning = standard_scores([candidate.similarity for candidate in candidates])
     sums = [words + meaning for words, meaning in zip(by_words, by_meaning, strict=True)]
@@ -44,14 +44,14 @@ def _is_tie(candidates: list[Candidate[int]], first: Candidate[int], second: Can
 
 
 @given(recalled, similarities)
-def test_equal_similarities_keep_the_order_by_words(candidates: list[Candidate[int]], similarity: int) -> None:
+def test_equal_similarities_keep_the_order_by_words(candidates: list[ComparedItem[int]], similarity: int) -> None:
     equal = [candidate._replace(similarity=similarity) for candidate in candidates]
     in_order = sorted(equal, key=lambda candidate: -candidate.score)
     assert [candidate.score for candidate in rerank(equal)] == [candidate.score for candidate in in_order]
 
 
 @given(recalled, scores)
-def test_equal_scores_leave_the_order_to_meaning(candidates: list[Candidate[int]], score: int) -> None:
+def test_equal_scores_leave_the_order_to_meaning(candidates: list[ComparedItem[int]], score: int) -> None:
     equal = [candidate._replace(score=score) for candidate in candidates]
     expected = sorted(equal, key=lambda candidate: -candidate.similarity)
     assert rerank(equal) == expected  # both sorts are stable
@@ -72,10 +72,10 @@ def test_standard_scores_have_mean_0_and_deviation_1(values: list[int]) -> None:
 def test_meaning_weighs_as_much_as_words() -> None:
     """A candidate two deviations ahead in one and one behind in the other is ahead."""
     candidates = [
-        Candidate("by words", 100, 0),
-        Candidate("by meaning", 0, 900_000),
-        Candidate("by both", 90, 800_000),
-        *(Candidate(f"neither {number}", 0, 0) for number in range(5)),
+        ComparedItem("by words", 100, 0),
+        ComparedItem("by meaning", 0, 900_000),
+        ComparedItem("by both", 90, 800_000),
+        *(ComparedItem(f"neither {number}", 0, 0) for number in range(5)),
     ]
     assert rerank(candidates)[0].item == "by both"
 

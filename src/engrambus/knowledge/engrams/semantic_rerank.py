@@ -18,7 +18,7 @@ UNIT_BITS = 32
 _ROOT_BITS = 64
 
 
-class Candidate(NamedTuple, Generic[T]):
+class ComparedItem(NamedTuple, Generic[T]):
     """A recalled item with what it is ordered by."""
 
     item: T
@@ -28,7 +28,7 @@ class Candidate(NamedTuple, Generic[T]):
     """How similar its meaning is to the question, in millionths."""
 
 
-def rerank(candidates: Sequence[Candidate[T]]) -> list[Candidate[T]]:
+def rerank(candidates: Sequence[ComparedItem[T]]) -> list[ComparedItem[T]]:
     """Return candidates by the sum of both standard scores, the best first; of equal sums, the first given first."""
     by_words = standard_scores([candidate.score for candidate in candidates])
     by_meaning = standard_scores([candidate.similarity for candidate in candidates])
