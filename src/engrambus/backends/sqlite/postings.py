@@ -143,35 +143,34 @@ class PostingsReader:
         newest += self._pending.get(token, ())
         return [*chunks, *chunks_of(newest)] if newest else chunks
 
-    def newest(self, tokens: Sequence[str], *, before: int, limit: int) -> list[int]:
-        """Return the newest ordinals less than `before` that are on the lists of all these tokens, newest first."""
-        newest = [*self._newest_of_tail(tokens, before, limit), *self._newest_pending(tokens, before)]
+    def newest(self, tokens: Sequence[str], *, below: int, limit: int) -> list[int]:
+        """Return the newest ordinals less than `below` that are on the lists of all these tokens, newest first."""
+        newest = [*self._newest_of_tail(tokens, below, limit), *self._newest_pending(tokens, below)]
         newest.sort(reverse=True)
-        return list(islice(merge(newest, self._from_blocks(tokens, before), reverse=True), limit))
+        return list(islice(merge(newest, self._from_blocks(tokens, below), reverse=True), limit))
 
-    def _newest_of_tail(self, tokens: Sequence[str], before: int, limit: int) -> list[int]:
+    def _newest_of_tail(self, tokens: Sequence[str], below: int, limit: int) -> list[int]:
         match = '"' + '" AND "'.join(tokens) + '"'
         rows: Any
-        if before == NO_LIMIT:
+        if below == NO_LIMIT:
             rows = self._connection.execute(self._sql["posted"], (match, limit))
         else:
-            rows = self._connection.execute(self._sql["posted_before"], (match, NEWEST_FIRST - before, limit))
+            rows = self._connection.execute(self._sql["posted_before"], (match, NEWEST_FIRST - below, limit))
         return [NEWEST_FIRST - row_id for (row_id,) in rows]
 
-    def _newest_pending(self, tokens: Sequence[str], before: int) -> list[int]:
-        first, *others = [self._pending.get(token, ()) for token in tokens]
-        return [ordinal for ordinal in first if ordinal < before and all(ordinal in other for other in others)]
+    def _newest_pending(self, tokens: Sequence[str], below: int) -> list[int]:
+        lists = [self._pending.get(token, ()) for token in tokens]
+        return [ordinal for ordinal in lists[0] if ordinal < below and all(ordinal in rows for rows in lists)]
 
-    def _from_blocks(self, tokens: Sequence[str], before: int) -> Iterator[int]:
-        first, *others = tokens
-        rows: Any = self._connection.execute(self._sql["posting_blocks"], (first, before >> BLOCK_BITS))
+    def _from_blocks(self, tokens: Sequence[str], below: int) -> Iterator[int]:
+        rows: Any = self._connection.execute(self._sql["posting_blocks"], (tokens[0], below >> BLOCK_BITS))
         for block, blob in rows:
             shared = array("H", blob)
-            for other in others:
-                row: Any = self._connection.execute(self._sql["posting_block"], (other, block)).fetchone()
+            for token in tokens[1:]:
+                row: Any = self._connection.execute(self._sql["posting_block"], (token, block)).fetchone()
                 shared = array("H", sorted(set(shared).intersection(array("H", row[0])))) if row else array("H")
             first = block << BLOCK_BITS
-            yield from (first + offset for offset in reversed(shared) if first + offset < before)
+            yield from (first + offset for offset in reversed(shared) if first + offset < below)
 
 
 def read_pending(connection: apsw.Connection) -> dict[str, list[int]]:

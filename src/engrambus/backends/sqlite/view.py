@@ -582,7 +582,7 @@ class SqliteView(SqliteCortex):
 
     def _posted_in(self, space: str, keys: tuple[str, ...], limit: int, before: int) -> list[int]:
         # decision 2: the space is part of the token, so that visibility is decided by which list is read
-        return self._postings().newest([f"{space}:{key}" for key in keys], before=before, limit=limit)
+        return self._postings().newest([f"{space}:{key}" for key in keys], below=before, limit=limit)
 
     def _postings(self) -> PostingsReader:
         if self._reader is None:

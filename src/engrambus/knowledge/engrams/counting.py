@@ -111,8 +111,8 @@ class DictScores(Scores):
                     ordinal = first + offset
                     scores[ordinal] = scores.get(ordinal, 0) + weight
         if allowed is not None:
-            shown = {(block << BLOCK_BITS) + offset for block, offsets in allowed for offset in offsets}
-            scores = {ordinal: score for ordinal, score in scores.items() if ordinal in shown}
+            allowed_ordinals = {(block << BLOCK_BITS) + offset for block, offsets in allowed for offset in offsets}
+            scores = {ordinal: score for ordinal, score in scores.items() if ordinal in allowed_ordinals}
         for block, offsets in halved:
             for ordinal in scores.keys() & {(block << BLOCK_BITS) + offset for offset in offsets}:
                 scores[ordinal] = scores[ordinal] + 1 >> 1
@@ -206,10 +206,10 @@ class ArrayScores(Scores):
             for _, weight, chunk in self._lists[block]:
                 scores[np.frombuffer(chunk.offsets, np.uint16)] += weight  # an ordinal is on a list once
             if self._allowed is not None:
-                shown = np.zeros(BLOCK_ROWS, np.int32)
+                mask = np.zeros(BLOCK_ROWS, np.int32)
                 for chunk in self._allowed.get(block, ()):
-                    shown[np.frombuffer(chunk.offsets, np.uint16)] = 1
-                scores *= shown
+                    mask[np.frombuffer(chunk.offsets, np.uint16)] = 1
+                scores *= mask
             for chunk in self._halved.get(block, ()):
                 rows = np.frombuffer(chunk.offsets, np.uint16)
                 scores[rows] = (scores[rows] + 1) >> 1
@@ -220,9 +220,9 @@ class ArrayScores(Scores):
         """Return the rows that can be among the best `count`: by score, and for equal ones the newest."""
         import numpy as np
 
-        found = scores[rows]
-        lowest = np.partition(found, len(found) - count)[len(found) - count]
-        above, equal = rows[found > lowest], rows[found == lowest]
+        values = scores[rows]
+        lowest = np.partition(values, len(values) - count)[len(values) - count]
+        above, equal = rows[values > lowest], rows[values == lowest]
         is_last = np.isin(equal + (block << BLOCK_BITS), lasting)
         ordinary, lasts = equal[~is_last], equal[is_last]
         return np.concatenate((above, ordinary[-count:], lasts[-count:]))

@@ -102,12 +102,12 @@ def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict
             missing.add(key)
             continue
         posted = (key,) if _phrase_length(key) else (key, LINE + key, LONG_LINE + key)
-        found = [(space, name, chunks) for space in spaces for name in posted if (chunks := space.chunks(name))]
-        if not any(name == key for _, name, _ in found):
+        posted_lists = [(space, name, chunks) for space in spaces for name in posted if (chunks := space.chunks(name))]
+        if not any(name == key for _, name, _ in posted_lists):
             missing.add(key)
         # A word is as rare as the engrams are that have it in the claim or in their lines.
-        frequency = _frequency([(space, count_postings(chunks)) for space, _, chunks in found])
-        for space, name, chunks in found:
+        frequency = _frequency([(space, count_postings(chunks)) for space, _, chunks in posted_lists])
+        for space, name, chunks in posted_lists:
             weighted = WeightedList(key, list_weight(name, frequency, total), chunks)
             lists.setdefault(space, []).append(weighted)
     return lists
@@ -157,8 +157,8 @@ def _pool(
     read = size + 1
     while True:
         best = scores.best(read, learned)
-        shown = set(reads.visible([candidate.ordinal for candidate in best]))
-        pool = [candidate for candidate in best if candidate.ordinal in shown]
+        visible = set(reads.visible([candidate.ordinal for candidate in best]))
+        pool = [candidate for candidate in best if candidate.ordinal in visible]
         if len(best) < read or (len(pool) > size and pool[wanted - 1].score != pool[-1].score):
             break
         if len(pool) > size:  # the newest come first, so the tie ends with the second of the last wanted

@@ -59,12 +59,12 @@ def lend(
     if not in_sequence:
         return lent
     rows = sequence_rows(in_sequence, 2 * REACH)
-    found = scores.by_key(rows)
+    weights = scores.by_key(rows)
     near = {row for ordinal in in_sequence for row in range(ordinal - REACH, ordinal + REACH + 1)}
     for ordinals in _rows_by_sequence(rows):
         for place, ordinal in enumerate(ordinals):
-            if ordinal in near and ordinal in found:
-                lent[ordinal] = _score_with_neighbours(ordinals, place, found)
+            if ordinal in near and ordinal in weights:
+                lent[ordinal] = _score_with_neighbours(ordinals, place, weights)
     return lent
 
 
@@ -74,12 +74,14 @@ def _rows_by_sequence(rows: dict[int, int]) -> list[list[int]]:
     return [[ordinal for _, ordinal in group] for _, group in groupby(ordered, key=itemgetter(0))]
 
 
-def _score_with_neighbours(ordinals: Sequence[int], place: int, found: dict[int, dict[str, int]]) -> int:
+def _score_with_neighbours(ordinals: Sequence[int], place: int, weights: dict[int, dict[str, int]]) -> int:
     ordinal = ordinals[place]
-    percents = {key: 100 * weight for key, weight in found[ordinal].items()}
-    for distance, (before, after) in enumerate(zip(BEFORE_PERCENT, AFTER_PERCENT, strict=True), start=1):
-        for neighbour, percent in ((place - distance, before), (place + distance, after)):
+    percents = {key: 100 * weight for key, weight in weights[ordinal].items()}
+    for distance, (percent_before, percent_after) in enumerate(
+        zip(BEFORE_PERCENT, AFTER_PERCENT, strict=True), start=1
+    ):
+        for neighbour, percent in ((place - distance, percent_before), (place + distance, percent_after)):
             if 0 <= neighbour < len(ordinals) and abs(ordinals[neighbour] - ordinal) <= REACH:
-                for key, weight in found.get(ordinals[neighbour], {}).items():
+                for key, weight in weights.get(ordinals[neighbour], {}).items():
                     percents[key] = max(percents.get(key, 0), percent * weight)
     return sum(percents.values()) // 100
