@@ -51,7 +51,7 @@ def recall_rows(times: dict[tuple[int, str], list[float]]) -> list[Row]:
     for (size, kind), seconds in times.items():
         p95 = percentile(seconds, 0.95) * 1e6
         measured = (
-            f"k=12, {kind}, {size:,} engrams, p95 of processor time (p50 {microseconds(percentile(seconds, 0.5))})"
+            f"k=12, {kind}, {size:,} engrams, p95 of processor time (p50 {microseconds(percentile(seconds, 0.5) * 1e6)})"
         )
         bar = BARS_US[kind]
         rows.append(Row("recall", measured, microseconds(p95), f"bar {microseconds(bar)}", *at_most(p95 / bar, 1)))

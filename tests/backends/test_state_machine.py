@@ -7,8 +7,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+from engrambus.backends.sqlite import postings
 from engrambus.testing import Harness, ManualClock
 from tests.harness.stores import SqliteHarness
 from tests.machines.store_agreement import StoreAgreement
@@ -35,8 +37,25 @@ class SqliteStoreAgreement(StoreAgreement):
             shutil.rmtree(self.candidate.folder.parent)
 
 
+class SqliteBlocksAgreement(SqliteStoreAgreement):
+    """The same with posting lists that move into blocks after a few engrams, as they do after thousands."""
+
+    def __init__(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(postings, "MAX_PENDING", 2)
+        self.patch.setattr(postings, "MAX_TAIL", 3)
+        super().__init__()
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.patch.undo()
+
+
+TestSqliteBlocksAgreement = SqliteBlocksAgreement.TestCase
 TestSqliteStoreAgreement = SqliteStoreAgreement.TestCase
-TestSqliteStoreAgreement.settings = settings(
+TestSqliteBlocksAgreement.settings = TestSqliteStoreAgreement.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
     deadline=None,

@@ -1026,7 +1026,7 @@ class MemoryView(MemoryCortex):
 
     def _live(self, spaces: Sequence[str], keys: set[str]) -> Iterator[int]:
         state = self._state
-        for ordinal in sorted(state.stored, reverse=True):  # newest first, as decision 8 reads them
+        for ordinal in sorted(state.stored, reverse=True):
             if (
                 state.stored[ordinal].space in spaces
                 and state.stored[ordinal].expires_at > self._as_of

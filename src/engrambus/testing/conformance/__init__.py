@@ -37,6 +37,7 @@ from engrambus.testing.conformance.recall import RecallConformance
 from engrambus.testing.conformance.replacing import ReplacingConformance
 from engrambus.testing.conformance.reservations import ReservationConformance
 from engrambus.testing.conformance.secrets import SecretConformance
+from engrambus.testing.conformance.sequences import SequenceConformance
 from engrambus.testing.conformance.sessions import SessionConformance
 from engrambus.testing.conformance.tokens import TokenConformance
 from engrambus.testing.conformance.turns import TurnConformance
@@ -74,6 +75,7 @@ __all__ = [
     "ReplacingConformance",
     "ReservationConformance",
     "SecretConformance",
+    "SequenceConformance",
     "SessionConformance",
     "StoreConformance",
     "TokenConformance",
@@ -106,6 +108,7 @@ class StoreConformance(
     DenialConformance,
     OneMemoryConformance,
     PassedOnGrantConformance,
+    SequenceConformance,
     SessionConformance,
     TurnConformance,
     TokenConformance,

@@ -41,7 +41,7 @@ class RecallConformance:
         client.put("The gateway is new")
         assert client.query_claims("warm gateway cache")[0] == "The cache of the gateway is warm"
 
-    # decision 8: rarity is counted inside the window of a key
+    # decision 87: weights are made from true frequencies
     def test_rarer_keys_weigh_more(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put("Only here stands zanzibar")
@@ -97,7 +97,7 @@ class RecallConformance:
         client.put_many([f"The common matter number {number}" for number in range(400)])
         assert client.query_claims(keys=["common"], k=1) == ["The surest common matter"]
 
-    # decision 8: an engram the caller cannot see must not be noticeable in any answer
+    # decision 87: an engram the caller cannot see must not be noticeable in any answer
     def test_invisible_engrams_do_not_influence_the_ranking(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         reader = client.add_agent("reader")
@@ -207,7 +207,7 @@ class RecallConformance:
             client.put(claim)
             assert claim in client.query_claims(claim), claim
 
-    # decision 8: ranks are integers in a total order, so every back end answers alike
+    # decision 87: ranks are integers in a total order, so every back end answers alike
     def test_the_same_query_gives_the_same_bytes(self, harness: Harness) -> None:  # EB-13
         client = GatewayClient(harness)
         client.put_many([f"The common matter {number % 7} of {number % 3}" for number in range(90)])

@@ -1,0 +1,87 @@
+"""Posting lists are the same wherever their entries are: pending, in the tail, or in blocks. # EB-13 # BX-03"""
+
+from __future__ import annotations
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from engrambus.backends.sqlite import postings
+from engrambus.backends.sqlite.postings import (
+    NO_LIMIT,
+    PostingsReader,
+    PostingsWriter,
+    all_postings,
+    read_pending,
+)
+from engrambus.backends.sqlite.queries import schema
+from engrambus.knowledge.engrams.postings import BLOCK_ROWS, ordinals_of
+
+TOKENS = ("p:alpha", "p:beta", "r1:alpha", "p:=gamma", "~p:alpha")
+
+
+class Counts(msgspec.Struct):
+    pending: int = 0
+    tail: int = 0
+    merged: int = 0
+
+
+class PostingsMachine(RuleBasedStateMachine):
+    """Posts and takes off engrams, and compares every list with a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(postings, "MAX_PENDING", 3)
+        self.patch.setattr(postings, "MAX_TAIL", 5)
+        self.connection = apsw.Connection(":memory:")
+        self.connection.execute(schema())
+        self.counts = Counts()
+        self.writer = PostingsWriter(self.connection, self.counts)
+        self.model: dict[int, set[str]] = {}
+        self.next = BLOCK_ROWS - 6  # so that lists lie in two blocks
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        self.connection.close()
+
+    @rule(sets=st.lists(st.sets(st.sampled_from(TOKENS), min_size=1), min_size=1, max_size=7))
+    def post(self, sets: list[set[str]]) -> None:
+        rows = []
+        for tokens in sets:
+            self.next += 1
+            self.model[self.next] = tokens
+            rows.append((self.next, " ".join(sorted(tokens))))
+        self.writer.post(rows)
+
+    @rule(data=st.data(), tokens=st.sets(st.sampled_from(TOKENS), min_size=1), again=st.booleans())
+    def change(self, data: st.DataObject, tokens: set[str], again: bool) -> None:
+        if not self.model:
+            return
+        ordinal = data.draw(st.sampled_from(sorted(self.model)))
+        self.writer.unpost(ordinal, " ".join(sorted(self.model.pop(ordinal))))
+        if again:
+            self.writer.post_again(ordinal, " ".join(sorted(tokens)))
+            self.model[ordinal] = tokens
+
+    @invariant()
+    def lists_agree(self) -> None:
+        reader = PostingsReader(self.connection, read_pending(self.connection))
+        for token in TOKENS:
+            expected = sorted(ordinal for ordinal, tokens in self.model.items() if token in tokens)
+            assert sorted(row for chunk in reader.chunks(token) for row in ordinals_of(chunk)) == expected
+            assert reader.newest([token], below=NO_LIMIT, limit=4) == expected[::-1][:4]
+            below = BLOCK_ROWS + 1
+            assert reader.newest([token], below=below, limit=9) == [row for row in expected[::-1] if row < below][:9]
+        both = [row for row, tokens in self.model.items() if {"p:alpha", "p:beta"} <= tokens]
+        assert reader.newest(["p:alpha", "p:beta"], below=NO_LIMIT, limit=3) == sorted(both, reverse=True)[:3]
+
+    @invariant()
+    def everything_is_listed_once(self) -> None:
+        listed = sorted((token, row) for token, rows in all_postings(self.connection) for row in rows)
+        assert listed == sorted((token, row) for row, tokens in self.model.items() for token in tokens)
+
+
+TestPostings = PostingsMachine.TestCase
