@@ -62,6 +62,7 @@ def renew_evidence(context: Context, request: ConfirmRequest) -> Renewal:
         resolved=resolved,
         sent=tuple(sent),
         pointers=pointers,
+        words=_words(context, pointers),
         stale=worst_stale(states) if not named else None,
     )
 
@@ -103,9 +104,15 @@ def _follow(context: Context, prepared: PreparedEngram, engram: Engram) -> Engra
         return engram
     spaces = visible_spaces(context.caller)
     # A commit of its own, only where a stale claim is repeated: git is not asked while others wait for the lock.
+    words = _words(context, prepared.pointers)
     return context.commit(
-        lambda view: repoint(view, spaces, engram, context.caller, prepared.pointers), Engram, remember=False
+        lambda view: repoint(view, spaces, engram, context.caller, prepared.pointers, words), Engram, remember=False
     )
+
+
+def _words(context: Context, pointers: Sequence[Pointer]) -> tuple[str, ...]:
+    """Return the words of the lines that stamped pointers lead to."""
+    return tuple(word for pointer in pointers for word in context.evidence.words(pointer, check_pointer(pointer)[1]))
 
 
 def _followed(context: Context, engram: Engram, states: Sequence[EvidenceState | None]) -> dict[str, Pointer]:

@@ -38,6 +38,7 @@ from engrambus.knowledge.engrams.facts import (
 )
 from engrambus.knowledge.engrams.finding import find_engram, find_ever
 from engrambus.knowledge.engrams.keys import KEY_FORMAT, hash_keys, renew_keys
+from engrambus.knowledge.engrams.line_words import posted_line_keys
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
 from engrambus.knowledge.engrams.postings import is_line_key
 from engrambus.knowledge.engrams.repointing import Renewal, check_digests_were_read, needs_lines
@@ -159,7 +160,7 @@ def confirm(
     # Somebody else may have renewed its pointers since; then what was worked out is about earlier ones.
     is_current = renewal.engram is not None and renewal.engram.pointers == stored.engram.pointers
     pointers = renewal.pointers if is_current else ()
-    fact = confirmation(view, stored, caller, resolved=renewal.resolved, pointers=pointers)
+    fact = confirmation(view, stored, caller, resolved=renewal.resolved, pointers=pointers, words=renewal.words)
     engram = with_gain(stored.engram, fact)
     pins: list[EngramPinned] = []
     if is_untrusted and view.adoptions((engram.id,))[engram.id].pinned and has_evidence(engram):
@@ -199,13 +200,21 @@ def _check_may_confirm(view: IdentityReads, stored: StoredEngram, caller: Caller
 
 
 def repoint(
-    view: EngramView, spaces: Sequence[str], engram: Engram, caller: Caller, pointers: Sequence[Pointer]
+    view: EngramView,
+    spaces: Sequence[str],
+    engram: Engram,
+    caller: Caller,
+    pointers: Sequence[Pointer],
+    words: Sequence[str],
 ) -> tuple[list[EngramConfirmed], Engram]:
-    """Give an engram the pointers of a claim that repeats it, unless somebody else has renewed them since."""
+    """Give an engram the pointers of a claim that repeats it, unless somebody else has renewed them since.
+
+    `words` are those of the lines that the pointers lead to.
+    """
     stored = find_engram(view, spaces, engram.id)
     if stored.engram.pointers != engram.pointers:
         return [], stored.engram
-    fact = confirmation(view, stored, caller, pointers=pointers)
+    fact = confirmation(view, stored, caller, pointers=pointers, words=words)
     return [fact], with_gain(stored.engram, fact)
 
 
@@ -225,11 +234,13 @@ def confirmation(
     repeat: Engram | None = None,
     resolved: Sequence[Pointer] = (),
     pointers: Sequence[Pointer] = (),
+    words: Sequence[str] = (),
 ) -> EngramConfirmed:
     """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes.
 
     An engram that repeats the claim also leaves its tags, its confidence if that is higher, and the digests of
-    pointers that were unresolved. `pointers` are all its pointers from now on, if they are others than before.
+    pointers that were unresolved. `pointers` are all its pointers from now on, if they are others than before, and
+    `words` those of their lines.
     """
     engram = stored.engram
     merged, more_keys = gain(engram, repeat, stored.more_keys) if repeat is not None else (engram, ())
@@ -237,6 +248,8 @@ def confirmation(
         names = hash_keys("", [pointer.ref for pointer in pointers])
         present_keys = {*engram.hash_keys, *stored.more_keys, *more_keys}
         more_keys = (*more_keys, *(key for key in (*names.public, *names.extra) if key not in present_keys))
+        known = {key for key in (*engram.hash_keys, *stored.more_keys, *more_keys) if not is_line_key(key)}
+        more_keys = (*more_keys, *posted_line_keys(words, known))
     stamped = {pointer.ref: pointer for pointer in (*resolved, *(repeat.pointers if repeat else ())) if pointer.digest}
     accepted_space = confirmed_space(stored.space)
     return EngramConfirmed(

@@ -32,6 +32,8 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     """The pointers that the confirmer named, as it sent them."""
     pointers: tuple[Pointer, ...] = ()
     """All its pointers from now on; empty if they stay."""
+    words: tuple[str, ...] = ()
+    """Words of the lines that `pointers` lead to."""
     stale: EvidenceState | None = None
     """The worst state of its lines, if it would stay changed or gone."""
 
