@@ -50,9 +50,8 @@ def recall_rows(times: dict[tuple[int, str], list[float]]) -> list[Row]:
     rows = []
     for (size, kind), seconds in times.items():
         p95 = percentile(seconds, 0.95) * 1e6
-        measured = (
-            f"k=12, {kind}, {size:,} engrams, p95 of processor time (p50 {microseconds(percentile(seconds, 0.5) * 1e6)})"
-        )
+        p50 = microseconds(percentile(seconds, 0.5) * 1e6)
+        measured = f"k=12, {kind}, {size:,} engrams, p95 of processor time (p50 {p50})"
         bar = BARS_US[kind]
         rows.append(Row("recall", measured, microseconds(p95), f"bar {microseconds(bar)}", *at_most(p95 / bar, 1)))
     sizes = sorted({size for size, _ in times})

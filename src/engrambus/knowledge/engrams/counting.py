@@ -181,10 +181,10 @@ class ArrayScores(Scores):
         import numpy as np
 
         added: dict[int, dict[str, int]] = {}
-        for block, wanted in _offsets_by_block(ordinals).items():
+        for block, block_offsets in _offsets_by_block(ordinals).items():
             if block not in self._lists:
                 continue
-            rows = np.fromiter(wanted, np.uint16, len(wanted))
+            rows = np.fromiter(block_offsets, np.uint16, len(block_offsets))
             rows = np.sort(rows[self._block(block)[rows] > 0])
             for key, weight, chunk in self._lists[block]:
                 offsets = np.frombuffer(chunk.offsets, np.uint16)

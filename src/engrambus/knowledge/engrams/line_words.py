@@ -26,9 +26,9 @@ _IDENTIFIER = re.compile(f"{_NAME}(?:-(?=[A-Za-z]){_NAME})*")
 _CONTRACTION = re.compile("(?<=[A-Za-z])'(?:(?:s|re|ve|ll|d|m)\\b|(?=t\\b))")
 
 
-def line_keys(texts: Iterable[str], known: Collection[str], limit: int = MAX_LINE_KEYS) -> tuple[str, ...]:
-    """Return the words of pointed lines and their joined names that are not `known`, in order of first appearance."""
-    known = frozenset(known)
+def line_keys(texts: Iterable[str], known_keys: Collection[str], limit: int = MAX_LINE_KEYS) -> tuple[str, ...]:
+    """Return the words of pointed lines and their joined names that are not `known_keys`, in order of appearance."""
+    known_keys = frozenset(known_keys)
     keys: dict[str, None] = {}
     chars_left = MAX_CHARS_READ
     for text in texts:
@@ -36,7 +36,7 @@ def line_keys(texts: Iterable[str], known: Collection[str], limit: int = MAX_LIN
             if len(identifier) <= MAX_TOKEN_CHARS:
                 token = read_token(identifier)
                 for key in token.words + token.joined:
-                    if key not in known and not _is_digit(key):
+                    if key not in known_keys and not _is_digit(key):
                         keys[key] = None
                 if len(keys) >= limit:
                     return tuple(keys)[:limit]
@@ -46,11 +46,11 @@ def line_keys(texts: Iterable[str], known: Collection[str], limit: int = MAX_LIN
     return tuple(keys)
 
 
-def posted_line_keys(words: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
-    """Return the keys that an engram is posted under for the words of its lines that are not `known`."""
+def posted_line_keys(words: Iterable[str], known_keys: Collection[str]) -> tuple[str, ...]:
+    """Return the keys that an engram is posted under for the words of its lines that are not `known_keys`."""
     distinct = dict.fromkeys(words)
     prefix = LONG_LINE if len(distinct) > MANY_WORDS else LINE
-    return tuple(prefix + word for word in distinct if word not in known)[:MAX_LINE_KEYS]
+    return tuple(prefix + word for word in distinct if word not in known_keys)[:MAX_LINE_KEYS]
 
 
 def _readable(text: str) -> str:

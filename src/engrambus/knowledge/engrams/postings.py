@@ -78,11 +78,11 @@ def _without(chunk: PostingChunk, removed: Iterable[int]) -> PostingChunk:
 def below(chunks: Sequence[PostingChunk], end: int) -> list[PostingChunk]:
     """Return the chunks without ordinals from `end` on."""
     last_block, last_offset = end >> BLOCK_BITS, end & (BLOCK_ROWS - 1)
-    kept = [chunk for chunk in chunks if chunk.block < last_block]
+    older = [chunk for chunk in chunks if chunk.block < last_block]
     for chunk in chunks:
         if chunk.block == last_block:
-            kept.append(PostingChunk(chunk.block, chunk.offsets[: bisect_left(chunk.offsets, last_offset)]))
-    return _filled(kept)
+            older.append(PostingChunk(chunk.block, chunk.offsets[: bisect_left(chunk.offsets, last_offset)]))
+    return _filled(older)
 
 
 def only(chunks: Sequence[PostingChunk], ordinals: frozenset[int]) -> list[PostingChunk]:

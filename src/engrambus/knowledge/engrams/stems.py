@@ -79,8 +79,8 @@ def _replaced(word: str, endings: dict[str, str], sizes: tuple[int, ...]) -> str
     for size in sizes:
         ending = word[-size:]
         if ending in endings:
-            rest = word[:-size]
-            return rest + endings[ending] if _measure(_shape(rest)) else word
+            stem = word[:-size]
+            return stem + endings[ending] if _measure(_shape(stem)) else word
     return word
 
 
@@ -88,9 +88,9 @@ def _without_suffix(word: str) -> str:
     """Take off a suffix from a long word (step 4)."""
     for size in (5, 4, 3, 2):
         if word[-size:] in _STEP_4:
-            rest = word[:-size]
-            is_off = word[-size:] != "ion" or rest[-1:] in ("s", "t")
-            return rest if is_off and _measure(_shape(rest)) > 1 else word
+            stem = word[:-size]
+            is_off = word[-size:] != "ion" or stem[-1:] in ("s", "t")
+            return stem if is_off and _measure(_shape(stem)) > 1 else word
     return word
 
 

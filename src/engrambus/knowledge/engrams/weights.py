@@ -25,12 +25,12 @@ def rarity(frequency: int, total: int) -> int:
     """Return `STEPS` × log2(1 + total / frequency), rounded down; at least `STEPS`."""
     # In integers: the last digit of a logarithm differs between machines.
     numerator, denominator = max(total, frequency) + frequency, max(1, frequency)
-    whole = (numerator // denominator).bit_length() - 1
-    value, part = (numerator << 32) // (denominator << whole), 0
+    halvings = (numerator // denominator).bit_length() - 1
+    value, part = (numerator << 32) // (denominator << halvings), 0
     for _ in range(STEPS.bit_length() - 1):
         value = value * value >> 32
         part <<= 1
         if value >> 33:
             value >>= 1
             part |= 1
-    return whole * STEPS + part
+    return halvings * STEPS + part

@@ -15,8 +15,8 @@ class SequenceConformance:
         client.put("Ada: Where do you keep the spare keys of the workshop?")
         client.put("Bob: The keys hang behind the blue door.")
         client.put("Ada: Thanks, see you on Monday.")
-        other = client.add_agent("other")
-        client.put("Keys of the parser are sorted.", other)
+        bob = client.add_agent("other")
+        client.put("Keys of the parser are sorted.", bob)
         assert client.query_claims("spare keys of the workshop")[:2] == [
             "Ada: Where do you keep the spare keys of the workshop?",
             "Bob: The keys hang behind the blue door.",
@@ -43,9 +43,9 @@ class SequenceConformance:
         client.put("Workshop matters", ada)
         client.put("The ledger of the day", bob)
         client.put("Invoices wait", ada)
-        found = client.query_claims("ledger workshop invoices", k=4)
+        claims = client.query_claims("ledger workshop invoices", k=4)
         # With lent words, one of the two would come before the other whatever its age.
-        ledgers = [claim for claim in found if "ledger" in claim]
+        ledgers = [claim for claim in claims if "ledger" in claim]
         assert ledgers == ["The ledger of the day", "The ledger is balanced at night"]
 
     def test_claims_about_code_lend_nothing(self, harness: Harness) -> None:  # EB-13
@@ -53,8 +53,8 @@ class SequenceConformance:
         client.put("The parser reads a header", refs=[repo_ref("src/a.py", 1, 9)])
         client.put("The parser skips blanks", refs=[repo_ref("src/a.py", 10, 19)])
         harness.clock.advance(seconds=1)
-        other = client.add_agent("other")
-        client.put("The parser is new", other, refs=[repo_ref("src/b.py", 3, 30)])
+        bob = client.add_agent("other")
+        client.put("The parser is new", bob, refs=[repo_ref("src/b.py", 3, 30)])
         # "skips" would gain from its neighbour's "header" and overtake the newer one.
         assert client.query_claims("parser header")[1] == "The parser is new"
 
@@ -63,8 +63,8 @@ class SequenceConformance:
         client.put("The budget of the workshop", kind="risk")
         client.put("The keys of the door", kind="fact")
         harness.clock.advance(seconds=1)
-        other = client.add_agent("other")
-        client.put("The keys of the car", other, kind="fact")
+        bob = client.add_agent("other")
+        client.put("The keys of the car", bob, kind="fact")
         assert client.query_claims("workshop keys", kind="fact") == ["The keys of the car", "The keys of the door"]
 
     def test_what_another_team_confirmed_comes_first_among_equals(self, harness: Harness) -> None:  # EB-28
