@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import shutil
 import sys
@@ -45,6 +46,16 @@ def recall_times(gateway: Gateway, questions: Sequence[str]) -> list[float]:
     return times
 
 
+def found_share(gateway: Gateway, claims: Sequence[str]) -> float:
+    """Return the share of engrams that a question of six of their words finds among twelve."""
+    hits = 0
+    for claim in claims:
+        words = random.Random(claim).sample(claim.strip(".").split(), 6)
+        answer = gateway.call(QUERY, QueryEngrams(q=" ".join(words), k=12), LOCAL_ADMIN)
+        hits += claim in [engram.claim for engram in answer.engrams]
+    return hits / len(claims)
+
+
 def recall_rows(times: dict[tuple[int, str], list[float]]) -> list[Row]:
     """Compare processor times with their bars, and with themselves at other sizes."""
     rows = []
@@ -78,8 +89,10 @@ def main() -> None:
         asked = questions_by_kind(corpus)
         times: dict[tuple[int, str], list[float]] = {}
         imported = 0
+        claims: list[str] = []
         for size in sizes:
             speed = fill(gateway, corpus, refs, size - imported, lambda count: None)
+            claims += [engram.claim for engram in gateway.call(QUERY, QueryEngrams(k=100), LOCAL_ADMIN).engrams]
             os.sync()
             imported = size
             gateway.close()
@@ -89,6 +102,7 @@ def main() -> None:
             index = next(project.glob(".catalog/derived-*/index.db"))
             sizes_b = [path.stat().st_size // size for path in (project / ".catalog" / "memory.jsonl", index)]
             print(f"{size:,}: {speed:,.0f} imported a second, journal {sizes_b[0]} B, index {sizes_b[1]} B an engram")
+            print(f"{found_share(gateway, claims):.0%} of {len(claims)} engrams are found by six of their words")
             show(recall_rows(times))
         print(f"peak memory with the import {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")
         gateway.close()

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import apsw
 
@@ -26,6 +26,9 @@ MAX_TAIL = 2048
 NEWEST_FIRST = 1 << 40
 """A row id of the FTS5 table is this minus the ordinal: it reads upwards fastest, and the newest come first."""
 NO_LIMIT = 1 << 62
+
+PendingRows: TypeAlias = Sequence[tuple[int, frozenset[str]]]
+"""Pending engrams, each an ordinal and its tokens."""
 
 
 class PostingCounts(Protocol):
@@ -128,8 +131,7 @@ class PostingsWriter:
 class PostingsReader:
     """Reads posting lists through one connection inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, pending: dict[str, list[int]]) -> None:
-        """`pending` has the ordinals of pending engrams by token."""
+    def __init__(self, connection: apsw.Connection, pending: PendingRows) -> None:
         self._connection = connection
         self._pending = pending
         self._sql = queries()
@@ -140,7 +142,7 @@ class PostingsReader:
         chunks = [PostingChunk(block, array("H", offsets)) for block, offsets in rows]
         tail: Any = self._connection.execute(self._sql["posted"], (f'"{token}"', -1))
         newest = [NEWEST_FIRST - row_id for (row_id,) in tail]
-        newest += self._pending.get(token, ())
+        newest += [ordinal for ordinal, tokens in self._pending if token in tokens]
         return [*chunks, *chunks_of(newest)] if newest else chunks
 
     def newest(self, tokens: Sequence[str], *, below: int, limit: int) -> list[int]:
@@ -159,33 +161,37 @@ class PostingsReader:
         return [NEWEST_FIRST - row_id for (row_id,) in rows]
 
     def _newest_pending(self, tokens: Sequence[str], below: int) -> list[int]:
-        lists = [self._pending.get(token, ()) for token in tokens]
-        return [ordinal for ordinal in lists[0] if ordinal < below and all(ordinal in rows for rows in lists)]
+        return [ordinal for ordinal, posted in self._pending if ordinal < below and posted.issuperset(tokens)]
 
     def _from_blocks(self, tokens: Sequence[str], below: int) -> Iterator[int]:
         rows: Any = self._connection.execute(self._sql["posting_blocks"], (tokens[0], below >> BLOCK_BITS))
         for block, blob in rows:
-            shared = array("H", blob)
+            lists = [array("H", blob)]
             for token in tokens[1:]:
                 row: Any = self._connection.execute(self._sql["posting_block"], (token, block)).fetchone()
-                shared = array("H", sorted(set(shared).intersection(array("H", row[0])))) if row else array("H")
+                lists.append(array("H", row[0] if row is not None else b""))
+            shortest, *longer = sorted(lists, key=len)
             first = block << BLOCK_BITS
-            yield from (first + offset for offset in reversed(shared) if first + offset < below)
+            for offset in reversed(shortest):  # one by one: mostly, few are asked for
+                if first + offset < below and all(_has(offsets, offset) for offsets in longer):
+                    yield first + offset
 
 
-def read_pending(connection: apsw.Connection) -> dict[str, list[int]]:
-    """Return the ordinals of pending engrams by token."""
-    by_token: dict[str, list[int]] = {}
+def _has(offsets: array[int], offset: int) -> bool:
+    index = bisect_left(offsets, offset)
+    return index < len(offsets) and offsets[index] == offset
+
+
+def read_pending(connection: apsw.Connection) -> PendingRows:
+    """Return the pending engrams."""
     rows: Any = connection.execute(queries()["pending"])
-    for ordinal, tokens in rows:
-        for token in tokens.split(" "):
-            by_token.setdefault(token, []).append(ordinal)
-    return by_token
+    return [(ordinal, frozenset(tokens.split(" "))) for ordinal, tokens in rows]
 
 
 def all_postings(connection: apsw.Connection) -> Iterator[tuple[str, Iterable[int]]]:
     """Yield every token of the index with some of its ordinals, for `verify`."""
-    yield from read_pending(connection).items()
+    for ordinal, tokens in read_pending(connection):
+        yield from ((token, (ordinal,)) for token in tokens)
     yield from _tail_lists(connection)
     rows: Any = connection.execute(queries()["all_posting_blocks"])
     for token, block, blob in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import apsw
@@ -142,7 +142,7 @@ class KnowledgeIndexState(msgspec.Struct, kw_only=True):
     """Facts about runs, agents and policy so far: cached reads of these are valid until it changes."""
 
 
-def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
+def tokens_of(space: str, engram: Engram, more_keys: Collection[str]) -> str:
     """Return the tokens an engram is posted under, separated by spaces: its space, a colon and a key each."""
     return f"{space}:" + f" {space}:".join(engrams.posted_keys(engram, more_keys))
 

@@ -12,7 +12,7 @@ import msgspec
 
 from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US
 from engrambus.backends.sqlite.cortex import SqliteCortex
-from engrambus.backends.sqlite.postings import NO_LIMIT, PostingsReader, read_pending
+from engrambus.backends.sqlite.postings import NO_LIMIT, PendingRows, PostingsReader, read_pending
 from engrambus.backends.sqlite.projection import (
     PAST,
     KnowledgeIndexState,
@@ -33,6 +33,7 @@ from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import (
     EVERYTHING,
+    HELD,
     MAX_VALUED_USES,
     Adoption,
     Capture,
@@ -53,6 +54,7 @@ from engrambus.knowledge.engrams import (
     ValuedUse,
     below,
     count_postings,
+    held_key,
     kind_key,
     only,
     ordinals_of,
@@ -101,8 +103,8 @@ class ReadCache:
     def __init__(self) -> None:
         self.identity: tuple[int, dict[tuple[str, ...], Any]] = (-1, {})
         """Rows about runs, agents and policy, until a fact about one of these is applied."""
-        self.pending: tuple[str, dict[str, list[int]]] = ("", {})
-        """Ordinals of pending engrams by token, until anything is applied."""
+        self.pending: tuple[str, PendingRows] = ("", [])
+        """Pending engrams, until anything is applied."""
 
 
 class SqliteView(SqliteCortex):
@@ -216,6 +218,8 @@ class SqliteView(SqliteCortex):
         return [_read_from_row(row) for row in (*rows, *(row for row in by_admin if row[0] not in known))]
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
+        if kind == HELD:
+            return self._posted(spaces, (held_key(key),), limit, NO_LIMIT)
         return self._posted(spaces, (key,) if kind is None else (key, kind_key(kind)), limit, NO_LIMIT)
 
     def chunks(self, space: str, key: str) -> list[PostingChunk]:
@@ -586,17 +590,17 @@ class SqliteView(SqliteCortex):
 
     def _postings(self) -> PostingsReader:
         if self._reader is None:
-            self._reader = PostingsReader(self._connection, self._read_pending() if self._state.pending else {})
+            self._reader = PostingsReader(self._connection, self._read_pending() if self._state.pending else [])
         return self._reader
 
-    def _read_pending(self) -> dict[str, list[int]]:
+    def _read_pending(self) -> PendingRows:
         version = self._state.position.checksum
         if self._cache is not None and self._cache.pending[0] == version:
             return self._cache.pending[1]
-        by_token = read_pending(self._connection)
+        pending = read_pending(self._connection)
         if self._cache is not None:
-            self._cache.pending = (version, by_token)
-        return by_token
+            self._cache.pending = (version, pending)
+        return pending
 
     def expired(self) -> frozenset[int]:
         """Return the ordinals of engrams that have expired and are not swept out yet; mostly none."""

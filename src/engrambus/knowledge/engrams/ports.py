@@ -24,11 +24,17 @@ HELD_KINDS = frozenset({"decision", "constraint", "policy"})
 """Kinds of what a team has agreed on; a new claim is compared with these."""
 HELD = "held"
 """Stands for all of `HELD_KINDS` where engrams are looked up by kind (decision 77)."""
+_OF_HELD = "!"
 
 
 def kind_key(kind: str) -> str:
     """Return the key every engram of a kind is posted under."""
     return f"kind={kind}"
+
+
+def held_key(key: str) -> str:
+    """Return the key that engrams of `HELD_KINDS` are posted under besides `key`: every put looks them up."""
+    return _OF_HELD + key
 
 
 class Traits(msgspec.Struct, frozen=True):

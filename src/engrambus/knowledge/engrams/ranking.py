@@ -11,15 +11,15 @@ more pointers to files that the question names, and the lower id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.counting import Candidate, Scores, WeightedList, count_scores
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.memories import engram_of_memory
-from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, kind_key
-from engrambus.knowledge.engrams.postings import LINE, LONG_LINE, PostingChunk, count_postings
+from engrambus.knowledge.engrams.ports import EVERYTHING, HELD, HELD_KINDS, Traits, VisibleStore, held_key, kind_key
+from engrambus.knowledge.engrams.postings import LINE, LONG_LINE, PostingChunk, count_postings, is_line_key
 from engrambus.knowledge.engrams.sequences import lend, sequence_of
 from engrambus.knowledge.engrams.values import Engram, is_memory
 from engrambus.knowledge.engrams.weights import list_weight
@@ -199,9 +199,12 @@ def with_own_share(ordered: Sequence[T], k: int, is_untrusted: Callable[[T], boo
     return [ordered[index] for index in chosen]
 
 
-def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
+def posted_keys(engram: Engram, more_keys: Collection[str]) -> tuple[str, ...]:
     """Return every key an engram is posted under: the common one, its kind, and the keys it is found by."""
-    held = (kind_key(HELD),) if engram.kind in HELD_KINDS else ()
+    held: tuple[str, ...] = ()
+    if engram.kind in HELD_KINDS:
+        words = (key for key in (*engram.hash_keys, *more_keys) if "+" not in key and not is_line_key(key))
+        held = (kind_key(HELD), *map(held_key, words))
     changes = (ONLY_CHANGES,) if all(pointer.type == "diff" for pointer in engram.pointers) else ()
     sequence = (IN_SEQUENCE,) if sequence_of(engram) else ()
     marks = (EVERYTHING, kind_key(engram.kind), *held, *changes, *sequence)
