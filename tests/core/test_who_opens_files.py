@@ -19,9 +19,11 @@ NOT_FILES = {"files", "Bus", "_streams", "_sessions", "_bodies", "repository"}
 
 OTHERS = {
     "core/files.py": "the module itself",
+    "adapters/semantic/minilm.py": "the weights in an installed package",
     "backends/jsonl_stores.py": "memory stores that a person or a policy names, anywhere",
     "backends/sqlite/connections.py": "SQLite, on a path that files.check_database has looked at",
     "backends/sqlite/queries.py": "the package's own SQL",
+    "backends/vector_file.py": "SQLite, on a path that files.check_database has looked at",
     "core/clock.py": "the kernel's boot id",
     "core/journal/derived.py": "deletes a folder of an older version; rmtree follows no link",
     "core/process_names.py": "the kernel's files",

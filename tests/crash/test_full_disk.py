@@ -83,7 +83,7 @@ def test_writing_resumes_after_a_full_disk_is_cleared(small_disk: Path) -> None:
     harness = SqliteHarness(small_disk / "catalog")
     try:
         client = GatewayClient(harness)
-        (small_disk / BALLAST).write_bytes(bytes(600_000))
+        (small_disk / BALLAST).write_bytes(bytes(550_000))
         stored, code = put_until_refused(client)
         assert code == "DISK_PRESSURE"
         assert len(stored) > 20
