@@ -33,7 +33,7 @@ SLOW = (
     "attacks/test_links_in_catalog.py", "attacks/test_listener.py", "attacks/test_money.py",
     "attacks/test_other_accounts.py", "attacks/test_page_session.py",
     "attacks/test_tokens.py",
-    "backends/test_index.py", "backends/test_state_machine.py",
+    "backends/test_index.py", "backends/test_postings.py", "backends/test_state_machine.py",
     "cli/test_exit_status.py", "cli/test_process.py", "cli/test_up_and_mcp.py", "code/", "cortex/test_contradiction.py",
     "cortex/test_edges.py", "crash/", "demo/", "docs/", "events/test_streams.py", "evidence/test_junit.py",
     "guardrails/", "http/test_fuzz.py", "http/test_streams.py", "integrations/",
