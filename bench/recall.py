@@ -17,6 +17,7 @@ from bench.knowledge import QUERY, fill
 from bench.measure import Row, at_most, microseconds, percentile, show
 from engrambus.app import init_project, open_project
 from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.knowledge.engrams import query_keys
 from engrambus.operations.engram_queries import QueryEngrams
 from engrambus.settings import Settings
 
@@ -50,7 +51,7 @@ def found_share(gateway: Gateway, claims: Sequence[str]) -> float:
     """Return the share of engrams that a question of six of their words finds among twelve."""
     hits = 0
     for claim in claims:
-        words = random.Random(claim).sample(claim.strip(".").split(), 6)
+        words = random.Random(claim).sample([word for word in claim.strip(".").split() if query_keys(word)], 6)
         answer = gateway.call(QUERY, QueryEngrams(q=" ".join(words), k=12), LOCAL_ADMIN)
         hits += claim in [engram.claim for engram in answer.engrams]
     return hits / len(claims)

@@ -66,6 +66,13 @@ class PostingsMachine(RuleBasedStateMachine):
             self.writer.post_again(ordinal, " ".join(sorted(tokens)))
             self.model[ordinal] = tokens
 
+    @rule(data=st.data())
+    def take_several_off(self, data: st.DataObject) -> None:
+        if not self.model:
+            return
+        chosen = data.draw(st.sets(st.sampled_from(sorted(self.model)), max_size=6))
+        self.writer.unpost_all([(ordinal, " ".join(sorted(self.model.pop(ordinal)))) for ordinal in chosen])
+
     @invariant()
     def lists_agree(self) -> None:
         reader = PostingsReader(self.connection, read_pending(self.connection))

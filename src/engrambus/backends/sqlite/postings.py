@@ -26,6 +26,8 @@ MAX_TAIL = 2048
 NEWEST_FIRST = 1 << 40
 """A row id of the FTS5 table is this minus the ordinal: it reads upwards fastest, and the newest come first."""
 NO_LIMIT = 1 << 62
+FEW_REMOVED = 100
+"""Up to so many entries are deleted from a list one by one."""
 
 PendingRows: TypeAlias = Sequence[tuple[int, frozenset[str]]]
 """Pending engrams, each an ordinal and its tokens."""
@@ -70,17 +72,30 @@ class PostingsWriter:
 
     def unpost(self, ordinal: int, tokens: str) -> None:
         """Take an engram off the lists of these tokens, which are all that it is on."""
+        self.unpost_all([(ordinal, tokens)])
+
+    def unpost_all(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Take engrams off their lists; a list that several are on is written once."""
+        in_blocks: dict[tuple[str, int], set[int]] = {}
+        for ordinal, tokens in rows:
+            if not self._is_removed_early(ordinal):
+                for token in tokens.split(" "):
+                    in_blocks.setdefault((token, ordinal >> BLOCK_BITS), set()).add(ordinal & (BLOCK_ROWS - 1))
+        for (token, block), offsets in in_blocks.items():
+            self._remove_from_block(token, block, offsets)
+
+    def _is_removed_early(self, ordinal: int) -> bool:
+        """Take an engram out of `pending` or the FTS5 table; False if it is in blocks."""
         self._connection.execute(self._sql["delete_pending"], (ordinal,))
         if self._connection.changes():
             self._counts.pending -= 1
-            return
+            return True
         row_id = NEWEST_FIRST - ordinal
-        if self._connection.execute(self._sql["is_in_tail"], (row_id,)).fetchone() is not None:
-            self._connection.execute(self._sql["delete_posting"], (row_id,))
-            self._counts.tail -= 1
-            return
-        for token in tokens.split(" "):
-            self._remove_from_block(token, ordinal)
+        if self._connection.execute(self._sql["is_in_tail"], (row_id,)).fetchone() is None:
+            return False
+        self._connection.execute(self._sql["delete_posting"], (row_id,))
+        self._counts.tail -= 1
+        return True
 
     def _add_to_tail(self, rows: Sequence[tuple[int, str]]) -> None:
         self._connection.executemany(
@@ -114,14 +129,16 @@ class PostingsWriter:
         offsets.insert(bisect_left(offsets, offset), offset)
         self._connection.execute(self._sql["set_posting_block"], (token, block, offsets.tobytes()))
 
-    def _remove_from_block(self, token: str, ordinal: int) -> None:
-        block, offset = ordinal >> BLOCK_BITS, ordinal & (BLOCK_ROWS - 1)
+    def _remove_from_block(self, token: str, block: int, removed: set[int]) -> None:
         row: Any = self._connection.execute(self._sql["posting_block"], (token, block)).fetchone()
         offsets = array("H", row[0] if row is not None else b"")
-        index = bisect_left(offsets, offset)
-        if index == len(offsets) or offsets[index] != offset:
-            return
-        del offsets[index]
+        if len(removed) < FEW_REMOVED:
+            for offset in removed:
+                index = bisect_left(offsets, offset)
+                if index < len(offsets) and offsets[index] == offset:
+                    del offsets[index]
+        else:
+            offsets = array("H", [offset for offset in offsets if offset not in removed])
         if offsets:
             self._connection.execute(self._sql["set_posting_block"], (token, block, offsets.tobytes()))
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import apsw
@@ -387,8 +387,7 @@ class KnowledgeProjection:
     def sweep(self, now_us: int) -> int:
         """Move some expired engrams to the past; return how many."""
         expired: list[tuple[Any, ...]] = self.connection.execute(self._sql["expired"], (now_us, SWEEP_BATCH)).fetchall()
-        for (ordinal,) in expired:
-            self._end(ordinal)
+        self._end_all([ordinal for (ordinal,) in expired])
         return len(expired)
 
     def finish(self) -> None:
@@ -509,17 +508,26 @@ class KnowledgeProjection:
             self._end(row[0])
 
     def _end(self, ordinal: int, replaced_us: int | None = None, replaced_by: str | None = None) -> None:
-        """Move an engram that was replaced or has expired to the past, where only questions about it read it."""
-        # decision 77: posted under other tokens, so that it never weighs on a query about the present
-        self._execute("keep_past", ordinal, replaced_us, replaced_by)
-        self._execute("delete_votes", ordinal)
-        self._execute("unpin", ordinal)
-        deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
-        for space, kind, more_keys, body in deleted:
-            self._execute("count_live", space, kind, -1)
-            engram = decode_engram(body)
-            self._postings.unpost(ordinal, tokens_of(space, engram, more_keys.split()))
-            self._postings.post_again(ordinal, tokens_of(PAST + space, engram, more_keys.split()))
+        self._end_all([ordinal], replaced_us, replaced_by)
+
+    def _end_all(self, ordinals: Sequence[int], replaced_us: int | None = None, replaced_by: str | None = None) -> None:
+        """Move engrams that were replaced or have expired to the past, where only questions about them read them."""
+        live_tokens: list[tuple[int, str]] = []
+        past_tokens: list[tuple[int, str]] = []
+        for ordinal in ordinals:
+            self._execute("keep_past", ordinal, replaced_us, replaced_by)
+            self._execute("delete_votes", ordinal)
+            self._execute("unpin", ordinal)
+            deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
+            for space, kind, more_keys, body in deleted:
+                self._execute("count_live", space, kind, -1)
+                engram = decode_engram(body)
+                live_tokens.append((ordinal, tokens_of(space, engram, more_keys.split())))
+                past_tokens.append((ordinal, tokens_of(PAST + space, engram, more_keys.split())))
+        # decision 77: posted under other tokens, so that they never weigh on a query about the present
+        self._postings.unpost_all(live_tokens)
+        for ordinal, tokens in past_tokens:
+            self._postings.post_again(ordinal, tokens)
 
     def _forget(self, fact: EngramForgotten) -> None:
         row: Any = self.connection.execute(self._sql["engram_row"], (fact.space, fact.id)).fetchone()
