@@ -67,6 +67,21 @@ class SequenceConformance:
         client.put("The keys of the car", bob, kind="fact")
         assert client.query_claims("workshop keys", kind="fact") == ["The keys of the car", "The keys of the door"]
 
+    def test_what_a_role_may_not_see_lends_nothing_and_changes_no_weight(self, harness: Harness) -> None:  # EB-36
+        client = GatewayClient(harness)
+        bob = client.add_agent("bob")
+        client.put("The workshop of the harbour", kind="risk")
+        client.put("The keys of the door", kind="fact")
+        client.put("A rare zeppelin", bob, kind="fact")
+        harness.clock.advance(seconds=1)
+        client.put("The keys of the car", bob, kind="fact")
+        client.put_many([f"The keys number {number}" for number in range(30)], kind="risk")
+        answer = client.query_claims("workshop keys zeppelin", kind="fact")
+        client.call("apply_policy", policy={"visibility": {"programmer": {"kinds": ["fact"]}}})
+        # The door's neighbour has "workshop" and is hidden; the keys are as common as they were.
+        assert client.query_claims("workshop keys zeppelin", bob) == answer
+        assert answer[:2] == ["A rare zeppelin", "The keys of the car"]
+
     def test_what_another_team_confirmed_comes_first_among_equals(self, harness: Harness) -> None:  # EB-28
         client = GatewayClient(harness)
         ada, bob = client.add_agent("ada", "architect"), client.add_agent("bob", "architect")
