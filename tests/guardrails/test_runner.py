@@ -14,7 +14,8 @@ import pytest
 from engrambus.core import SECOND_US, SystemClock
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import read_pattern
-from engrambus.space.work import LaneWorkerPool, step_process
+from engrambus.space.work import LaneWorkerPool
+from engrambus.space.work.guard import contained_process
 from engrambus.space.work.guard.process_tree import ProcessTree
 from engrambus.space.work.guard.processes import ProcessInfo
 from tests.guardrails.test_steps import Steps
@@ -36,13 +37,13 @@ def test_the_error_of_a_killed_command_names_the_signal(steps: Steps, number: in
 
 def test_a_command_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a grace period."""
-    monkeypatch.setattr(step_process, "TERMINATE_SECONDS", 0.1)
+    monkeypatch.setattr(contained_process, "TERMINATE_SECONDS", 0.1)
     command = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            step_process.end_group(process)
+            contained_process.end_group(process)
             assert process.wait(10) == -signal.SIGKILL
         finally:
             process.kill()

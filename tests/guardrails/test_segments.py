@@ -219,14 +219,18 @@ def test_recovery_keeps_what_is_sound_before_a_damaged_segment(tmp_path: Path, h
     assert {name: contents[name] for name in (second.name, "tuples.jsonl")}.items() <= aside.items()
     space = open_work(tmp_path)
     commits = damage.commits
-    assert numbers(space) == list(range(commits))
+    kept = numbers(space)
+    assert kept == [*range(commits), *range(120 - done.kept, 120)]
+    assert done.kept >= 40  # everything in the segment behind the damaged one
+    assert commits + done.lost + done.kept == 120
+    assert lines(space) == list(range(1, 121))  # numbers of lines, and so of events, stay
     assert store(space).verify() == []
-    for number in range(commits, commits + 50):
+    for number in range(1000, 1050):
         put(space, number)
         if number % 20 == 0:
             store(space).rotate(least_bytes=1, before_us=LATER)
     store(space).rebuild()
-    assert numbers(space) == list(range(commits + 50))
+    assert numbers(space) == [*kept, *range(1000, 1050)]
     assert store(space).verify() == []
     space.close()
     assert first.exists() or commits == 40

@@ -115,9 +115,10 @@ async def echo_later(value: Any) -> Any:
 
 
 @yool("agent.leave.child", lane="guard", cached=False)
-def leave_child() -> int:
-    """Start a child and return without waiting for it."""
-    return subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True).pid
+def leave_child(mark: str) -> int:
+    """Start a child with this argument, and return without waiting for it."""
+    child = [sys.executable, "-S", "-c", "import time; time.sleep(60)", mark]
+    return subprocess.Popen(child, start_new_session=True).pid
 
 
 @yool("agent.run.called", lane="guard", cached=False)

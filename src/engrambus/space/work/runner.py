@@ -12,7 +12,7 @@ from engrambus.core.files import open_writer
 from engrambus.errors import EngramBusError, error_line
 from engrambus.evidence.receipts import BodyStore
 from engrambus.space.catalog import fill_argv
-from engrambus.space.work.guard import LimitEnforcer, reap
+from engrambus.space.work.guard import ContainedProcess, Containment, LimitEnforcer, find_containment, reap
 from engrambus.space.work.main_script import check_not_loading
 from engrambus.space.work.ports import ReportSpending, StepOutcome, StepRequest
 from engrambus.space.work.step_context import ARTIFACTS, COST, TUPLE
@@ -22,9 +22,7 @@ from engrambus.space.work.step_process import (
     STOPPED_EXIT,
     check_running,
     conclude,
-    end_group,
     environment_mark,
-    has_ended,
 )
 from engrambus.space.work.warm_pool import WarmPool
 
@@ -35,14 +33,23 @@ NOT_STARTED_EXIT = 127
 class ProcessRunner:
     """Runs each step in processes of its own and stores what it printed and left."""
 
-    def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
-        """`modules` register the callables; warm processes import them."""
+    def __init__(
+        self,
+        bodies: BodyStore,
+        scratch: Path,
+        clock: Clock,
+        modules: Iterable[str] = (),
+        *,
+        containment: Containment | None = None,
+    ) -> None:
+        """`modules` register the callables; warm processes import them. Without `containment` the strongest is used."""
         check_not_loading()
         self._bodies = bodies
         self._scratch = scratch
         self._clock = clock
         self._enforcer = LimitEnforcer()
-        self._pool = WarmPool(modules, clock, self._enforcer)
+        self._containment = containment
+        self._pool = WarmPool(modules, clock, self._enforcer, self._find_containment)
 
     def run(self, request: StepRequest, report_spending: ReportSpending, stop: threading.Event) -> StepOutcome:
         """Run one step to its end; its output and artifacts are stored before this returns."""
@@ -67,6 +74,9 @@ class ProcessRunner:
         """Say in a few words how limits are enforced on this machine."""
         return self._enforcer.describe()
 
+    def _find_containment(self) -> Containment:
+        return self._containment or find_containment()
+
     def _run_command(
         self, request: StepRequest, folder: StepFolder, report_spending: ReportSpending, stop: threading.Event
     ) -> tuple[int, str | None]:
@@ -74,19 +84,18 @@ class ProcessRunner:
         # Announced before it starts: if this worker dies in between, the enforcer still finds the process and ends it.
         self._enforcer.expect(mark)
         try:
-            process = _start_command(request, folder)
+            process = _start_command(request, folder, self._find_containment())
         except (EngramBusError, OSError) as problem:
             self._enforcer.cancel_expected(mark)
             if isinstance(problem, EngramBusError):
                 folder.add_error_line(f"refused: {error_line(problem)}")
                 return NOT_STARTED_EXIT, problem.code
-            folder.add_error_line(f"{problem.strerror}: {problem.filename}")
-            return NOT_STARTED_EXIT, "the command could not be started"
+            return _not_started(folder, problem)
         return self._wait_for_command(process, mark, request, folder, report_spending, stop)
 
     def _wait_for_command(
         self,
-        process: subprocess.Popen[bytes],
+        process: ContainedProcess,
         mark: str,
         request: StepRequest,
         folder: StepFolder,
@@ -95,37 +104,45 @@ class ProcessRunner:
     ) -> tuple[int, str | None]:
         """Wait until the command ends or must stop; return its exit status, and why it was stopped."""
         refusal: EngramBusError | None = None
-        watch, ended, peak_bytes = self._enforcer.watch(process.pid, request.limits, mark), False, 0
+        watch, ended, peak_bytes = self._enforcer.watch(process, request.limits, mark), False, 0
         try:
+            process.begin()
             while not ended and refusal is None and not stop.is_set():
-                ended = has_ended(process, POLL_SECONDS)
+                ended = process.has_ended(POLL_SECONDS)
                 refusal = check_running(request, folder, report_spending, self._clock, watch)
         finally:
-            # Also background processes it left: those in its group here, the others by the enforcer.
-            end_group(process)
+            # Also background processes it left: its supervisor ends them, or where there is none the enforcer.
+            process.end()
             watch.end()
             # Reaped last: until then the kernel still reports what the process has written (decision 27).
-            peak_bytes = reap(process)
-        refusal = conclude(request, folder, report_spending, watch, refusal, peak_bytes)
+            peak_bytes = reap(process.popen)
+            reported = process.close()
+        refusal = conclude(request, folder, report_spending, watch, refusal, peak_bytes, process.shared_memory_bytes)
         if refusal is not None or not ended:
             return STOPPED_EXIT, "stopped" if refusal is None else refusal.code
-        status: int = process.returncode
+        if process.not_started is not None:
+            return _not_started(folder, process.not_started)
+        status: int = process.popen.returncode if reported is None else reported
         return (status if status >= 0 else 128 - status), (f"exit {status}" if status else None)
 
 
-def _start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen[bytes]:
-    """Start a step's command: arguments as a list, output to files, no terminal, no input."""
+def _not_started(folder: StepFolder, problem: OSError) -> tuple[int, str]:
+    folder.add_error_line(f"{problem.strerror}: {problem.filename}")
+    return NOT_STARTED_EXIT, "the command could not be started"
+
+
+def _start_command(request: StepRequest, folder: StepFolder, containment: Containment) -> ContainedProcess:
+    """Prepare a step's command: arguments as a list, output to files, no terminal, no input."""
     if not isinstance(request.yool.run, tuple):
         raise TypeError("a command is a list of arguments")
     argv = fill_argv(request.yool.run, request.args)
     variables = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), TUPLE: request.tuple_id}
     with open_writer(folder.stdout, "ab") as stdout, open_writer(folder.stderr, "ab") as stderr:
-        return subprocess.Popen(
+        return ContainedProcess(
             argv,
-            cwd=request.root,
-            env={**request.env, **variables, "TMPDIR": str(folder.temporary)},
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
+            {**request.env, **variables, "TMPDIR": str(folder.temporary)},
+            cwd=str(request.root),
+            streams=(subprocess.DEVNULL, stdout, stderr),
+            containment=containment,
+            disk_bytes=request.limits.disk_bytes,
         )

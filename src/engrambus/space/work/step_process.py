@@ -1,12 +1,6 @@
-"""Supervision of a running step, shared by commands and warm processes: its limits, its end, its process group."""
+"""Supervision of a running step, shared by commands and warm processes: its limits and its end."""
 
 from __future__ import annotations
-
-import os
-import signal
-import subprocess
-import time
-from contextlib import suppress
 
 from engrambus.core import Clock
 from engrambus.errors import BudgetExceeded, DeadlinePast, DiskQuota, EngramBusError, MemoryQuota, error_line
@@ -16,8 +10,6 @@ from engrambus.space.work.step_folder import StepFolder
 
 POLL_SECONDS = 0.1
 """Interval at which a running step's spending and limits are checked."""
-TERMINATE_SECONDS = 2.0
-"""Time a process has between SIGTERM and SIGKILL."""
 STOPPED_EXIT = 143
 """Exit status recorded for a step that was stopped: 128 + SIGTERM."""
 
@@ -51,16 +43,20 @@ def conclude(
     watch: StepWatch,
     refusal: EngramBusError | None,
     peak_bytes: int,
+    shared_memory_bytes: int = 0,
 ) -> EngramBusError | None:
     """Check an ended step once more and return why it failed, if it did; the reason is added to its standard error.
 
-    `peak_bytes` is the most RAM one of its processes held at once, 0 if unknown.
+    `peak_bytes` is the most RAM one of its processes held at once, 0 if unknown; `shared_memory_bytes` is what it left
+    in a /dev/shm of its own, of which the kernel counts no writes.
     """
     ram_bytes, disk_bytes = request.limits.ram_bytes, request.limits.disk_bytes
     try:
         folder.report_spending(report_spending, last=True)
         if ram_bytes is not None and peak_bytes > ram_bytes:
             raise MemoryQuota(limit=ram_bytes, used=peak_bytes)
+        if disk_bytes is not None and shared_memory_bytes > disk_bytes:
+            raise DiskQuota(limit=disk_bytes, used=shared_memory_bytes)
         check_limits(request, folder, watch)
     except EngramBusError as late_refusal:
         refusal = refusal or late_refusal
@@ -88,31 +84,3 @@ def check_limits(request: StepRequest, folder: StepFolder, watch: StepWatch) -> 
         raise BudgetExceeded(
             "The step has spent its money.", field="budget_usd", limit=limits.usd_micros, used=spent.micros
         )
-
-
-def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait up to `seconds` for a process to end, without reaping it where the platform allows that.
-
-    Unreaped, its process id cannot be reused and the kernel still reports what it has written.
-    """
-    ends, delay = time.monotonic() + seconds, 0.0005
-    while True:
-        if hasattr(os, "waitid"):
-            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        else:
-            ended = process.poll() is not None
-        remaining = ends - time.monotonic()
-        if ended or remaining <= 0:
-            return ended
-        delay = min(delay * 2, remaining, 0.05)
-        time.sleep(delay)
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Terminate a process and its group, then kill what remains; the process is reaped by `guard.reap`."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGTERM)
-        os.killpg(process.pid, signal.SIGCONT)  # the enforcer may have stopped it, and SIGTERM waits until it runs
-    has_ended(process, TERMINATE_SECONDS)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -17,7 +17,8 @@ import msgspec
 from engrambus.core import Clock
 from engrambus.errors import EngramBusError, YoolNotFound
 from engrambus.policy.guardrails import niceness
-from engrambus.space.work.guard import LimitEnforcer, StepWatch, reap
+from engrambus.space.work.guard import ContainedProcess, Containment, LimitEnforcer, StepWatch, reap
+from engrambus.space.work.guard.processes import pid_namespace
 from engrambus.space.work.main_script import MainScript, current_script
 from engrambus.space.work.ports import ReportSpending, StepRequest
 from engrambus.space.work.step_folder import StepFolder
@@ -26,9 +27,7 @@ from engrambus.space.work.step_process import (
     STOPPED_EXIT,
     check_running,
     conclude,
-    end_group,
     environment_mark,
-    has_ended,
 )
 
 DIED_EXIT = 137
@@ -41,7 +40,7 @@ _BOOTSTRAP = (
     "from engrambus.space.work.warm_process import main; main()"
 )
 PoolKey = tuple[tuple[str, str], ...]
-"""Environment, folder and niceness of a process; only steps with the same key share it."""
+"""Environment, folder, niceness and disk limit of a process; only steps with the same key share it."""
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +53,16 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Most RAM that the process or a child held during the step; 0 if unknown."""
     ram_bytes: int = 0
     """RAM the process holds now."""
+    shared_memory_bytes: int = 0
+    """Bytes the step left in a /dev/shm of the process's own."""
 
 
 class WarmProcess:
     """One process that runs callables."""
 
-    def __init__(self, env: Mapping[str, str], root: str) -> None:
+    def __init__(
+        self, env: Mapping[str, str], root: str, containment: Containment, disk_bytes: int | None = None
+    ) -> None:
         token = secrets.token_hex(16)
         self._first_ram_bytes = self._last_ram_bytes = 0
         self._first_yool = ""
@@ -67,21 +70,17 @@ class WarmProcess:
         self.has_answered = False
         """True once it has run a step to its end."""
         self.mark = environment_mark(_MARK_VARIABLE, token)
-        self._process = subprocess.Popen(
+        self.process = ContainedProcess(
             # It imports from the same path as this process; -P keeps the folder it starts in off that path. The path is
             # passed as arguments because steps inherit the environment, and may start another Python.
             [sys.executable, "-P", "-c", _BOOTSTRAP, *(folder or os.getcwd() for folder in sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**env, _MARK_VARIABLE: token},
+            {**env, _MARK_VARIABLE: token},
             cwd=root,
-            start_new_session=True,
+            streams=(subprocess.PIPE, subprocess.PIPE, None),
+            containment=containment,
+            disk_bytes=disk_bytes,
         )
-
-    @property
-    def pid(self) -> int:
-        """Its process id, which is also its process group."""
-        return self._process.pid
+        self.process.begin()
 
     def begin(
         self, request: StepRequest, folder: StepFolder, modules: Iterable[str], script: MainScript | None
@@ -100,8 +99,9 @@ class WarmProcess:
             "cost": str(folder.cost),
             "tuple_id": request.tuple_id,
             "temporary": str(folder.temporary),
+            "worker_namespace": pid_namespace(),
         }
-        stdin = self._process.stdin
+        stdin = self.process.popen.stdin
         if stdin is None:
             raise BrokenPipeError
         stdin.write(json.dumps(job).encode() + b"\n")
@@ -109,7 +109,7 @@ class WarmProcess:
 
     def wait_for_answer(self, seconds: float) -> StepAnswer | None:
         """Return the answer if it comes in time; one with DIED_EXIT if the process has died."""
-        stdout = self._process.stdout
+        stdout = self.process.popen.stdout
         if stdout is None:
             return StepAnswer(exit=DIED_EXIT)
         poll = select.poll()
@@ -128,7 +128,7 @@ class WarmProcess:
 
     @property
     def is_alive(self) -> bool:
-        return not has_ended(self._process, 0.0)
+        return not self.process.has_ended(0.0)
 
     def has_room_for(self, yool: str, ram_bytes: int | None) -> bool:
         """True if a step limited to `ram_bytes` can run here: earlier steps left at least a quarter of that free.
@@ -141,24 +141,28 @@ class WarmProcess:
 
     def stop(self) -> None:
         """End the process and everything in its group."""
-        end_group(self._process)
+        self.process.end()
 
     def reap(self) -> int:
         """Reap the ended process; return the most RAM it held in its last step, 0 if unknown."""
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self.process.popen.stdin, self.process.popen.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
-        peak_bytes = reap(self._process)
+        peak_bytes = reap(self.process.popen)
+        self.process.close()
         return peak_bytes if peak_bytes > self._peak_bytes else 0  # otherwise it may be the peak of an earlier step
 
 
 class WarmPool:
     """Processes for callables, each running one step at a time."""
 
-    def __init__(self, modules: Iterable[str], clock: Clock, enforcer: LimitEnforcer) -> None:
+    def __init__(
+        self, modules: Iterable[str], clock: Clock, enforcer: LimitEnforcer, containment: Callable[[], Containment]
+    ) -> None:
         self._modules = tuple(modules)
         self._enforcer = enforcer
+        self._containment = containment
         self._clock = clock
         self._idle: dict[PoolKey, list[WarmProcess]] = {}
         self._all: set[WarmProcess] = set()
@@ -183,13 +187,17 @@ class WarmPool:
                 process.stop()
             # Returned to the pool only after this: the enforcer must not end what the next step starts (decision 27).
             watch.end(keep_process=reusable)
+            if reusable and not watch.is_clean:
+                reusable = False
+                process.stop()
             if reusable:
                 self._give_back(request, process)
             else:
                 peak_bytes = self._drop(process)
-        if reusable and answer is not None:
+        if answer is not None and answer.exit != DIED_EXIT:
             peak_bytes = answer.peak_bytes
-        refusal = conclude(request, folder, report_spending, watch, refusal, peak_bytes)
+        left_bytes = 0 if answer is None else answer.shared_memory_bytes
+        refusal = conclude(request, folder, report_spending, watch, refusal, peak_bytes, left_bytes)
         if refusal is not None or answer is None:
             return STOPPED_EXIT, "stopped" if refusal is None else refusal.code
         if answer.exit == DIED_EXIT:
@@ -224,7 +232,7 @@ class WarmPool:
         modules, script = self._code_of(request)
         while True:
             process = self._take(request)
-            watch = self._enforcer.watch(process.pid, request.limits, process.mark, warm=True)
+            watch = self._enforcer.watch(process.process, request.limits, process.mark, warm=True)
             with suppress(BrokenPipeError):
                 process.begin(request, folder, modules, script)
                 return process, watch
@@ -242,7 +250,7 @@ class WarmPool:
                 return process
             process.stop()
             self._drop(process)
-        process = WarmProcess(request.env, str(request.root))
+        process = WarmProcess(request.env, str(request.root), self._containment(), request.limits.disk_bytes)
         with self._lock:
             self._all.add(process)
             idle_count = sum(map(len, self._idle.values()))
@@ -273,4 +281,10 @@ class WarmPool:
 
 def _pool_key(request: StepRequest) -> PoolKey:
     # Niceness is part of it: a process can raise its own but, without privileges, never lower it again.
-    return (*sorted(request.env.items()), ("", str(request.root)), (" nice", str(niceness(request.limits.cores))))
+    # The disk limit is part of it: it sizes the process's own /dev/shm.
+    own = (
+        ("", str(request.root)),
+        (" nice", str(niceness(request.limits.cores))),
+        (" disk", str(request.limits.disk_bytes)),
+    )
+    return (*sorted(request.env.items()), *own)

@@ -10,6 +10,8 @@ import importlib
 import inspect
 import json
 import os
+import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -21,7 +23,8 @@ from engrambus.core.files import open_file
 from engrambus.errors import FieldValue, error_line
 from engrambus.space.catalog import REGISTRY
 from engrambus.space.work import step_context
-from engrambus.space.work.guard.processes import PeakRam
+from engrambus.space.work.guard.processes import PeakRam, pid_namespace
+from engrambus.space.work.guard.step_supervisor import SHARED_MEMORY, used_bytes
 from engrambus.space.work.main_script import MainScript, load
 
 _STREAMS = (
@@ -46,9 +49,31 @@ def main() -> None:
         exit, error = _run(job, pid)
         if os.getpid() != pid:  # a fork of the step returned from its code: only the original process answers
             os._exit(exit)
-        answer = {"exit": exit, "error": error, "peak_bytes": ram.peak(), "ram_bytes": ram.current()}
+        shared_memory_bytes = _end_leftovers(job["worker_namespace"])
+        answer: dict[str, Any] = {"exit": exit, "error": error, "peak_bytes": ram.peak(), "ram_bytes": ram.current()}
+        answer["shared_memory_bytes"] = shared_memory_bytes
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def _end_leftovers(worker_namespace: str) -> int:
+    """Kill what the step left running in this process's own PID namespace; return the bytes it left in its /dev/shm.
+
+    One signal to all of them: processes that keep starting others cannot be found one by one (decision 95).
+    """
+    namespace = pid_namespace()
+    if not namespace or not worker_namespace or namespace == worker_namespace:
+        return 0  # all processes of the account would be meant
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    left_bytes = used_bytes(SHARED_MEMORY)
+    for entry in os.scandir(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else ():
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                os.unlink(entry.path)
+    return left_bytes
 
 
 def _close(descriptors: list[int]) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from engrambus.errors import DiskQuota, MemoryQuota, QuotaRefusal
+from engrambus.errors import DiskQuota, EngramBusError, LimitEnforcerLost, MemoryQuota, QuotaRefusal
 from engrambus.policy.guardrails import StepLimits
+from engrambus.space.work.guard.contained_process import ContainedProcess
 
 _REFUSALS: dict[str, type[QuotaRefusal]] = {kind.code: kind for kind in (MemoryQuota, DiskQuota)}
 
@@ -23,14 +24,26 @@ _REFUSALS: dict[str, type[QuotaRefusal]] = {kind.code: kind for kind in (MemoryQ
 class StepWatch:
     """A step whose processes are watched."""
 
-    def __init__(self, enforcer: LimitEnforcer, pid: int, limits: StepLimits, mark: str, *, warm: bool) -> None:
+    def __init__(
+        self, enforcer: LimitEnforcer, process: ContainedProcess, limits: StepLimits, mark: str, *, warm: bool
+    ) -> None:
         """`mark` is a variable that is in the environment of everything the step starts, and of nothing else."""
         self._enforcer = enforcer
-        self.pid = pid
+        self.pid = process.pid
         self.mark = mark
-        self.order = {"do": "watch", "pid": pid, "limits": msgspec.to_builtins(limits), "mark": mark, "warm": warm}
-        self.refusal: QuotaRefusal | None = None
-        """The first quota the step has exceeded."""
+        self.order = {
+            "do": "watch",
+            "pid": process.pid,
+            "limits": msgspec.to_builtins(limits),
+            "mark": mark,
+            "warm": warm,
+            "supervisors": process.containment.supervisors,
+        }
+        self.refusal: EngramBusError | None = None
+        """The first quota the step has exceeded, or that nobody watches it any more."""
+        self.is_clean = True
+        """False if the step started processes faster than they could be killed."""
+        self.is_ending = False
 
     def end(self, *, keep_process: bool = False) -> None:
         """Stop watching and end what the step started; its first process too, unless it is kept for the next step.
@@ -53,6 +66,7 @@ class _PendingOrder:
         self.order = order
         self.answered = threading.Event()
         self.exceeded: Sequence[Any] | None = None
+        self.is_clean = True
 
 
 class LimitEnforcer:
@@ -78,21 +92,24 @@ class LimitEnforcer:
         """Withdraw `expect`: no process was started with this mark."""
         self._order({"do": "end", "pid": 0, "mark": mark, "keep_process": False})
 
-    def watch(self, pid: int, limits: StepLimits, mark: str, *, warm: bool = False) -> StepWatch:
+    def watch(self, process: ContainedProcess, limits: StepLimits, mark: str, *, warm: bool = False) -> StepWatch:
         """Enforce limits on a process and everything it starts from now on."""
-        watch = StepWatch(self, pid, limits, mark, warm=warm)
-        _prefer_for_oom_kill(pid)
+        watch = StepWatch(self, process, limits, mark, warm=warm)
+        if not process.containment.supervisors:
+            _prefer_for_oom_kill(process.pid)
         with self._lock:
-            self._watches[pid] = watch
+            self._watches[process.pid] = watch
         self._order(watch.order | {"restarted": False})
         return watch
 
     def end_watch(self, watch: StepWatch, *, keep_process: bool) -> None:
-        exceeded = self._order({"do": "end", "pid": watch.pid, "mark": watch.mark, "keep_process": keep_process})
+        watch.is_ending = True
+        ended = self._order({"do": "end", "pid": watch.pid, "mark": watch.mark, "keep_process": keep_process})
         with self._lock:
             if self._watches.get(watch.pid) is watch:
                 del self._watches[watch.pid]
-        watch.record(exceeded)
+        watch.record(ended.exceeded)
+        watch.is_clean = ended.is_clean
 
     def describe(self, seconds: float = 10.0) -> str:
         """Say how limits are enforced on this machine, and why not by a better method."""
@@ -110,7 +127,7 @@ class LimitEnforcer:
                 process.stdin.close()
             process.wait()
 
-    def _order(self, order: dict[str, Any]) -> Sequence[Any] | None:
+    def _order(self, order: dict[str, Any]) -> _PendingOrder:
         """Send an order and wait until it is carried out, or until no enforcer can be started."""
         pending = _PendingOrder(order)
         with self._lock:
@@ -123,7 +140,7 @@ class LimitEnforcer:
                 del self._pending[self._last_number]
                 raise
         pending.answered.wait()
-        return pending.exceeded
+        return pending
 
     def _send(self, order: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):  # it was killed: `_read_answers` notices that and starts another
@@ -154,7 +171,7 @@ class LimitEnforcer:
                 # Without the lock: the thread that holds it may be blocked until the enforcer reads its order.
                 pending = self._pending.pop(answer["done"], None)
                 if pending is not None:
-                    pending.exceeded = answer["exceeded"]
+                    pending.exceeded, pending.is_clean = answer["exceeded"], answer["is_clean"]
                     pending.answered.set()
             elif (watch := self._watches.get(answer["pid"])) is not None:
                 watch.record(answer["exceeded"])
@@ -176,7 +193,13 @@ class LimitEnforcer:
                 self._pending.pop(number).answered.set()
 
     def _restart(self) -> None:
-        """Start another enforcer and send it all watches and pending orders."""
+        """Start another enforcer and send it all watches and pending orders.
+
+        Steps that were running are stopped: nobody knows what they did while they were not watched (decision 95).
+        """
+        for watch in self._watches.values():
+            if not watch.is_ending and watch.refusal is None:
+                watch.refusal = LimitEnforcerLost()
         numbers = {
             pending.order["pid"]: number for number, pending in self._pending.items() if pending.order["do"] == "watch"
         }

@@ -74,12 +74,14 @@ class EnforcedStep:
         self._tree = tree
         self._tree.send(signal.SIGCONT)  # an enforcer that died may have left it stopped
         self._cgroup = cgroup
+        self.is_clean = True
+        """False if the step started processes faster than they could be killed."""
         now = time.monotonic()
         self._duty_cycle = DutyCycle(limits.cores, now, os.cpu_count() or 1) if cgroup is None else None
         self._full_scan_due = now + FULL_SCAN_SECONDS
         self.check_due = now + (MAX_CHECK_SECONDS if self._duty_cycle is None else self._duty_cycle.check_after())
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, tree.root, niceness(limits.cores))
+            os.setpriority(os.PRIO_PROCESS, tree.first, niceness(limits.cores))
         if cgroup is not None:
             cgroup.add(self._tree.pids)
 
@@ -107,17 +109,21 @@ class EnforcedStep:
         exceeded = self._exceeded(self._tree.measure(full_scan=False))
         killed: set[int] = set()
         for _ in range(MAX_KILL_ROUNDS):
-            self._tree.send(signal.SIGKILL, root=not keep_process)
+            self._tree.send(signal.SIGKILL, first=not keep_process)
             if killed.issuperset(self._tree.pids):
                 break
             killed.update(self._tree.pids)
             self._processes.refresh(force=True)  # to find what was started while the others were killed
             self._tree.measure(full_scan=False)
+        else:
+            self.is_clean = False
         self._tree.send(signal.SIGCONT)
         if self._cgroup is not None:
             if keep_process:
-                self._cgroup.release(self._tree.root)
+                self._cgroup.release(self._tree.first)
             self._cgroup.end()
+        if not keep_process:
+            self._tree.end_supervisors()
         return exceeded
 
     def _exceeded(self, usage: ProcessUsage) -> ExceededQuota | None:
@@ -181,7 +187,7 @@ class LimitEnforcerProcess:
         return bool(data)
 
     def _carry_out(self, order: dict[str, Any]) -> None:
-        mark, exceeded = order["mark"].encode(), None
+        mark, exceeded, is_clean = order["mark"].encode(), None, True
         self._processes.refresh(force=True)
         match order["do"]:
             case "expect":
@@ -191,8 +197,9 @@ class LimitEnforcerProcess:
             case "end":
                 self._expected.pop(mark, None)
                 step = self._steps.pop(order["pid"], None)
-                exceeded = None if step is None else step.end(keep_process=order["keep_process"])
-        self._answer(done=order["number"], exceeded=exceeded)
+                if step is not None:
+                    exceeded, is_clean = step.end(keep_process=order["keep_process"]), step.is_clean
+        self._answer(done=order["number"], exceeded=exceeded, is_clean=is_clean)
 
     def _watch(self, order: dict[str, Any], mark: bytes) -> None:
         pid, limits = order["pid"], msgspec.convert(order["limits"], StepLimits)
@@ -200,7 +207,7 @@ class LimitEnforcerProcess:
         if strangers is None:
             # A warm process waiting for its step has started nothing. After a restart it may have, so all are examined.
             strangers = [] if order["restarted"] else list(self._processes.pids())
-        tree = ProcessTree(pid, mark, self._processes, strangers)
+        tree = ProcessTree(pid, mark, self._processes, strangers, order["supervisors"])
         tree.begin(warm=order["warm"])
         self._steps[pid] = EnforcedStep(tree, limits, self._processes, self._new_cgroup(limits))
 

@@ -27,11 +27,21 @@ class ProcessTree:
     that escaped: by their group, their session, or the mark that every process of the step has in its environment.
     """
 
-    # decision 27: no subreaper, because the step's own program would have to wait for children it does not know.
+    # decision 95: supervisors are not the step. They are neither stopped nor limited, or nobody would end the step when
+    # worker and enforcer are killed.
 
-    def __init__(self, root: int, mark: bytes, table: ProcessTable, strangers: Iterable[int] = ()) -> None:
-        """`strangers` ran before the step and are not examined; without them all processes are."""
+    def __init__(
+        self, root: int, mark: bytes, table: ProcessTable, strangers: Iterable[int] = (), supervisors: int = 0
+    ) -> None:
+        """`strangers` ran before the step and are not examined; without them all processes are.
+
+        The step's first process is below that many `supervisors`, of which `root` is the outermost.
+        """
         self.root = root
+        self._supervisor_count = supervisors
+        self._supervisors: tuple[int, ...] = ()
+        self.first = root
+        """The step's first process."""
         self._mark = mark
         self._table = table
         self._members: dict[int, ProcessInfo] = {}
@@ -42,11 +52,12 @@ class ProcessTree:
 
     @property
     def pids(self) -> list[int]:
-        """Ids of its processes as of the last scan."""
-        return list(self._members)
+        """Ids of its processes as of the last scan, without supervisors."""
+        return [pid for pid in self._members if pid not in self._supervisors]
 
     def begin(self, *, warm: bool) -> None:
         """Count from now on. A warm process's earlier writes belong to earlier steps; a command's are its own."""
+        self._find_supervisors()
         self._scan(full_scan=False)
         self._baseline = self._sum() if warm else self._sum()._replace(written_bytes=0)
 
@@ -60,12 +71,30 @@ class ProcessTree:
             written_bytes=total.written_bytes - self._baseline.written_bytes,
         )
 
-    def send(self, number: signal.Signals, *, root: bool = True) -> None:
-        """Send a signal to every process, or to all but the first."""
-        for pid in self._members:
-            if root or pid != self.root:
+    def send(self, number: signal.Signals, *, first: bool = True) -> None:
+        """Send a signal to every process, or to all but the first; not to supervisors."""
+        for pid in self.pids:
+            if first or pid != self.first:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
+
+    def end_supervisors(self) -> None:
+        """Kill the supervisors, once nothing else is left for them to end."""
+        for pid in self._supervisors:
+            if pid in self._members:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _find_supervisors(self) -> None:
+        pid: int | None = self.root
+        for _ in range(self._supervisor_count):
+            if pid is None:
+                return
+            self._supervisors += (pid,)
+            children = filter(None, (self._table.find(child) for child in self._table.children(pid)))
+            oldest = min(children, key=lambda process: (process.start_ticks, process.pid), default=None)
+            pid = None if oldest is None else oldest.pid
+        self.first = 0 if pid is None else pid
 
     def _scan(self, *, full_scan: bool) -> None:
         previous, members = self._members, dict[int, ProcessInfo]()
@@ -87,6 +116,8 @@ class ProcessTree:
 
         A full scan also looks at strangers again: one of their ids may have been reused.
         """
+        if self._supervisor_count > 1:
+            return []  # nothing leaves a PID namespace: every process is a descendant of its first one
         members = self._members
         groups = {process.group for process in members.values() if process.group in members} | {self.root}
         escaped = []
@@ -133,12 +164,14 @@ class ProcessTree:
             self._ended_written_bytes += max(0, written_bytes - reported_bytes)
 
     def _sum(self) -> ProcessUsage:
-        processes = self._members.values()
-        cpu_seconds = sum(process.cpu_seconds + process.reaped_cpu_seconds for process in processes)
+        members = self._members.values()
+        processes = [process for process in members if process.pid not in self._supervisors]
+        cpu_seconds = sum(process.cpu_seconds for process in processes)
+        cpu_seconds += sum(process.reaped_cpu_seconds for process in members)
         # decision 27: shared memory counts once, since a step's processes share most of it with each other.
         shared_bytes = max((process.shared_bytes for process in processes), default=0)
         return ProcessUsage(
             cpu_seconds=cpu_seconds + self._ended_cpu_seconds,
             ram_bytes=sum(process.private_bytes for process in processes) + shared_bytes,
-            written_bytes=sum(process.written_bytes for process in processes) + self._ended_written_bytes,
+            written_bytes=sum(process.written_bytes for process in members) + self._ended_written_bytes,
         )

@@ -186,6 +186,14 @@ def _written_bytes(pid: int) -> int:
     return max(0, int(counters.get(b"write_bytes", 0)) - int(counters.get(b"cancelled_write_bytes", 0)))
 
 
+def pid_namespace() -> str:
+    """Return the name of the PID namespace of this process; empty where there are none."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
 class PeakRam:
     """Most RAM that this process, or an ended child of it, held since this object was created.
 
