@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help browser up test quick check generate reading bench smoke crash clients lock clean
+.PHONY: help browser up test quick check generate reading bench smoke torture clients lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -70,8 +70,9 @@ check: $(VENV)/.dev ## format, lint, types, layers, reading targets, documentati
 bench: $(VENV)/.bench ## measure performance (writes docs/performance.md)
 	@$(BIN)/python -m bench
 
-crash: $(VENV)/.dev ## run the long kill -9 and disk-full tests (`make test` has a short version)
+torture: $(VENV)/.dev ## kills, power cuts, disk errors and mixed load, for hours (`make test` has a short version)
 	@ENGRAMBUS_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
+	@$(BIN)/python -m tests.torture
 
 NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error
 clients: $(VENV)/.dev ## test with the real Claude Code, Codex and Gemini CLI and a scripted model (large downloads)

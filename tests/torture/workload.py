@@ -1,0 +1,294 @@
+"""A small writer that goes through every kind of write, and says after each answer what was acknowledged.
+
+It writes notes to a pipe, each a line: `put? ID` before an action and `put ID` after its answer, so that whoever kills
+it knows what was acknowledged and what may or may not have happened. An action that is refused notes `refused`, its
+kind, the code and the id; one that ends with any other exception notes `traceback`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engrambus.app import open_project
+from engrambus.core import SystemClock, new_ulid, print_time
+from engrambus.errors import EngramBusError
+from engrambus.evidence.receipts import Cost, new_receipt
+from engrambus.gateway import Gateway
+from engrambus.settings import Settings
+from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
+from engrambus.space.tuples import Claim, Completion, TupleSpace, tuple_receipt
+from engrambus.testing import GatewayClient
+from tests.projects import make_gateway, make_repository, make_settings
+
+FAR_FUTURE_US = 1 << 60
+TEXT_LINES = 200
+LANE = "build"
+LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane=LANE)
+PERSON = {"user": "admin", "agent": None, "ci": False}
+
+
+class TortureProject(NamedTuple):
+    """A project in a folder of its own, with its account's home beside it."""
+
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        """The repository."""
+        return self.folder / "repository"
+
+    @property
+    def catalog(self) -> Path:
+        """The folder that everything the bus stores lies in."""
+        return self.root / ".catalog"
+
+    @property
+    def settings(self) -> Settings:
+        """Settings that keep everything inside the folder."""
+        return make_settings(self.folder / "home")
+
+    @property
+    def pointer(self) -> str:
+        """The artifact that every engram points into, without its lines."""
+        return (self.folder / "pointer").read_text()
+
+    def copy(self, folder: Path) -> TortureProject:
+        """Copy everything into another folder, which is emptied first."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder, folder)
+        return TortureProject(folder)
+
+
+def create_torture_project(folder: Path) -> TortureProject:
+    """Create a project with a text to point at and a yool."""
+    project = TortureProject(folder)
+    repository = make_repository(project.root)
+    with closing(make_gateway(repository.path, project.settings)) as gateway:
+        write_catalog(project.catalog / CAPABILITIES, Catalog([LINT]))
+        text = "\n".join(f"line {number} of a text to point at" for number in range(TEXT_LINES))
+        pointer = GatewayClient(OpenProject(gateway)).call("store_artifact", text=text, name="a.txt").pointer
+        (folder / "pointer").write_text(pointer.partition("#")[0])
+    return project
+
+
+class OpenProject(NamedTuple):
+    """An open gateway, for a client."""
+
+    gateway: Gateway
+
+
+class Writer:
+    """Writes to a project and notes what it tries and what was acknowledged."""
+
+    def __init__(self, gateway: Gateway, pointer: str, notes: int) -> None:
+        self._gateway = gateway
+        self._client = GatewayClient(OpenProject(gateway))
+        self._pointer = pointer
+        self._notes = notes
+        self._lines = 0
+        self._promotable: list[str] = []
+        self._stored: list[str] = []
+
+    @property
+    def _space(self) -> TupleSpace:
+        return self._gateway.tuple_space.space
+
+    def note(self, text: str) -> None:
+        """Write one line to the pipe."""
+        os.write(self._notes, text.encode() + b"\n")
+
+    @contextmanager
+    def _attempt(self, kind: str, name: str) -> Iterator[None]:
+        """Note that an action begins, and how it fails if it does."""
+        self.note(f"{kind}? {name}")
+        try:
+            yield
+        except EngramBusError as refusal:
+            self.note(f"refused {kind} {refusal.code} {name}")
+        except Exception:
+            self.note(f"traceback {kind} {traceback.format_exc()!r}")
+
+    def put(self, scope: str = "run") -> None:
+        """Put one engram."""
+        engram = self._draft()
+        with self._attempt("put", engram["id"]):
+            self._client.call("put_engram", scope=scope, **engram)
+            self.note(f"put {engram['id']}")
+            self._promotable.append(engram["id"])
+            self._stored.append(engram["id"])
+
+    def put_many(self, count: int = 4) -> None:
+        """Put several engrams in one commit."""
+        engrams = [self._draft() for _ in range(count)]
+        ids = ",".join(engram["id"] for engram in engrams)
+        with self._attempt("put", ids):
+            self._client.call("put_engrams", engrams=engrams)
+            self.note(f"put {ids}")
+
+    def _draft(self) -> dict[str, Any]:
+        self._lines = self._lines % TEXT_LINES + 1
+        pointers = [{"type": "artifact", "ref": f"{self._pointer}#L{self._lines}-L{self._lines}"}]
+        engram_id = new_ulid(time.time_ns() // 1000)
+        return {"id": engram_id, "claim": f"Matter {engram_id} is written down", "pointers": pointers}
+
+    def promote(self) -> None:
+        """Promote the oldest engram of the run."""
+        if self._promotable:
+            engram_id = self._promotable.pop(0)
+            with self._attempt("promote", engram_id):
+                self._client.call("promote_engram", id=engram_id)
+                self.note(f"promote {engram_id}")
+
+    def forget(self) -> None:
+        """Forget the newest engram."""
+        if self._promotable:
+            engram_id = self._promotable.pop()
+            self._stored.remove(engram_id)
+            with self._attempt("forget", engram_id):
+                self._client.call("forget_engram", id=engram_id)
+                self.note(f"forget {engram_id}")
+
+    def store(self) -> None:
+        """Store a text, which is a body, a receipt and a commit."""
+        text = f"text {os.urandom(8).hex()}\n" * 40
+        with self._attempt("body", "-"):
+            self.note(f"body {self._client.call('store_artifact', text=text, name='b.txt').pointer}")
+
+    def out(self) -> None:
+        """Put a tuple."""
+        name = os.urandom(8).hex()
+        step = {"yool": "agent.lint.ruff", "args": {"name": name}}
+        with self._attempt("out", name):
+            draft = {"lane": LANE, "payload": [step]}
+            tuple_id = self._space.out(draft, authority=PERSON, run=self._run())[0].id
+            self.note(f"out {tuple_id}")
+
+    def _run(self) -> str:
+        with self._gateway.store.read() as view:
+            run = view.current_run()
+        assert run is not None
+        return str(run.run_id)
+
+    def complete(self) -> None:
+        """Claim a tuple and complete it, as a worker does, with a body and files of receipts."""
+        with self._attempt("end", "-"):
+            claims = self._space.claim({"lane": LANE}, worker="torture", timeout=0)
+            for claim in claims[:1]:
+                self._space.complete([self._finished(claim)])
+                self.note(f"end {claim.id} {self._space.public_tuple(claim.id)['receipts'][-1]}")
+        with self._attempt("files", "-"):
+            self._space.write_receipts(self._gateway.project_files.receipts)
+
+    def _finished(self, claim: Claim) -> Completion:
+        now = print_time(SystemClock().now())
+        output = self._gateway.tuple_space.bodies.put(f"output of {claim.id}\n".encode())
+        done = new_receipt(
+            yool="agent.lint.ruff.v1",
+            tuple_id=claim.id,
+            started_at=now,
+            ended_at=now,
+            exit=0,
+            step=0,
+            attempt=claim.attempt,
+            worker=claim.worker,
+            stdout_sha=output,
+            cost=Cost(usd=0.001),
+        )
+        last = tuple_receipt(
+            claim.id,
+            executed=[done],
+            receipts=[done.id],
+            exit=0,
+            now=now,
+            attempt=claim.attempt,
+            worker=claim.worker,
+        )
+        return Completion(id=claim.id, fence=claim.fence, receipts=(done,), final_receipt=last)
+
+    def rotate(self) -> None:
+        """Continue the journal of work in a new file, as garbage collection does for a long one."""
+        with self._attempt("rotate", "-"):
+            self._space.store.rotate(least_bytes=1, before_us=FAR_FUTURE_US)
+            self.note("rotate -")
+
+    def collect(self) -> None:
+        """Collect garbage."""
+        with self._attempt("gc", "-"):
+            self._client.call("collect_garbage")
+            self.note("gc -")
+
+    def rebuild(self) -> None:
+        """Delete the index of knowledge and read: the reader builds it again."""
+        for path in self._gateway.project_files.state_path("").glob("derived-*/index.db*"):
+            path.unlink(missing_ok=True)
+        self.read()
+
+    def read(self) -> None:
+        """Query, and list tuples."""
+        with self._attempt("read", "-"):
+            self._client.call("query_engrams", q="matter written", k=20)
+            self._space.rd_all({"lane": LANE}, limit=100)
+            self.note("read -")
+
+    def read_back(self) -> None:
+        """Read every engram that was acknowledged to this writer, while whatever ails the disk goes on."""
+        for engram_id in self._stored:
+            with self._attempt("get", engram_id):
+                self._client.call("get_engram", id=engram_id)
+                self.note(f"get {engram_id}")
+
+    def verify(self) -> None:
+        """Verify everything; note what is found."""
+        with self._attempt("verify", "-"):
+            answer = self._client.call("verify")
+            self.note("verify -" if answer.sound else f"unsound {answer.findings!r}")
+
+
+Actions = tuple[Callable[[Writer], None], ...]
+
+READS: Actions = (Writer.put, Writer.read, Writer.verify, Writer.read_back, Writer.put)
+"""Reading calls, between puts: their errors must not stop writing for good."""
+
+WRITES: Actions = (
+    Writer.put,
+    Writer.out,
+    Writer.put_many,
+    Writer.complete,
+    Writer.promote,
+    Writer.store,
+    Writer.rotate,
+    Writer.out,
+    Writer.put,
+    Writer.complete,
+    Writer.forget,
+    Writer.rebuild,
+    Writer.put,
+    Writer.collect,
+    Writer.put,
+    Writer.read_back,
+)
+"""Every kind of write once or more; a rotation and a rebuild of the index lie between others."""
+
+
+def run_actions(project: TortureProject, actions: Actions, notes: int) -> None:
+    """Open a project and do some actions; note when everything is done."""
+    try:
+        gateway = open_project(project.root, project.settings)
+    except EngramBusError as refusal:
+        os.write(notes, f"refused open {refusal.code} -\n".encode())
+        return
+    except Exception:
+        os.write(notes, f"traceback open {traceback.format_exc()!r}\n".encode())
+        return
+    with closing(gateway):
+        writer = Writer(gateway, project.pointer, notes)
+        for action in actions:
+            action(writer)
+        writer.note("finish -")
