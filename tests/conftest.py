@@ -45,6 +45,7 @@ SLOW = (
     "sdk/test_script.py", "secrets/", "semantic/",
     "space/test_cli.py", "space/test_edges.py", "space/test_inputs.py", "space/test_progress.py",
     "space/test_resume.py", "space/test_state_machine.py", "space/test_worker.py", "test_new_operation.py",
+    "torture/",
 )
 # fmt: on
 """Tests that start processes, servers or a browser, search large corpora or many examples: not in `make quick`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from engrambus.backends.cortex_files import CortexFolder
-from engrambus.backends.sqlite import SqliteStore, create_store
+from engrambus.backends.sqlite import SqliteStore, check_remains, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
@@ -39,7 +39,7 @@ from engrambus.settings import Settings
 if TYPE_CHECKING:
     from engrambus.backends.jsonl_stores import FileStores
     from engrambus.backends.vector_file import VectorFile
-    from engrambus.core.journal import Damage, ForeignJournal
+    from engrambus.core.journal import Damage, ForeignJournal, SyncFailure
     from engrambus.evidence.receipts import Receipt
     from engrambus.knowledge.engrams import TextEmbedder
     from engrambus.operations.adoption import ForeignSource
@@ -83,6 +83,7 @@ def init_project(
         project, existing = find_project(start, settings.private_home), refusal
     check_folders(project)
     if not is_file(project.state / JOURNAL):
+        check_remains(project.state, JOURNAL)
         key = create_journal_key(settings.key_folder(project.project_id))
         create_store(project.state, key, project=project.project_id, now_us=clock.now())
     # decision 36: if two processes create it at once, the id in the journal counts
@@ -96,7 +97,9 @@ def init_project(
             raise existing
         return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
 
-    store = SqliteStore(project.state, _journal_key(project.state / JOURNAL, settings), clock)
+    store = SqliteStore(
+        project.state, _journal_key(project.state / JOURNAL, settings), clock, lock_seconds=settings.lock_seconds
+    )
     try:
         store.commit(open_first_run)
     finally:
@@ -120,7 +123,9 @@ def open_project(
     """Open the project that a folder belongs to and return its gateway."""
     project = _find_local_project(start, settings)
     journal_key = _journal_key(project.state / JOURNAL, settings)
-    store = SqliteStore(project.state, journal_key, clock or SystemClock(), progress)
+    store = SqliteStore(
+        project.state, journal_key, clock or SystemClock(), progress, lock_seconds=settings.lock_seconds
+    )
     derived = derived_folder(project.state, journal_key)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
@@ -188,8 +193,16 @@ def _tuple_space(
         from engrambus.space.tuples import TupleSpace
 
         space = settings.space()
+        check_remains(project.state, WORK_JOURNAL)
         create_work(project.state, journal_key, project=project.project_id, now_us=clock.now())
-        store = SqliteWork(project.state, journal_key, clock, indexed=space.indexed_fields, on_progress=progress)
+        store = SqliteWork(
+            project.state,
+            journal_key,
+            clock,
+            indexed=space.indexed_fields,
+            on_progress=progress,
+            lock_seconds=settings.lock_seconds,
+        )
         return TupleSpace(
             store,
             settings=space,
@@ -265,16 +278,36 @@ def find_project_damage(start: Path, settings: Settings) -> list[Damage]:
     return [damage for damage in damages if damage is not None]
 
 
-def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:
-    """Set damaged journals aside, keep the sound beginning of each, and return what was damaged."""
-    from engrambus.backends.sqlite import over_journals
-    from engrambus.core.journal import set_damage_aside
+def find_failed_syncs(start: Path, settings: Settings) -> dict[Path, SyncFailure]:
+    """Return the failed syncs because of which a project's journals take no writes, by journal."""
+    from engrambus.backends.sqlite.store import journals_in
+    from engrambus.core.journal import read_note
 
-    now_us = (clock or SystemClock()).now()
+    notes = {file.path: read_note(file.path) for file in journals_in(_find_local_project(start, settings).state)}
+    return {path: note for path, note in notes.items() if note is not None}
+
+
+def renew_journals(start: Path, settings: Settings) -> None:
+    """Write the journals of which a sync has failed into new files, so that they take writes again."""
+    from engrambus.backends.sqlite.store import renew_journals_in
+
     state = _find_local_project(start, settings).state
-    key = _journal_key(state / JOURNAL, settings)
-    damages = over_journals(state, key, lambda journal: set_damage_aside(journal, now_us))
-    return [damage for damage in damages if damage is not None]
+    renew_journals_in(state, _journal_key(state / JOURNAL, settings))
+
+
+def begin_lost_work_anew(start: Path, settings: Settings, *, clock: Clock | None = None) -> Path | None:
+    """Set aside what remains of a journal of work that is gone; return the folder, None if the journal is there."""
+    from engrambus.backends.sqlite.store import begin_anew
+
+    return begin_anew(_find_local_project(start, settings).state, WORK_JOURNAL, (clock or SystemClock()).now())
+
+
+def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:
+    """Write damaged journals anew with every line that still checks; return what was damaged."""
+    from engrambus.backends.sqlite.recovery import recover_journals
+
+    state = _find_local_project(start, settings).state
+    return recover_journals(state, _journal_key(state / JOURNAL, settings), (clock or SystemClock()).now())
 
 
 def check_semantic(settings: Settings) -> bool:
@@ -364,6 +397,7 @@ def _find_local_project(start: Path, settings: Settings) -> Project:
     project = find_project(start, settings.private_home)
     check_folders(project)
     if not is_file(project.state / JOURNAL):
+        check_remains(project.state, JOURNAL)
         raise ProjectNotFound(
             f"{project.catalog} names a project, but there is no journal of it on this machine.",
             hint="Create one: engrambus init.",
@@ -397,7 +431,9 @@ def _shared_stores(settings: Settings, clock: Clock, randomness: Randomness) -> 
 
                 key = create_journal_key(settings.key_folder(header.project))
                 own_journals(folder, key, project=header.project, now_us=clock.now())
-            return SqliteStore(folder, _journal_key(folder / JOURNAL, settings), clock)
+            return SqliteStore(
+                folder, _journal_key(folder / JOURNAL, settings), clock, lock_seconds=settings.lock_seconds
+            )
 
         return open_store
 
@@ -428,6 +464,7 @@ def _evidence(
         return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
     def read_work(read: Callable[[WorkView], T]) -> T | None:
+        check_remains(project.state, WORK_JOURNAL)
         if not is_file(project.state / WORK_JOURNAL):  # opening the tuple space would create it
             return None
         with tuple_space.space.store.read() as view:

@@ -229,7 +229,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  the server or its machine is at fault
     ├── StoreReadOnly             STORE_READ_ONLY
+    ├── StoreBusy                 STORE_BUSY
     ├── JournalDamaged            JOURNAL_DAMAGED
+    ├── JournalMissing            JOURNAL_MISSING
     ├── JournalForeign            JOURNAL_FOREIGN
     ├── IndexDamaged              INDEX_DAMAGED
     ├── FormatUnknown             FORMAT_UNKNOWN
@@ -237,10 +239,12 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── FileNotOurs               FILE_NOT_OURS
     ├── FolderNotOurs             FOLDER_NOT_OURS
     ├── DiskPressure         507  DISK_PRESSURE
+    ├── DiskError                 DISK_ERROR
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
     ├── NoTupleSpace              NO_WORKBENCH
     ├── EmbeddingsUnavailable     EMBEDDINGS_UNAVAILABLE
     ├── TooManyStreams            TOO_MANY_STREAMS
+    ├── LimitEnforcerLost         LIMIT_ENFORCER_LOST
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
@@ -1396,11 +1400,19 @@ class Trouble(EngramBusError):
 
 
 class StoreReadOnly(Trouble):
-    """A sync to disk failed, so the store is read-only until it is opened again."""
+    """A sync to disk failed, so the store is read-only until `engrambus recover` or a restart of the machine."""
+
+
+class StoreBusy(Trouble):
+    """Another process holds the lock, so nothing was stored."""
 
 
 class JournalDamaged(Trouble):
     """The journal is damaged before its last synced mark."""
+
+
+class JournalMissing(Trouble):
+    """A journal is gone, while files that were made with it remain."""
 
 
 class JournalForeign(Trouble):
@@ -1439,6 +1451,10 @@ class DiskPressure(Trouble):
     status = 507
 
 
+class DiskError(Trouble):
+    """The disk failed to read or write a file."""
+
+
 class SecretCheckFailed(Trouble):
     """The check for secrets failed, so nothing was stored."""
 
@@ -1455,6 +1471,10 @@ class EmbeddingsUnavailable(Trouble):
 
 class TooManyStreams(Trouble):
     """No more event streams can be opened now."""
+
+
+class LimitEnforcerLost(Trouble):
+    """The process that kept the step within its limits was killed, so the step was stopped; it may be tried again."""
 
 
 class GitTrouble(Trouble):

@@ -68,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """NO_COLOR: print without colours, even on a terminal."""
     semantic: bool = False
     """ENGRAMBUS_SEMANTIC: answer questions by meaning, too, with the model of the extra `engrambus[semantic]`."""
+    lock_seconds: float = 30.0
+    """ENGRAMBUS_LOCK_SECONDS: how long a write waits for another process that holds the lock."""
     exports: Exports | None = None
     """OTEL_*: where spans and metrics are sent; None sends none."""
     environment: dict[str, str] = {}
@@ -89,6 +91,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             data_home=_folder(environment.get("XDG_DATA_HOME"), home / ".local" / "share"),
             no_color=bool(environment.get("NO_COLOR")),
             semantic=_switch("ENGRAMBUS_SEMANTIC", environment.get("ENGRAMBUS_SEMANTIC")),
+            lock_seconds=_seconds(_LOCK_SECONDS, environment[_LOCK_SECONDS]) / 1_000_000
+            if environment.get(_LOCK_SECONDS)
+            else 30.0,
             exports=Exports.from_environment(environment),
             environment=dict(environment),
         )
@@ -150,6 +155,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return (self.data_home / "engrambus").resolve() / scope
 
 
+_LOCK_SECONDS = "ENGRAMBUS_LOCK_SECONDS"
 _INTEGERS = {
     "YOOL_TUPLE_LANE_CONCURRENCY": "lane_concurrency",
     "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "max_lane_concurrency",

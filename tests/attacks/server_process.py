@@ -24,7 +24,9 @@ from engrambus.policy import ADMIN, TokenClaims
 from engrambus.settings import Settings
 
 folder, limits = Path(sys.argv[1]), json.loads(sys.argv[2])
-settings = Settings.from_environment({"HOME": str(folder / "home")})
+settings = Settings.from_environment({
+    "HOME": str(folder / "home"), "ENGRAMBUS_LOCK_SECONDS": str(limits.pop("lock_seconds", 30))
+})
 init_project(folder / "repository", settings)
 gateway = open_project(folder / "repository", settings)
 sock = socket.socket()

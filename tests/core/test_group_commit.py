@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engrambus.backends.sqlite.store import renew_journals_in
 from engrambus.core.journal import GroupCommit, Ticket, segments
 from engrambus.core.journal import file as journal_file
 from engrambus.core.journal.group import MAX_BATCH
@@ -19,6 +20,7 @@ from engrambus.errors import EngramBusError
 from engrambus.gateway.ports import View
 from engrambus.policy import RunOpened
 from engrambus.testing import GatewayClient, expect_refusal, without_keys
+from engrambus.testing.harness import KEY
 from tests.harness.stores import SqliteHarness
 
 
@@ -370,7 +372,11 @@ def test_after_a_failed_sync_the_store_is_read_only(harness: SqliteHarness, monk
             client.put("Alpha is refused")
         assert client.query("alpha").engrams == [without_keys(engram)]
         assert client.call("get_engram", id=engram.id) == engram
-    harness.reopen()  # as another process: it syncs what is on the disk before it counts
+    harness.reopen()  # as another process: the failure counts for every one
+    with expect_refusal("STORE_READ_ONLY"):
+        client.put("Alpha is refused")
+    assert client.query_claims("alpha") == ["Alpha is kept"]
+    renew_journals_in(harness.folder, KEY)
     assert client.query_claims("kept") == ["Alpha is kept"]
     assert client.put("Alpha again").claim == "Alpha again"
     assert client.query_claims("refused") == []

@@ -270,9 +270,10 @@ def test_a_failed_sync_ends_all_writing_and_is_never_tried_again(path: Path, mon
     with pytest.raises(StoreReadOnly):
         journal.sync()
     monkeypatch.undo()
-    for write_again in (journal.sync, lambda: journal.append([b"x"])):
-        with pytest.raises(StoreReadOnly):
-            write_again()
+    with pytest.raises(StoreReadOnly):
+        journal.sync()
+    with pytest.raises(StoreReadOnly):
+        journal.append([b"x"])
     assert calls == 1
     assert journal.last_valid(journal.start).seq == 2
     journal.close()

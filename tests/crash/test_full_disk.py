@@ -216,8 +216,8 @@ def test_a_synced_commit_is_acknowledged_even_if_the_index_fails_to_commit(
     client = GatewayClient(harness)
     synced = Journal.sync
 
-    def sync_then_full(journal: Journal) -> None:
-        synced(journal)
+    def sync_then_full(journal: Journal, cut_to: int | None = None) -> None:
+        synced(journal, cut_to)
         store = harness.gateway.store
         assert isinstance(store, SqliteStore)
         assert store.index.writer is not None

@@ -1,6 +1,6 @@
 """`kill -9` at random points, and at every point that matters. # BX-03
 
-`make crash` runs three hundred rounds; the suite ten.
+`make torture` runs three hundred rounds; the suite ten.
 """
 
 from __future__ import annotations

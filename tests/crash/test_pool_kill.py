@@ -1,6 +1,6 @@
 """`kill -9` among real workers: what they cached, printed, spent and wrote down agrees. # YT-06 # YT-08 # YT-09
 
-`make crash` kills two hundred times; the suite a few.
+`make torture` kills two hundred times; the suite a few.
 """
 
 from __future__ import annotations

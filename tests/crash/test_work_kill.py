@@ -1,6 +1,6 @@
 """`kill -9` of workers, and workers that sleep past their lease. # YT-06 # YT-10 # YT-11
 
-`make crash` kills a thousand times over twenty thousand tuples; the suite a few times over a few hundred.
+`make torture` kills a thousand times over twenty thousand tuples; the suite a few times over a few hundred.
 """
 
 from __future__ import annotations

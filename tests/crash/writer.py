@@ -114,8 +114,8 @@ def stop_at(point: str, writer: Writer) -> None:
         if point == "after the append":
             writer.pause()
 
-    def patched_sync(journal: Journal) -> None:
-        sync(journal)
+    def patched_sync(journal: Journal, cut_to: int | None = None) -> None:
+        sync(journal, cut_to)
         if point == "after the sync":
             writer.pause()
 

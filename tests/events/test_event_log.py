@@ -103,11 +103,11 @@ def test_a_line_is_not_visible_before_it_is_synced(tmp_path: Path, monkeypatch: 
     seen: list[int] = []
     sync = Journal.sync
 
-    def look_then_sync(journal: Journal) -> None:
+    def look_then_sync(journal: Journal, cut_to: int | None = None) -> None:
         reader = threading.Thread(target=lambda: seen.append(store.last_line()))
         reader.start()
         reader.join()
-        sync(journal)
+        sync(journal, cut_to)
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "sync", look_then_sync)

@@ -19,7 +19,7 @@ import msgspec
 
 from engrambus.core import canonical, files
 from engrambus.core.lock import file_lock
-from engrambus.errors import Trouble
+from engrambus.errors import StoreBusy, Trouble
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -81,7 +81,7 @@ class CortexFolder:
                     self._append(reads, self._store, state)
         except (OSError, Trouble) as problem:
             _log().warning("%s could not be written: %s", self._store, problem)
-            if not ours:
+            if not ours and not isinstance(problem, StoreBusy):
                 with suppress(OSError, Trouble):
                     files.remove(self._store)  # or its reader would take it for the journal's
 

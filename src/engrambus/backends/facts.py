@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from engrambus.core.journal import JournalGap
 from engrambus.errors import FormatUnknown
 from engrambus.evidence.pointers import pointed_path
 from engrambus.gateway.ports import RequestAnswered
@@ -116,6 +117,7 @@ Fact = (
     | RecallChange
     | RequestAnswered
     | GateOverridden
+    | JournalGap
 )
 
 

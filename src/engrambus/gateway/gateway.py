@@ -57,6 +57,9 @@ MAX_WARNINGS = 16
 MAX_IDEMPOTENCY_KEY = 128
 """Characters."""
 
+MAX_DAMAGED_INDEXES = 2
+"""Indexes that one call may find damaged, one after the other: of knowledge and of work."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -181,10 +184,7 @@ class Gateway:
     ) -> Response:
         """Run an operation; turn what Python raises for hostile input into an error a caller understands."""
         try:
-            return self._call(operation, request, credential, on_warning, call)
-        except IndexDamaged:
-            # The store has dropped the index by now and builds it from the journal, so a second attempt finds it whole.
-            return self._call(operation, request, credential, on_warning, call)
+            return self._call_healing(operation, request, credential, on_warning, call)
         except UnicodeEncodeError:
             raise BadText("A text holds half of a surrogate pair.") from None
         except RecursionError:  # deeply nested input that the decoders let through
@@ -195,6 +195,22 @@ class Gateway:
             if refusal.is_denial and not refusal.is_recorded:
                 self._record_denial(operation, credential, refusal)
             raise
+
+    def _call_healing(
+        self,
+        operation: Operation[Request, Response],
+        request: Request,
+        credential: Credential,
+        on_warning: OnWarning | None,
+        call: Call | None,
+    ) -> Response:
+        """Run an operation, and again if it came upon a damaged index: the store has rebuilt that by then."""
+        for _ in range(MAX_DAMAGED_INDEXES):
+            try:
+                return self._call(operation, request, credential, on_warning, call)
+            except IndexDamaged:
+                continue
+        return self._call(operation, request, credential, on_warning, call)
 
     def _record_denial(self, operation: Operation[Any, Any], credential: Credential, refusal: EngramBusError) -> None:
         try:

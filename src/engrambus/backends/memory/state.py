@@ -236,7 +236,7 @@ class KnowledgeState:
                 self.runs[fact.run] = Run(
                     run_id=fact.run, goal=fact.goal, number=number, opened_us=at_us, session=fact.session
                 )
-            case RunClosed():
+            case RunClosed() if fact.run in self.runs:  # decision 97: its beginning may be lost
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
                 self._end_reservations(lambda lease: lease.run == fact.run)
             case AgentAdded():
@@ -252,7 +252,7 @@ class KnowledgeState:
                     client_id=fact.client_id,
                     session_turns=fact.session_turns,
                 )
-            case AgentDismissed():
+            case AgentDismissed() if (fact.run, fact.name) in self.agents:
                 agent_key = (fact.run, fact.name)
                 self.agents[agent_key] = msgspec.structs.replace(self.agents[agent_key], removed=True)
                 self._end_reservations(lambda lease: (lease.run, lease.agent) == agent_key)
@@ -378,7 +378,7 @@ class KnowledgeState:
         match fact:
             case PromotionRequested():
                 self.promotions[fact.request_id] = StoredPromotion(request=fact, asked_us=at_us)
-            case PromotionAnswered():
+            case PromotionAnswered() if fact.request_id in self.promotions:
                 self.promotions[fact.request_id] = msgspec.structs.replace(
                     self.promotions[fact.request_id], answer=fact, answered_us=at_us
                 )
@@ -448,7 +448,7 @@ class KnowledgeState:
         match fact:
             case DerefRequested():
                 self.requests[fact.request_id] = StoredRequest(request=fact, answered=False)
-            case DerefAnswered():
+            case DerefAnswered() if fact.request_id in self.requests:
                 request = self.requests[fact.request_id].request
                 self.requests[fact.request_id] = StoredRequest(request=request, answered=True, grant_id=fact.grant_id)
             case GrantIssued():

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import msgspec
 
-from engrambus.core import files
+from engrambus.core.database import BUSY_TIMEOUT_MS, is_damage, open_database
+from engrambus.errors import EngramBusError
 
-DAMAGED = (apsw.CorruptError, apsw.NotADBError)
-BUSY_TIMEOUT_MS = 10_000
 WRITER_CACHE_KIB = 16_000
 READER_CACHE_KIB = 4_000
 
@@ -30,15 +31,9 @@ def file_id(path: str) -> FileId | None:
     return status.st_dev, status.st_ino
 
 
-def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
-    """Open a file of ours with SQLite: neither it nor its `-wal` and `-shm` may be links (decision 65)."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX | apsw.SQLITE_OPEN_NOFOLLOW
-    return apsw.Connection(files.check_database(path, create=create), flags=flags)
-
-
 def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
     """Open a connection to an existing index."""
-    connection = open_database(path)
+    connection = open_database(path, flags=apsw.SQLITE_OPEN_NOMUTEX)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # decision 22: without this guarantee SQLite prepares a join again whenever a value is bound, 50 µs instead of 4
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -50,10 +45,24 @@ def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
     return connection
 
 
-def remove_index(path: Path) -> None:
-    """Delete an index with its `-wal` and `-shm` files; those first, or a new index would adopt them."""
-    for part in (path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"), path):
-        files.remove(part)
+_READING_CODE = "engrambus.backends.sqlite."
+_NOT_READING = frozenset(f"{_READING_CODE}{name}" for name in ("indexed_store", "journal_index", "connections", "lock"))
+_MISREADINGS = (UnicodeDecodeError, msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError)
+_CALLERS_FAULTS = (UnicodeEncodeError,)
+"""Raised where a caller's text cannot be passed to SQLite."""
+
+
+def is_misread(problem: BaseException) -> bool:
+    """True if a problem says that an index is not what was written: SQLite's own, or a row that makes no sense.
+
+    Rows are decoded in many places, so what counts is whether the problem came up inside the code that reads rows.
+    """
+    if isinstance(problem, apsw.Error):
+        return is_damage(problem)
+    if not isinstance(problem, _MISREADINGS) or isinstance(problem, (*_CALLERS_FAULTS, EngramBusError)):
+        return False
+    names = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(problem.__traceback__))
+    return any(name.startswith(_READING_CODE) and name not in _NOT_READING for name in names)
 
 
 class ReaderPool:

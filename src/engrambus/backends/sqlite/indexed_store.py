@@ -5,6 +5,7 @@ each change decide on a view of the index, appends one line per change, syncs on
 the index and only then answers. Several processes may do this at once.
 
 Reading: a snapshot of the index. It never waits for a writer, and never shows what was to be synced and is not yet.
+Only where there is no index yet, a reader waits for the process that builds it, within the limit of the lock.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import apsw
 
-from engrambus.backends.sqlite.connections import DAMAGED, FileId, ReaderPool, file_id, roll_back
+from engrambus.backends.sqlite.connections import FileId, ReaderPool, file_id, is_misread, roll_back
 from engrambus.backends.sqlite.journal_index import IndexSchema, JournalIndex, OnProgress, P, S, V
 from engrambus.core import Clock, boot_id
+from engrambus.core.database import FileDamaged
 from engrambus.core.journal import (
     GroupCommit,
     JournalKey,
@@ -28,6 +30,7 @@ from engrambus.core.journal import (
     Ticket,
     encode_facts,
 )
+from engrambus.core.lock import LOCK_SECONDS, store_busy, this_process
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
 
@@ -61,9 +64,10 @@ class IndexedStore(Generic[S, P, V]):
         schema: IndexSchema[S, P, V],
         clock: Clock,
         on_progress: OnProgress | None = None,
+        lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         self.schema = schema
-        self.index = JournalIndex(journal, index, lock, key, schema, clock, on_progress)
+        self.index = JournalIndex(journal, index, lock, key, schema, clock, on_progress, lock_seconds)
         self.journal = self.index.journal
         self._clock = self.index.clock
         self._readers = ReaderPool(index)
@@ -71,7 +75,11 @@ class IndexedStore(Generic[S, P, V]):
         self._end: JournalPosition | None = None
         """Position behind the last line known to be committed."""
         self._watchers: list[Callable[[], None]] = []
-        self._commits: GroupCommit[Change, Any] = GroupCommit(self._run_batch)
+        self._commits: GroupCommit[Change, Any] = GroupCommit(
+            self._run_batch,
+            limit_seconds=lock_seconds,
+            busy=lambda: store_busy(lock, this_process(), lock_seconds),
+        )
 
     @property
     def project(self) -> str:
@@ -95,14 +103,14 @@ class IndexedStore(Generic[S, P, V]):
         view = self.schema.read_view(snapshot.connection, state, as_of_us, snapshot.file)
         try:
             yield view
-        except DAMAGED as problem:
+        except BaseException as problem:
+            if not self.index.is_damaged(problem):
+                self._end_read(snapshot)
+                raise
             # The block has seen part of an answer, so it cannot be repeated here; the caller may.
             snapshot.connection.close()
-            self.rebuild()
+            self._heal(snapshot.file, problem)
             raise IndexDamaged from problem
-        except BaseException:
-            self._end_read(snapshot)
-            raise
         self._end_read(snapshot)
         upkeep = self.schema.upkeep_after(view)
         if upkeep is not None:
@@ -122,11 +130,28 @@ class IndexedStore(Generic[S, P, V]):
 
     def verify(self) -> list[Finding]:
         """Recompute every checksum and compare the index with one rebuilt from the journal."""
-        return self.index.verify()
+        file = file_id(self.index.name)
+        try:
+            return self.index.verify()
+        except Exception as problem:
+            if file is None or not self.index.is_damaged(problem):
+                raise
+            self._heal(file, problem)
+            what = "was damaged, and has been rebuilt from the journal"
+            return [Finding(what=what, where=f"index {self.index.path.name}"), *self.index.verify()]
 
     def rebuild(self) -> None:
         """Rebuild the index from the journal."""
         self.index.run_locked(self.index.rebuild)
+
+    def _heal(self, file: FileId, problem: BaseException) -> None:
+        """Rebuild the index, unless another caller has replaced that file meanwhile."""
+
+        def rebuild() -> None:
+            if file_id(self.index.name) == file:
+                self.index.rebuild_damaged(problem)
+
+        self.index.run_locked(rebuild)
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Continue the journal in a new segment if the open one is that long and was begun before a moment."""
@@ -143,16 +168,19 @@ class IndexedStore(Generic[S, P, V]):
         def commit() -> None:
             try:
                 self._commit_batch(batch)
-            except DAMAGED:
-                self.index.rebuild()
+            except Exception as problem:
+                if not self.index.is_damaged(problem):
+                    raise
+                self.index.rebuild_damaged(problem)
                 self._commit_batch(batch)
 
-        self.index.run_locked(commit)
+        self.index.run_locked(commit, batch[0].since)
         for on_commit in self._watchers:
             on_commit()
 
     def _commit_batch(self, batch: list[Ticket[Change, Any]]) -> None:
         writer, state = self.index.begin_write()
+        start = state.position.offset
         try:
             writer.execute("BEGIN IMMEDIATE")  # inside the try: Ctrl-C may come right after it
             lines, synced = self._decide_all(writer, state, batch)
@@ -164,7 +192,7 @@ class IndexedStore(Generic[S, P, V]):
                 self.schema.save_state(writer, state)
                 self.journal.append([lines])
                 if synced:
-                    self.journal.sync()
+                    self.journal.sync(cut_to=start)
         except BaseException:
             roll_back(writer)
             raise
@@ -195,6 +223,8 @@ class IndexedStore(Generic[S, P, V]):
             except apsw.Error:
                 raise  # the index failed, not the change: all of the batch fails or is repeated
             except Exception as refusal:
+                if self.index.is_damaged(refusal):
+                    raise FileDamaged(str(refusal)) from refusal  # all of the batch is repeated
                 ticket.error = refusal
                 continue
             if not facts:
@@ -242,10 +272,21 @@ class IndexedStore(Generic[S, P, V]):
             return None
         try:
             connection = self._readers.take(file)
+        except (apsw.CantOpenError, FileNotFoundError):
+            return None
+        except apsw.Error as problem:
+            if is_misread(problem):
+                return None
+            raise
+        try:
             connection.execute("BEGIN")
             state = self.schema.read_state(connection, self.index.project)
-        except (*DAMAGED, apsw.CantOpenError):
-            return None
+            self.index.check_wal(connection, file)
+        except Exception as problem:
+            connection.close()
+            if is_misread(problem):
+                return None
+            raise
         if state is None or not self.journal.holds(state.position):
             # Another layout or project, or a journal that was restored from an older copy.
             connection.close()

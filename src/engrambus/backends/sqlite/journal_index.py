@@ -7,6 +7,7 @@ supplied as one `IndexSchema` object: `KnowledgeIndex` for `memory.jsonl`, `Work
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice, takewhile
@@ -17,21 +18,23 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.connections import (
-    DAMAGED,
     FileId,
     connect,
     file_id,
-    open_database,
-    remove_index,
+    is_misread,
     transaction,
 )
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.core import Clock, ProjectClock, boot_id, files, parse_time
+from engrambus.core.database import check_wal, has_wal, open_database, remove_database, report_damage
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
+from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
 REPLAY_BATCH_LINES = 2000
+REPLAY_BATCH_FACTS = 2000
+"""Facts applied before a transaction ends: a line of a bulk import holds thousands (decision 94)."""
 CHECKPOINT_PAGES = 8192
 """Pages in SQLite's WAL before they are written to the index file, which costs two syncs: 32 MB."""
 
@@ -141,6 +144,7 @@ class JournalIndex(Generic[S, P]):
         schema: IndexSchema[S, P, Any],
         clock: Clock,
         on_progress: OnProgress | None = None,
+        lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         self.journal = Journal(journal, key, schema.kind)
         self.path = path
@@ -148,9 +152,13 @@ class JournalIndex(Generic[S, P]):
         self.schema = schema
         self.clock = ProjectClock(clock)
         self.writer: apsw.Connection | None = None
-        self._lock = WriteLock(lock)
+        self._lock = WriteLock(lock, lock_seconds)
         self._on_progress = on_progress
         self._writer_file: FileId | None = None
+        self._checked_file: FileId | None = None
+        """The index file whose `-wal` file was whole when this process began to use it."""
+        self._misread: set[str] = set()
+        """Problems for which the index was rebuilt: one that returns is a fault of ours, not of the file."""
         self._state: S | None = None
         """State of the index, while this process was the last to write to it."""
         self._data_version: object = None
@@ -171,10 +179,10 @@ class JournalIndex(Generic[S, P]):
 
     # Under the lock
 
-    def run_locked(self, work: Callable[[], T]) -> T:
-        """Run some work under the lock; report a full disk as DiskPressure."""
+    def run_locked(self, work: Callable[[], T], waiting_since: float | None = None) -> T:
+        """Run some work under the lock; report a full disk as DiskPressure, and a lock that stays held as StoreBusy."""
         try:
-            return self._lock.run(work)
+            return self._lock.run(work, waiting_since)
         except apsw.FullError as problem:
             raise DiskPressure(
                 "The disk has no room for the index; nothing was stored.",
@@ -221,6 +229,36 @@ class JournalIndex(Generic[S, P]):
         self._build(self.path)
         self._open_writer()
 
+    def rebuild_damaged(self, problem: BaseException) -> None:
+        """Rebuild the index because it was misread, and say so. The caller holds the lock."""
+        report_damage(self.path, f"{self.journal.path.name}", problem)
+        self.rebuild()
+
+    def is_damaged(self, problem: BaseException) -> bool:
+        """True if a problem is the index's, and rebuilding it may help: the same one is blamed on a file only once."""
+        if not is_misread(problem):
+            return False
+        if isinstance(problem, apsw.Error):
+            return True
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        known = f"{type(problem).__name__} {place.filename}:{place.lineno}"
+        is_new = known not in self._misread
+        self._misread.add(known)
+        return is_new
+
+    def check_wal(self, connection: apsw.Connection, file: FileId) -> None:
+        """Check once that the `-wal` file of an index file has not lost its end; a writer would have done so."""
+        if file == self._checked_file:
+            return
+        if has_wal(self.path):
+            # Under the lock nobody moves pages from the one file into the other.
+            self._lock.run_if_free(lambda: check_wal(self.path, connection, self._stamp))
+        self._checked_file = file
+
+    def _stamp(self, connection: apsw.Connection) -> int:
+        state = self.schema.read_state(connection, self.project)
+        return state.position.offset if state is not None else -1
+
     def _up_to_date(self) -> tuple[apsw.Connection, S]:
         state, writer = self._state, self.writer
         # decision 35: the last writer trusts what it knows while nothing has changed
@@ -233,14 +271,20 @@ class JournalIndex(Generic[S, P]):
             and writer.pragma("data_version") == self._data_version
         ):
             return writer, state
+        if self.journal.cut_refused():
+            # decision 98: a sync failed before this boot; what the disk has now is read and checked as a whole
+            self.rebuild()
+            self.journal.end_failure()
         for _ in range(3):
             try:
                 current = self._read_or_replay(was_last_writer=state is not None)
                 if current is not None:
                     return current
                 self.rebuild()
-            except DAMAGED:
-                self.rebuild()
+            except Exception as problem:
+                if not self.is_damaged(problem):
+                    raise
+                self.rebuild_damaged(problem)
         raise IndexDamaged("The index could not be rebuilt from the journal.")
 
     def _read_or_replay(self, *, was_last_writer: bool) -> tuple[apsw.Connection, S] | None:
@@ -278,10 +322,18 @@ class JournalIndex(Generic[S, P]):
             # Without an index only the marks in the journal say what was synced.
             self._check_tail(self.journal.start, synced_bytes=0)
             self._build(self.path)
-        self.writer = connect(self.path, writer=True)
-        self.writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        self._writer_file = file_id(self.name)
-        return self.writer
+        writer = connect(self.path, writer=True)
+        try:
+            writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            self._writer_file = file_id(self.name)
+            if self._checked_file != self._writer_file:
+                check_wal(self.path, writer, self._stamp)
+                self._checked_file = self._writer_file
+        except BaseException:
+            writer.close()
+            raise
+        self.writer = writer
+        return writer
 
     def _close_writer(self) -> None:
         self._state = None
@@ -297,8 +349,10 @@ class JournalIndex(Generic[S, P]):
         try:
             with closing(connect(self.path)) as connection:
                 state = self.schema.read_state(connection, self.project)
-        except apsw.Error:
-            return 0
+        except Exception as problem:
+            if isinstance(problem, apsw.Error) or is_misread(problem):
+                return 0
+            raise
         return min(state.synced_bytes, self.journal.size()) if state else 0
 
     # Building
@@ -307,12 +361,12 @@ class JournalIndex(Generic[S, P]):
         """Build an index from the journal under another name, then move it into place."""
         files.make_folder(path.parent)  # whoever frees space may have deleted the folder
         draft = path.with_name(path.name + ".new")
-        remove_index(draft)
+        remove_database(draft)
         with closing(open_database(draft, create=True)) as connection:
             self._fill(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA journal_mode = WAL")
-        remove_index(path)
+        remove_database(path)
         files.rename(draft, path)
 
     @contextmanager
@@ -354,18 +408,23 @@ class JournalIndex(Generic[S, P]):
         while True:
             with transaction(connection):
                 projection = schema.projection(connection, state)
-                count = 0
+                count = facts = 0
                 for line, behind in islice(lines, REPLAY_BATCH_LINES):
-                    for fact in schema.decode_facts(line.facts):
+                    decoded = schema.decode_facts(line.facts)
+                    for fact in decoded:
                         projection.apply(fact, line.at_us)
                     state.position = behind
                     count += 1
+                    facts += len(decoded)
+                    if facts >= REPLAY_BATCH_FACTS:
+                        break
+                at_end = count < REPLAY_BATCH_LINES and facts < REPLAY_BATCH_FACTS
                 state.position = self._into_segment(state.position, until)
                 projection.finish()
                 schema.save_state(connection, state)
             if on_progress is not None:
                 on_progress(state.position.offset, total)
-            if count < REPLAY_BATCH_LINES:
+            if at_end:
                 return state
 
     def _into_segment(self, position: JournalPosition, until: JournalPosition | None) -> JournalPosition:

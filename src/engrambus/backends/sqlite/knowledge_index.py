@@ -189,9 +189,10 @@ def sweep_expired(index: KnowledgeJournalIndex, writer: apsw.Connection, state: 
     position = state.position
     now_us = index.clock.now(position.at_us)
     if now_us > position.at_us:
-        line, position = index.journal.encode(position, at_us=now_us, facts=encode_facts([]), mark=position.offset)
+        start = position.offset
+        line, position = index.journal.encode(position, at_us=now_us, facts=encode_facts([]), mark=start)
         index.journal.append([line])
-        index.journal.sync()
+        index.journal.sync(cut_to=start)
     swept = True
     while swept:
         with transaction(writer):

@@ -13,9 +13,13 @@ from engrambus.backends.sqlite.journal_index import OnProgress
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.projection import KnowledgeIndexState, KnowledgeProjection
-from engrambus.core import Clock
+from engrambus.core import Clock, files, print_time
+from engrambus.core.database import remove_database
 from engrambus.core.files import is_file
 from engrambus.core.journal import Journal, JournalKey, create_journal, derived_folder
+from engrambus.core.journal.segments import DIGITS
+from engrambus.core.lock import LOCK_SECONDS
+from engrambus.errors import JournalMissing
 from engrambus.gateway.ports import View
 from engrambus.policy import JOURNAL
 
@@ -33,9 +37,17 @@ def create_store(folder: Path, key: JournalKey, *, project: str, now_us: int) ->
 class SqliteStore(IndexedStore[KnowledgeIndexState, KnowledgeProjection, View]):
     """The knowledge store in one `.catalog` folder."""
 
-    def __init__(self, folder: Path, key: JournalKey, clock: Clock, on_progress: OnProgress | None = None) -> None:
-        index = derived_folder(folder, key) / INDEX
-        super().__init__(folder / JOURNAL, index, folder / LOCK, key, KnowledgeIndex(), clock, on_progress)
+    def __init__(
+        self,
+        folder: Path,
+        key: JournalKey,
+        clock: Clock,
+        on_progress: OnProgress | None = None,
+        *,
+        lock_seconds: float = LOCK_SECONDS,
+    ) -> None:
+        index, journal, lock = derived_folder(folder, key) / INDEX, folder / JOURNAL, folder / LOCK
+        super().__init__(journal, index, lock, key, KnowledgeIndex(), clock, on_progress, lock_seconds)
 
 
 class JournalFile(NamedTuple):
@@ -44,19 +56,63 @@ class JournalFile(NamedTuple):
     path: Path
     lock: Path
     kind: str
+    index_name: str
+    """Name of the index in the folder of derived files."""
 
 
 def journals_in(folder: Path) -> list[JournalFile]:
     """Return the journals that a folder of private state holds."""
     # needed only to recover or to adopt; slow to import
-    from engrambus.backends.sqlite.work import WORK_JOURNAL, WORK_LOCK
+    from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
     from engrambus.backends.sqlite.work.index import WorkIndex
 
-    files = (
-        JournalFile(folder / JOURNAL, folder / LOCK, KnowledgeIndex.kind),
-        JournalFile(folder / WORK_JOURNAL, folder / WORK_LOCK, WorkIndex.kind),
+    known = (
+        JournalFile(folder / JOURNAL, folder / LOCK, KnowledgeIndex.kind, INDEX),
+        JournalFile(folder / WORK_JOURNAL, folder / WORK_LOCK, WorkIndex.kind, WORK_INDEX),
     )
-    return [file for file in files if is_file(file.path)]
+    return [file for file in known if is_file(file.path)]
+
+
+def check_remains(folder: Path, name: str) -> None:
+    """Refuse to begin a journal anew in a folder where files remain that were made with it (decision 97)."""
+    if is_file(folder / name) or not folder.is_dir():
+        return
+    remains = _remains(folder, name)
+    if remains is not None:
+        raise JournalMissing(
+            f"{name} is gone from {folder}, but {remains.name} remains.",
+            field=str(folder / name),
+            hint="Restore it from a copy. If there is none, `engrambus recover` sets aside what remains and begins a "
+            "new journal.",
+        )
+
+
+def _remains(folder: Path, name: str) -> Path | None:
+    """Return a file or folder that was made together with the journal of this name; None if there is none."""
+    is_work = name != JOURNAL
+    stem = name.removesuffix(".jsonl")
+    made_with = [*folder.glob(f"{stem}.{'[0-9]' * DIGITS}.jsonl*")]
+    made_with += folder.glob(f"derived-*/{'work.db' if is_work else INDEX}")
+    made_with += [folder / "tuples.jsonl"] if not is_work else []
+    made_with += folder.glob("receipts/[0-9a-f][0-9a-f]/*.json") if is_work else []
+    return next((path for path in sorted(made_with) if path.exists()), None)
+
+
+def begin_anew(folder: Path, name: str, now_us: int) -> Path | None:
+    """Move what remains of a journal that is gone into a folder beside it; return that folder, None if all is there."""
+    if is_file(folder / name) or _remains(folder, name) is None:
+        return None
+    timestamp = print_time(now_us).replace("-", "").replace(":", "")
+    aside = folder / f"lost-{name.removesuffix('.jsonl')}-{timestamp}"
+    files.make_folder(aside)
+    is_work = name != JOURNAL
+    while (remains := _remains(folder, name)) is not None:
+        if remains.parent.parent.name == "receipts":
+            remains = folder / "receipts"
+        elif remains.name == "tuples.jsonl" and not is_work:
+            break  # the other journal is sound by itself
+        files.rename(remains, aside / remains.name)
+    return aside
 
 
 def over_journals(folder: Path, key: JournalKey, inspect: Callable[[Journal], T]) -> list[T]:
@@ -66,3 +122,16 @@ def over_journals(folder: Path, key: JournalKey, inspect: Callable[[Journal], T]
         with closing(Journal(file.path, key, file.kind)) as journal, closing(WriteLock(file.lock)) as lock:
             results.append(lock.run(partial(inspect, journal)))
     return results
+
+
+def renew_journals_in(folder: Path, key: JournalKey) -> None:
+    """Write each journal of a folder of which a sync has failed into a new file, and delete its index."""
+    for file in journals_in(folder):
+        index = derived_folder(folder, key) / file.index_name
+
+        def renew(journal: Journal, index: Path = index) -> None:
+            if journal.renew() is not None:
+                remove_database(index)  # the disk may have lost pages of it too
+
+        with closing(Journal(file.path, key, file.kind)) as journal, closing(WriteLock(file.lock)) as lock:
+            lock.run(partial(renew, journal))

@@ -8,6 +8,8 @@ from engrambus.core.journal.format import FORMAT, UNMARKED_FORMAT, Line, encode_
 from engrambus.core.journal.group import GroupCommit, Ticket
 from engrambus.core.journal.key import JournalKey
 from engrambus.core.journal.line_reader import LineReader, position_after
+from engrambus.core.journal.salvage import JournalGap
+from engrambus.core.journal.sync_failure import SyncFailure, read_note
 from engrambus.core.journal.unkeyed import UnkeyedJournal
 from engrambus.core.journal.vouch import ForeignJournal, vouch_for
 
@@ -18,10 +20,12 @@ __all__ = [
     "ForeignJournal",
     "GroupCommit",
     "Journal",
+    "JournalGap",
     "JournalKey",
     "JournalPosition",
     "Line",
     "LineReader",
+    "SyncFailure",
     "Ticket",
     "UnkeyedJournal",
     "create_journal",
@@ -33,6 +37,7 @@ __all__ = [
     "foreign_journal",
     "position_after",
     "read_header",
+    "read_note",
     "set_damage_aside",
     "vouch_for",
 ]

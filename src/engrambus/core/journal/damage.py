@@ -1,20 +1,23 @@
-"""Damage before the end of a journal: where it is, and how to continue with everything before it."""
+"""Damage before the end of a journal: where it is, and how to continue with every line that still checks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import msgspec
 
 from engrambus.core import files
 from engrambus.core.clock import print_time
 from engrambus.core.files import sync_folder
-from engrambus.core.journal.file import Journal
-from engrambus.core.journal.segments import CHUNK
+from engrambus.core.journal.file import Journal, JournalPosition
+from engrambus.core.journal.format import Line, encode_facts
+from engrambus.core.journal.salvage import Gap, Salvage
+from engrambus.core.journal.segments import first_bytes
 from engrambus.errors import JournalDamaged
 
 
@@ -30,7 +33,15 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     """Number of valid commits before it."""
     size_bytes: int
-    """Bytes from it to the end of the journal."""
+    """Bytes from it to the end of the journal, or once it was recovered, those that were set aside."""
+    kept: int = 0
+    """Number of commits behind it that were kept, once it was recovered."""
+    lost: int = 0
+    """Number of commits that were lost."""
+    left_out: int = 0
+    """Number of facts that were left out because they refer to something that was lost."""
+    unmade: tuple[str, ...] = ()
+    """Ids that kept lines mentioned and nobody made."""
     foreign: bool = False
     """True if the lines from there on are whole, but were not written with this machine's key."""
     set_aside: Path | None = None
@@ -57,51 +68,137 @@ def find_damage(journal: Journal) -> Damage | None:
     )
 
 
-def set_damage_aside(journal: Journal, now_us: int) -> Damage | None:
-    """Copy a damaged journal aside and keep everything before the damage. The caller holds the project's lock."""
+class LineEditor(Protocol):
+    """Decides what of each line stays when lines before it were lost, and what follows from that."""
+
+    left_out: int
+    unmade: dict[str, None]
+
+    def load(self, lines: Iterable[Line]) -> None:
+        """Take in the lines before the damage."""
+        ...
+
+    def admit(self, line: Line) -> bytes:
+        """Return the facts of a line behind the damage that stay."""
+        ...
+
+    def gap(self, gap: Gap, at_us: int) -> list[bytes]:
+        """Return the facts of the lines that stand for lost ones."""
+        ...
+
+    def rest(self, at_us: int) -> list[bytes]:
+        """Return the facts of further lines at the end."""
+        ...
+
+
+class KeepLines:
+    """Keeps every line as it is, and records gaps."""
+
+    left_out = 0
+
+    def __init__(self) -> None:
+        self.unmade: dict[str, None] = {}
+
+    def load(self, lines: Iterable[Line]) -> None:
+        """Do nothing."""
+
+    def admit(self, line: Line) -> bytes:
+        """Return all facts of a line."""
+        return line.facts
+
+    def gap(self, gap: Gap, at_us: int) -> list[bytes]:
+        """Return the fact of a gap, and empty lines for the other lost ones."""
+        return [encode_facts([gap.fact()]), *([encode_facts([])] * (gap.lines - 1))]
+
+    def rest(self, at_us: int) -> list[bytes]:
+        """Return nothing."""
+        return []
+
+
+def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = None) -> Damage | None:
+    """Write a damaged journal anew with every line that still checks; keep the original beside it (decision 97).
+
+    Lines keep their numbers. The caller holds the project's lock.
+    """
     damage = find_damage(journal)
     if damage is None:
         return None
     timestamp = print_time(now_us).replace("-", "").replace(":", "")
     ending = f".damaged-{timestamp}"
-    aside = journal.path.with_name(journal.path.name + ending)
-    with files.open_reader(journal.path) as source, files.open_writer(aside, "xb") as copy:
-        _copy(iter(lambda: source.read(CHUNK), b""), copy)
-    sync_folder(aside.parent)
-    if damage.offset > journal.header.base:
-        # Cut in place: other processes have the file open, and see by its size that their index is ahead of it.
-        journal.cut(damage.offset)
-    else:
-        _return_to_segment(journal, damage.offset, ending)
-    return msgspec.structs.replace(damage, set_aside=damage.journal.with_name(damage.journal.name + ending))
-
-
-def _return_to_segment(journal: Journal, offset: int, ending: str) -> None:
-    """Make the segment with the last valid line the open one again, and set the later ones aside.
-
-    The damaged segment goes last: if the process dies before that, the same damage is found at the same offset.
-    """
-    bases = journal.segments.bases()
-    last = max(base for base in bases if base < offset)
+    end = journal.last_sound(journal.start)
+    last = journal.header.base
+    if end.offset <= last and last:
+        last = max(base for base in journal.segments.bases() if base < end.offset)
     draft = journal.path.with_name(f"{journal.path.name}.{os.getpid()}.new")
+    rewriting = _Rewriting(journal, end, now_us, editor or KeepLines())
     with files.open_writer(draft, "wb") as target:
-        _copy(_first_bytes(journal.segments.pieces(last, offset, last), offset - last), target)
-    for base in reversed([base for base in bases if base > last]):
-        _set_aside(journal.segments.file(base), ending)
+        _copy(chain(_beginning(journal, last, end.offset), rewriting.lines()), target)
+    later = [base for base in journal.segments.bases() if last <= base < journal.header.base]
+    # The open file takes the place of every file from the damaged one on at once: if the process dies before or after
+    # this, the journal is the damaged or the recovered one. The originals get their names beside it before and after.
+    files.link(journal.path, journal.path.with_name(journal.path.name + ending))
     files.rename(draft, journal.path)
     sync_folder(journal.path.parent)
-    _set_aside(journal.segments.file(last), ending)
+    for base in later:
+        _set_aside(journal.segments.file(base), ending)
+    sync_folder(journal.path.parent)
+    journal.end_failure()
     journal.size()
+    return msgspec.structs.replace(
+        damage,
+        size_bytes=rewriting.set_aside_bytes,
+        kept=rewriting.kept,
+        lost=rewriting.lost,
+        left_out=rewriting.editor.left_out,
+        unmade=tuple(rewriting.editor.unmade),
+        set_aside=damage.journal.with_name(damage.journal.name + ending),
+    )
 
 
-def _first_bytes(pieces: Iterator[bytes], length: int) -> Iterator[bytes]:
-    while length > 0:
-        piece = next(pieces)[:length]
-        length -= len(piece)
-        yield piece
+class _Rewriting:
+    """The lines behind the damage, written anew so that their checksums follow from those before it."""
+
+    def __init__(self, journal: Journal, end: JournalPosition, now_us: int, editor: LineEditor) -> None:
+        self._journal = journal
+        self._end = end
+        self._position = end
+        self._now_us = now_us
+        self.editor = editor
+        self.kept = 0
+        self.lost = 0
+        self.set_aside_bytes = 0
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines that stay, those that stand for lost ones, and those that follow from the loss."""
+        end = self._end
+        self.editor.load(line for line, _ in islice(self._journal.read(self._journal.start), end.seq))
+        for part in Salvage(self._journal, end).read():
+            if isinstance(part, Gap):
+                self.set_aside_bytes += part.size_bytes
+                self.lost += part.lines
+                if part.lines:
+                    yield from self._encode(self.editor.gap(part, self._position.at_us), self._position.at_us)
+            else:
+                self.kept += 1
+                yield from self._encode([self.editor.admit(part)], part.at_us)
+        at_us = max(self._position.at_us, self._now_us) if self._position.at_us else self._now_us
+        yield from self._encode(self.editor.rest(at_us), at_us)
+
+    def _encode(self, facts: Iterable[bytes], at_us: int) -> Iterator[bytes]:
+        for text in facts:
+            # Everything before the damage is on disk; everything behind it will be before anyone reads it.
+            line, self._position = self._journal.encode(self._position, at_us=at_us, facts=text, mark=self._end.offset)
+            yield line
 
 
-def _copy(pieces: Iterator[bytes], target: BinaryIO) -> None:
+def _beginning(journal: Journal, base: int, offset: int) -> Iterator[bytes]:
+    """Yield the bytes of the segment at `base` up to an offset."""
+    if base == journal.header.base:
+        return first_bytes(journal.open_pieces(), offset - base)
+    return first_bytes(journal.segments.pieces(base, offset, base), offset - base)
+
+
+def _copy(pieces: Iterable[bytes], target: BinaryIO) -> None:
     for piece in pieces:
         target.write(piece)
     target.flush()

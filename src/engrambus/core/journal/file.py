@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from engrambus.core import files
+from engrambus.core.clock import SystemClock
 from engrambus.core.files import sync_folder
 from engrambus.core.journal.foreign import foreign_journal, foreign_lines
 from engrambus.core.journal.format import (
@@ -31,8 +32,17 @@ from engrambus.core.journal.format import (
     stated_mark,
 )
 from engrambus.core.journal.key import JournalKey
-from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, split_lines, sync
-from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
+from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, first_bytes, split_lines, sync
+from engrambus.core.journal.sync_failure import (
+    SyncFailure,
+    find_failure,
+    note_path,
+    read_note,
+    record_failure,
+    refusal,
+    remove_note,
+)
+from engrambus.errors import DiskError, DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
 MAX_HEADER_BYTES = 1024
 _NO_KEY = JournalKey(b"")
@@ -124,7 +134,9 @@ class Journal:
         self._key = key
         self._kind = kind
         self.segments = Segments(path)
-        self._read_only = key is None
+        self._note_name = str(note_path(path))
+        self._failure: SyncFailure | None = None
+        """The sync of this process that failed."""
         self._current = _OpenSegment(path, key, kind, vouched=vouched)
 
     @property
@@ -158,6 +170,7 @@ class Journal:
             status = os.fstat(current.descriptor)
         if (status.st_dev, status.st_ino) != current.file_id:
             current = self._current = _OpenSegment(self.path, self._key, self._kind)
+            self._failure = None  # it was another file's; `recover` or a new segment has put this one in its place
             status = os.fstat(current.descriptor)
         return current.header.base + status.st_size
 
@@ -309,8 +322,7 @@ class Journal:
 
     def append(self, lines: list[bytes]) -> None:
         """Append complete lines without syncing them. If the disk has no room, nothing is appended."""
-        if self._read_only:
-            raise StoreReadOnly(hint="Check the disk, then start the process again.")
+        self._check_writable()
         if not os.path.exists(self._name):  # the open file would take the lines and vanish with this process
             raise StoreReadOnly(f"{self.path} was deleted; nothing was stored.", hint="Put it back from a copy.")
         data = b"".join(lines)
@@ -329,17 +341,92 @@ class Journal:
                 ) from problem
             raise StoreReadOnly(f"Writing to {self.path.name} failed: {problem.strerror}.") from problem
 
-    def sync(self) -> None:
-        """Force everything written to the disk. After a failure the journal takes no more writes."""
-        if self._read_only:
-            raise StoreReadOnly(hint="Check the disk, then start the process again.")
+    def sync(self, cut_to: int | None = None) -> None:
+        """Force everything written to the disk. After a failure no process writes to the journal any more.
+
+        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that nobody reads them. The
+        caller holds the lock.
+        """
+        self._check_writable()
         current = self._current
         try:
             sync(current.descriptor)
         except OSError as problem:
-            # decision 1: what reached the disk is unknown, and a second fsync would succeed without knowing either
-            self._read_only = True
-            raise StoreReadOnly(f"Syncing {self.path.name} failed: {problem.strerror}.") from problem
+            # decision 98: what reached the disk is unknown, and a second fsync would succeed without knowing either
+            failure = record_failure(self.path, problem, now_us=SystemClock().now(), cut_to=cut_to)
+            self._failure = failure
+            if cut_to is not None:
+                with suppress(OSError):  # the note says where they begin; `recover` cuts them off
+                    os.ftruncate(current.descriptor, cut_to - current.header.base)
+            raise refusal(self.path, failure) from problem
+
+    def sync_failure(self) -> SyncFailure | None:
+        """Return the sync of this journal that failed in this boot, in whichever process; None if none did."""
+        if os.path.lexists(self._note_name):
+            return find_failure(self.path)
+        if self._failure is not None:  # the note could not be written, or `recover` has deleted it
+            self.size()
+        return self._failure
+
+    def cut_refused(self) -> bool:
+        """Cut off what was refused when a sync failed before this boot of the machine; True if one did.
+
+        Such a failure is over, since what is read now comes from the disk. The caller holds the lock, checks the
+        journal, and calls `end_failure`.
+        """
+        note = read_note(self.path)
+        if note is None or self.sync_failure() is not None:
+            return False
+        if note.cut_to is not None and note.cut_to < self.size():
+            self.cut(note.cut_to)
+        return True
+
+    def end_failure(self) -> None:
+        """Delete the note of a failed sync."""
+        remove_note(self.path)
+
+    def renew(self) -> SyncFailure | None:
+        """Write the open segment into a new file because a sync of it has failed; return that failure, None if none.
+
+        What was refused is left out. The caller holds the lock. Other processes notice that the file is another.
+        """
+        note = read_note(self.path)
+        if note is None:
+            return None
+        length = self.size() - self.header.base
+        if note.cut_to is not None:
+            length = min(length, max(0, note.cut_to - self.header.base))
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        try:
+            with files.open_writer(draft, "wb") as file:
+                for piece in first_bytes(_pieces(self._current, 0), length):
+                    file.write(piece)
+                file.flush()
+                sync(file.fileno())
+            self._compare(draft, length)
+        except BaseException:
+            files.remove(draft)
+            raise
+        files.rename(draft, self.path)
+        self.end_failure()
+        self.size()
+        return note
+
+    def _compare(self, draft: Path, length: int) -> None:
+        """Compare a copy of the open segment with it, as the disk returns the copy."""
+        with files.open_reader(draft) as copy:
+            if hasattr(os, "posix_fadvise"):  # or the copy would be read from memory
+                os.posix_fadvise(copy.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            for piece in first_bytes(_pieces(self._current, 0), length):
+                if copy.read(len(piece)) != piece:
+                    raise DiskError(f"{draft} does not return what was written to it.", field=str(draft))
+
+    def _check_writable(self) -> None:
+        if self._key is None:
+            raise StoreReadOnly("The journal was opened without its key, to be read only.")
+        failure = self.sync_failure()
+        if failure is not None:
+            raise refusal(self.path, failure)
 
     def begin_segment(self, end: JournalPosition, now_us: int) -> JournalPosition:
         """Continue in a new file behind the last line; return the position behind its header.
@@ -363,6 +450,18 @@ class Journal:
         sync_folder(self.path.parent)
         self.size()
         return self.into_segment(end)
+
+    def is_marked(self, previous: str, text: bytes) -> bool:
+        """True if a valid line that follows the line with checksum `previous` was written with the journal's key."""
+        return is_marked_line(self._current.line_key, previous, text)
+
+    def open_lines(self, offset: int) -> Iterator[tuple[bytes, int]]:
+        """Yield every line of the open segment from an offset on, valid or not, with its offset."""
+        return split_lines(_pieces(self._current, offset - self._current.header.base), offset)
+
+    def open_pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of the open segment."""
+        return _pieces(self._current, 0)
 
     def _raw_lines(self, offset: int) -> Iterator[tuple[bytes, int]]:
         """Yield every line from an offset on with its offset; the last line may lack its newline."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
+
+from engrambus.errors import StoreBusy
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -16,10 +19,12 @@ MAX_BATCH = 64
 class Ticket(Generic[Work, Result]):
     """One caller's work, and later its result or error."""
 
-    __slots__ = ("_turn", "answered", "error", "result", "work")
+    __slots__ = ("_turn", "answered", "error", "result", "since", "work")
 
     def __init__(self, work: Work) -> None:
         self.work = work
+        self.since = time.monotonic()
+        """When it began to wait."""
         self.result: Result | None = None
         self.error: BaseException | None = None
         self.answered = False
@@ -27,9 +32,9 @@ class Ticket(Generic[Work, Result]):
         self._turn = threading.Lock()  # taken from the start, so that a wake before the wait is not lost
         self._turn.acquire()
 
-    def wait(self) -> None:
-        """Sleep until the work is done or this caller is to lead."""
-        self._turn.acquire()
+    def wait(self, limit_seconds: float | None = None) -> bool:
+        """Sleep until the work is done or this caller is to lead; return False if that takes longer than the limit."""
+        return self._turn.acquire(timeout=-1 if limit_seconds is None else max(0.0, limit_seconds))
 
     def wake(self) -> None:
         """Let the caller continue; does nothing if it was woken before."""
@@ -42,10 +47,22 @@ class GroupCommit(Generic[Work, Result]):
 
     Then the next caller leads, so that no caller works for others for ever. `run` sets a result or an error on every
     ticket of its batch. A caller may be interrupted (Ctrl-C) at any moment: it leaves, and another caller leads.
+
+    Waiting has a limit for each caller (decision 92). A leader that `run` refuses StoreBusy has waited as long as it
+    may; those of its batch that came later wait on behind the next leader. A caller that no leader has taken up within
+    the limit is refused what `busy` returns.
     """
 
-    def __init__(self, run: Callable[[list[Ticket[Work, Result]]], None]) -> None:
+    def __init__(
+        self,
+        run: Callable[[list[Ticket[Work, Result]]], None],
+        *,
+        limit_seconds: float | None = None,
+        busy: Callable[[], StoreBusy] = StoreBusy,
+    ) -> None:
         self._run = run
+        self._limit_seconds = limit_seconds
+        self._busy = busy
         self._mutex = threading.Lock()
         self._waiting: list[Ticket[Work, Result]] = []
         self._batch: list[Ticket[Work, Result]] = []
@@ -61,7 +78,7 @@ class GroupCommit(Generic[Work, Result]):
                 if self._leader is None:
                     self._leader = ticket
             if self._leader is not ticket:
-                ticket.wait()
+                self._wait(ticket)
             if self._leader is ticket:
                 self._lead()
         except BaseException as interrupt:
@@ -70,6 +87,17 @@ class GroupCommit(Generic[Work, Result]):
         if ticket.error is not None:
             raise ticket.error
         return ticket.result  # type: ignore[return-value]  # run() has set it
+
+    def _wait(self, ticket: Ticket[Work, Result]) -> None:
+        """Sleep until the ticket's turn; leave if that does not come in time, unless its batch has begun."""
+        limit = self._limit_seconds
+        if ticket.wait(None if limit is None else ticket.since + limit - time.monotonic()):
+            return
+        with self._mutex:
+            if ticket in self._waiting and self._leader is not ticket:
+                self._waiting.remove(ticket)
+                raise self._busy()
+        ticket.wait()
 
     def _lead(self) -> None:
         with self._mutex:
@@ -94,6 +122,10 @@ class GroupCommit(Generic[Work, Result]):
 
     def _end_batch(self, problem: BaseException | None) -> None:
         """Answer every ticket of the batch and appoint the next leader. Safe to repeat after an interrupt."""
+        if isinstance(problem, StoreBusy):
+            late = time.monotonic() - (self._limit_seconds or 0.0)
+            self._waiting = [ticket for ticket in self._batch[1:] if ticket.since > late] + self._waiting
+            self._batch = [ticket for ticket in self._batch if ticket not in self._waiting]
         for ticket in self._batch:
             ticket.error = ticket.error or problem
             ticket.answered = True

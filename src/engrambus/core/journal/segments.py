@@ -45,6 +45,14 @@ def split_lines(pieces: Iterable[bytes], offset: int) -> Iterator[tuple[bytes, i
         yield partial, offset
 
 
+def first_bytes(pieces: Iterator[bytes], length: int) -> Iterator[bytes]:
+    """Yield the first `length` bytes of consecutive pieces of a file."""
+    while length > 0:
+        piece = next(pieces)[:length]
+        length -= len(piece)
+        yield piece
+
+
 class Segments:
     """The segments of one journal that are complete: nothing is appended to them."""
 

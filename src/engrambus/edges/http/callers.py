@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -14,9 +14,12 @@ from starlette.types import Scope
 from engrambus.edges.http.connections import MARK_KNOWN
 from engrambus.edges.http.server_limits import ServerLimits
 from engrambus.errors import TooManyCalls
+from engrambus.gateway import Operation
 from engrambus.policy import ADMIN, TokenClaims
 
 T = TypeVar("T")
+CallKind = Literal["read", "note", "write"]
+"""A call that never waits for the store's lock, one that reads and may note what was shown, and one that writes."""
 
 
 class HttpCaller(NamedTuple):
@@ -25,6 +28,13 @@ class HttpCaller(NamedTuple):
     name: str
     """The full name of the agent, or the id of the session."""
     is_person: bool
+
+
+def call_kind(operation: Operation[Any, Any]) -> CallKind:
+    """Return how a call of an operation may wait."""
+    if not operation.writes:
+        return "read"
+    return "note" if operation.route is not None and operation.route.method == "GET" else "write"
 
 
 def mark_caller(scope: Scope, caller: HttpCaller) -> HttpCaller:
@@ -83,18 +93,35 @@ class CallThreads:
     """The threads that calls run in, shared so that no agent's calls keep those of others waiting."""
 
     # decision 74: a call can wait long for the store's lock. With one queue for all, the calls of one agent would take
-    # every thread, and even reads would wait behind them.
+    # every thread, and even reads would wait behind them. decision 92: so each kind of call has threads of its own.
 
     def __init__(self, limits: ServerLimits) -> None:
+        sizes: dict[CallKind, int] = {
+            "read": limits.threads,
+            "note": limits.write_threads,
+            "write": limits.write_threads,
+        }
+        self._agents = {kind: _ThreadShares(limits, size) for kind, size in sizes.items()}
+        self._people = {kind: anyio.CapacityLimiter(size) for kind, size in sizes.items()}
+
+    async def run(self, caller: HttpCaller, work: Callable[[], T], kind: CallKind = "read") -> T:
+        """Run a function that may block, in a thread of the caller's share; wait for its earlier ones if need be."""
+        if caller.is_person:
+            return await to_thread.run_sync(work, limiter=self._people[kind])  # which no agent uses
+        return await self._agents[kind].run(caller, work)
+
+
+class _ThreadShares:
+    """The threads for one kind of call of agents, and each agent's share of them."""
+
+    def __init__(self, limits: ServerLimits, threads: int) -> None:
         self._limits = limits
-        self._agents = anyio.CapacityLimiter(limits.threads)
+        self._agents = anyio.CapacityLimiter(threads)
         self._shares: dict[HttpCaller, anyio.CapacityLimiter] = {}
         self._calls = CallerCounts()
 
     async def run(self, caller: HttpCaller, work: Callable[[], T]) -> T:
-        """Run a function that may block, in a thread of the caller's share; wait for its earlier ones if need be."""
-        if caller.is_person:
-            return await to_thread.run_sync(work)  # anyio's own threads, which no agent uses
+        """Run a function in a thread of the caller's share."""
         if self._calls.of(caller) >= self._limits.caller_calls:
             raise TooManyCalls(
                 limit=self._limits.caller_calls, hint="Wait for the answers of earlier calls before you send more."

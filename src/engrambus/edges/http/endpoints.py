@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from engrambus.core.canonical_json import MAX_INTEGER
 from engrambus.edges.http.call_log import name_call
-from engrambus.edges.http.callers import CallThreads, HttpCaller, token_caller
+from engrambus.edges.http.callers import CallThreads, HttpCaller, call_kind, token_caller
 from engrambus.edges.http.requests import (
     bearer_token,
     check_content_type,
@@ -60,6 +60,7 @@ class OperationEndpoint:
         self._operation = operation
         self._threads = threads
         self._path_fields = path_fields(route)
+        self._call_kind = call_kind(operation)
         self._takes_body = route.method == "POST"
         self._body_limit = route.body_limit if self._takes_body else 0
         parameters = query_fields(operation)
@@ -86,7 +87,8 @@ class OperationEndpoint:
             check_content_type(scope)
         values.update(scope["path_params"])
         warnings: list[EngramBusError] = []
-        answer = await self._threads.run(caller, partial(self._call, values, body, credential, is_text, warnings))
+        call = partial(self._call, values, body, credential, is_text, warnings)
+        answer = await self._threads.run(caller, call, self._call_kind)
         headers: Headers = [(WARNING_HEADER.lower().encode(), warning_header(warning).encode()) for warning in warnings]
         if self._has_etag:
             await send_json_with_etag(scope, send, answer, headers)

@@ -28,8 +28,10 @@ _EVERY_CALL: ErrorTypes = (
     errors.OriginForbidden,
     errors.StoreReadOnly,
     errors.JournalDamaged,
+    errors.JournalMissing,
     errors.JournalForeign,
     errors.IndexDamaged,
+    errors.DiskError,
     errors.FormatUnknown,
     errors.Internal,
 )

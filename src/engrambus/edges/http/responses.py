@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from engrambus.core import digest
 from engrambus.edges.http.requests import BODY_READ, has_body, list_header
-from engrambus.errors import EngramBusError, MethodNotAllowed, Unauthorized
+from engrambus.errors import EngramBusError, MethodNotAllowed, StoreBusy, Unauthorized
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -62,6 +62,8 @@ async def send_problem(scope: Scope, receive: Receive, send: Send, error: Engram
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", str(error.limit).encode()))
+    if isinstance(error, StoreBusy):
+        headers.append((b"retry-after", b"5"))
     await _send_and_drain(scope, receive, send, error.status, headers, body)
 
 

@@ -33,11 +33,13 @@ class ServerLimits(NamedTuple):
     unknown_connections: int = 512
     """Those of them that have shown no token and no session yet."""
     threads: int = 64
-    """Calls of agents that are worked on at once; the page and the admin have threads of their own."""
+    """Reading calls of agents that are worked on at once; the page and the admin have threads of their own."""
+    write_threads: int = 32
+    """Writing calls of agents that are worked on at once; as many for reads that note what was shown."""
     caller_threads: int = 8
-    """Calls of one agent that are worked on at once; its others wait behind them."""
+    """Reading calls of one agent that are worked on at once, and writing calls; its others wait behind them."""
     caller_calls: int = 64
-    """Calls of one agent that are worked on or wait."""
+    """Reading calls of one agent that are worked on or wait, and writing calls."""
     streams: int = 256
     """Event streams of all agents; people have as many of their own."""
     agent_streams: int = 8

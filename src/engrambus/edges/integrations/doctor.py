@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.app import check_semantic, find_project_damage, open_project
+from engrambus.app import check_semantic, find_failed_syncs, find_project_damage, open_project
 from engrambus.core import SystemClock, files
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
 from engrambus.edges.integrations import jsonc, toml_edit
@@ -79,6 +79,7 @@ def _project(folder: Path, settings: Settings, fix: bool) -> Iterator[CheckResul
     yield _ok("project", f"{project.project_id} in {project.catalog}")
     yield _files(project, settings, fix)
     try:
+        failed = find_failed_syncs(folder, settings)
         damaged = find_project_damage(folder, settings)
     except EngramBusError as problem:
         yield _refused("journal", problem)
@@ -93,6 +94,12 @@ def _project(folder: Path, settings: Settings, fix: bool) -> Iterator[CheckResul
             for place in damaged
         )
         yield _broken("journal", message, "engrambus recover keeps every undamaged line.")
+        return
+    if failed:
+        message = "; ".join(
+            f"STORE_READ_ONLY: a sync of {path.name} failed at {note.at}" for path, note in failed.items()
+        )
+        yield _broken("journal", message, "Check the disk, then run engrambus recover.")
         return
     yield _ok("journal", "every line's checksum is right")
     yield from _opened(folder, project, settings)

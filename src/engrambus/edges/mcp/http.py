@@ -19,14 +19,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from engrambus.core import read_json
 from engrambus.edges.http.call_log import log_refusal, name_call
-from engrambus.edges.http.callers import CallThreads, token_caller
+from engrambus.edges.http.callers import CallThreads, call_kind, token_caller
 from engrambus.edges.http.connections import ABORT_CONNECTION
 from engrambus.edges.http.requests import bearer_token, check_content_type, read_body
 from engrambus.edges.http.responses import send_json, send_json_early
 from engrambus.edges.http.server_limits import ServerLimits
 from engrambus.edges.mcp.owned_sessions import OwnedSessions
 from engrambus.errors import BodyTooLarge, EngramBusError
-from engrambus.gateway import Credential, Gateway
+from engrambus.gateway import Credential, Gateway, Operation
 from engrambus.policy import Caller
 
 if TYPE_CHECKING:
@@ -143,8 +143,9 @@ class McpEndpoint:
             max_sessions=self._limits.mcp_sessions,
         )
 
-    async def _run_in_thread(self, context: Any, work: Callable[[], Any]) -> Any:
-        return await self._threads.run(context.request.scope[_CALLER], work)
+    async def _run_in_thread(self, context: Any, work: Callable[[], Any], operation: Operation[Any, Any] | None) -> Any:
+        kind = "read" if operation is None else call_kind(operation)
+        return await self._threads.run(context.request.scope[_CALLER], work, kind)
 
     async def _run(
         self, sessions: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED

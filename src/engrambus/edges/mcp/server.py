@@ -35,11 +35,11 @@ from engrambus.edges.mcp.agent_calls import AgentCalls, LeadTerms
 from engrambus.edges.mcp.calls import CallTarget, ToolCalls
 from engrambus.edges.mcp.marked_calls import MarkedCalls
 from engrambus.edges.mcp.process_reservations import ProcessReservations
-from engrambus.edges.mcp.tools import listed_tools, resources, tools
+from engrambus.edges.mcp.tools import listed_tools, operation_of, resources, tools
 from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
 from engrambus.evidence.pointers import worktree_head
-from engrambus.gateway import Credential, hide_secrets_in
+from engrambus.gateway import Credential, Operation, hide_secrets_in
 from engrambus.version import __version__
 
 INSTRUCTIONS = (
@@ -53,8 +53,8 @@ TOOL_LIST_TTL_MS = 60_000
 """The list of tools also changes with the project's catalog."""
 
 RequestContext = ServerRequestContext[Any]
-RunInThread = Callable[[RequestContext, Callable[[], Any]], Awaitable[Any]]
-"""Runs a function that may block for a request."""
+RunInThread = Callable[[RequestContext, Callable[[], Any], Operation[Any, Any] | None], Awaitable[Any]]
+"""Runs a function that may block for a request, and is told which operation it calls, if any."""
 ListParams = PaginatedRequestParams | None
 
 
@@ -75,7 +75,9 @@ class _Handlers:
         self._on_refusal = on_refusal
 
     async def list_tools(self, context: RequestContext, params: ListParams) -> ListToolsResult:
-        has_yools = await self._run_in_thread(context, partial(self._calls.has_yools, self._credential_of(context)))
+        has_yools = await self._run_in_thread(
+            context, partial(self._calls.has_yools, self._credential_of(context)), None
+        )
         return ListToolsResult(tools=listed_tools(has_yools=has_yools))
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> CallToolResult:
@@ -92,7 +94,8 @@ class _Handlers:
             )
 
         # Operations block on the store, so they run in a thread.
-        return CallToolResult.model_validate(await self._run_in_thread(context, call))
+        operation = operation_of(params.name, params.arguments or {})
+        return CallToolResult.model_validate(await self._run_in_thread(context, call, operation))
 
     async def list_resources(self, context: RequestContext, params: ListParams) -> ListResourcesResult:
         return ListResourcesResult(
@@ -118,7 +121,7 @@ class _Handlers:
         uri, credential = str(params.uri), self._credential_of(context)
         try:
             text, media_type, ttl_ms = await self._run_in_thread(
-                context, partial(self._calls.read_resource, uri, credential)
+                context, partial(self._calls.read_resource, uri, credential), None
             )
         except EngramBusError as refusal:
             self._on_refusal(context, "resource", refusal)
@@ -130,7 +133,7 @@ class _Handlers:
         return ReadResourceResult(contents=[contents], ttl_ms=ttl_ms, cache_scope="private")
 
 
-async def run_in_any_thread(context: RequestContext, work: Callable[[], Any]) -> Any:
+async def run_in_any_thread(context: RequestContext, work: Callable[[], Any], operation: object) -> Any:
     """Run a function in the next free thread: the caller has the process for itself."""
     return await to_thread.run_sync(work)
 

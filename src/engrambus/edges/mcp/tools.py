@@ -7,14 +7,14 @@ accepted but not shown, a name that is clear is not explained, and a limit is na
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 from mcp.types import Tool, ToolAnnotations
 
-from engrambus.errors import FieldValue, ToolNotFound
+from engrambus.errors import EngramBusError, FieldValue, ToolNotFound
 from engrambus.gateway import Operation
 from engrambus.gateway.declare import Resource
 from engrambus.gateway.declare import Tool as DeclaredTool
@@ -71,6 +71,14 @@ def take_operation(name: str, arguments: dict[str, Any]) -> Operation[Any, Any]:
     if not isinstance(action, str) or action not in parts:
         raise FieldValue(f"{name} has no such action.", field=ACTION, used=str(action)[:80], limit=", ".join(parts))
     return parts[action]
+
+
+def operation_of(name: str, arguments: Mapping[str, Any]) -> Operation[Any, Any] | None:
+    """Return the operation that a call is for; None for one that will be refused."""
+    try:
+        return take_operation(name, dict(arguments))
+    except EngramBusError:
+        return None
 
 
 def _tool_not_found(name: str) -> ToolNotFound:

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
-from engrambus.core import LruCache, files, is_hex
+from engrambus.core import LruCache, database, is_hex
 from engrambus.evidence.anchoring.pasted_text import FileText, hash_line, hash_lines
 from engrambus.evidence.pointers import GitRepository
 
@@ -30,7 +30,7 @@ MAX_COUNT = 64
 BATCH_LINES = 100_000
 MAX_REBUILDS = 4
 
-LAYOUT = 1
+LAYOUT = 2
 BUSY_TIMEOUT_MS = 10_000
 MAX_FAILURES = 2
 """Failures of the file after which the index is held in memory."""
@@ -178,12 +178,15 @@ class LineIndex:
                     self._progress(done, len(missing))
 
 
+_COUNT = "UPDATE stamp SET transactions = transactions + 1"
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS blob (id INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS line (hash INTEGER NOT NULL, blob INTEGER NOT NULL, PRIMARY KEY (hash, blob)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS complete (oid BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS stamp (transactions INTEGER NOT NULL);
+INSERT INTO stamp SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM stamp);
 PRAGMA user_version = {LAYOUT};
-"""
+"""  # noqa: S608
 
 
 class CacheLost(Exception):
@@ -208,7 +211,13 @@ class BlobLineCache:
 
     def mark_complete(self, commit: str) -> None:
         """Record that every blob of a commit is in the cache."""
-        self._do(lambda db: db.execute("INSERT OR IGNORE INTO complete VALUES (?)", (bytes.fromhex(commit),)))
+
+        def mark(db: apsw.Connection) -> None:
+            with db:
+                db.execute("INSERT OR IGNORE INTO complete VALUES (?)", (bytes.fromhex(commit),))
+                db.execute(_COUNT)
+
+        self._do(mark)
 
     def missing(self, blob_ids: Iterable[str]) -> list[str]:
         """Return the blobs that are not in the cache."""
@@ -262,8 +271,8 @@ class BlobLineCache:
             except apsw.BusyError:
                 self.use_memory()
                 raise CacheLost from None
-            except (apsw.Error, OSError):
-                self._discard_file()
+            except (apsw.Error, OSError, UnicodeDecodeError, ValueError) as problem:
+                self._discard_file(problem)
                 raise CacheLost from None
 
     def _open_connection(self) -> apsw.Connection:
@@ -275,15 +284,15 @@ class BlobLineCache:
         self._file = None if in_memory else _file_identity(self._path)
         return self._connection
 
-    def _discard_file(self) -> None:
+    def _discard_file(self, problem: Exception) -> None:
         """Delete the file, unless another process has already replaced it; after the second failure, use none."""
         self._failures += 1
         self._drop()
         if self._file in (None, _file_identity(self._path)):
             with suppress(OSError):
-                # WAL and shared memory first: left behind, they would be taken for parts of the next file.
-                for part in (f"{self._path}-wal", f"{self._path}-shm", self._path):
-                    files.remove(part)
+                database.remove_database(self._path)
+            if self._failures <= MAX_FAILURES and not isinstance(problem, OSError):
+                database.report_damage(self._path, "git", problem)
         self._file = None
 
     def _drop(self) -> None:
@@ -301,21 +310,27 @@ class BlobLineCache:
 
 
 def _open(path: str) -> apsw.Connection:
-    if path == IN_MEMORY:
-        connection = apsw.Connection(path)
-    else:
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-        connection = apsw.Connection(files.check_database(Path(path), create=True), flags=flags)
+    connection = apsw.Connection(path) if path == IN_MEMORY else database.open_database(Path(path), create=True)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -32000")
     version = connection.execute("PRAGMA user_version").get
     if version not in (0, LAYOUT):
         connection.close()
-        raise apsw.NotADBError("another layout")
-    if version == 0:
-        _create_tables(connection)
+        raise database.OtherFormat("another layout")
+    try:
+        if version == 0:
+            _create_tables(connection)
+        elif path != IN_MEMORY:
+            database.check_wal(Path(path), connection, _stamp)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _stamp(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT transactions FROM stamp").get)
 
 
 def _create_tables(connection: apsw.Connection) -> None:
@@ -343,6 +358,7 @@ def _add(db: apsw.Connection, blobs: Sequence[tuple[str, Iterable[int]]]) -> Non
                 rows += [(line_hash, number) for line_hash in hashes]
         rows.sort()  # neighbours in the B-tree are written together
         db.executemany("INSERT OR IGNORE INTO line VALUES (?, ?)", rows)
+        db.execute(_COUNT)
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:

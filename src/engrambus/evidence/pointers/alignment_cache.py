@@ -6,37 +6,27 @@ It can be deleted at any time. A damaged file is deleted and made again, and a d
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 import time
-import weakref
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from engrambus.core import files
-
 if TYPE_CHECKING:
-    import apsw
-
+    from engrambus.core.database import CacheFile
     from engrambus.evidence.pointers.line_alignment import FileAlignment
 
-LAYOUT = 1
+LAYOUT = 2
 MAX_ROWS = 50_000
 MAX_TARGETS = 4
 """Targets remembered for each file at a commit: the checked-out commits of a few worktrees."""
 MAX_ROW_BYTES = 256 * 1024
 SLOW_FOR_S = 3600
 """Seconds in which a file that took git long is not tried again by commands: the machine may only have been busy."""
-BUSY_TIMEOUT_MS = 200
-"""Short: without the file an answer is slower, not different."""
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS alignment (
     id INTEGER PRIMARY KEY, file BLOB NOT NULL, target BLOB NOT NULL, runs BLOB NOT NULL, UNIQUE (file, target));
-PRAGMA user_version = {LAYOUT};
 """
 _PRUNE = "DELETE FROM alignment WHERE id <= (SELECT max(id) FROM alignment) - ?"
 _PRUNE_FILE = (
@@ -51,9 +41,7 @@ class AlignmentCache:
     def __init__(self, path: Path | None) -> None:
         """Without a path, nothing is stored."""
         self._path = path
-        self._lock = threading.Lock()
-        self._connection: apsw.Connection | None = None
-        _caches.add(self)
+        self._opened: CacheFile | None = None
 
     def get(self, commit: str, path: str, target: str) -> FileAlignment | None:
         """Return the alignment of a file with a target, if it is stored."""
@@ -104,62 +92,17 @@ class AlignmentCache:
         self._do(_PRUNE, (MAX_ROWS,))
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+        if self._opened is not None:
+            self._opened.close()
 
     def _do(self, query: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
         if self._path is None:
             return []
-        import apsw
+        if self._opened is None:
+            from engrambus.core.database import CacheFile  # apsw takes long to load
 
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = _open(self._path)
-                return self._connection.execute(query, values).fetchall()
-            except (apsw.BusyError, apsw.ReadOnlyError, apsw.CantOpenError, OSError):
-                return []
-            except apsw.Error:
-                self._discard()
-                return []
-
-    def _discard(self) -> None:
-        import apsw
-
-        with suppress(apsw.Error):
-            if self._connection is not None:
-                self._connection.close()
-        self._connection = None
-        # WAL and shared memory first: left behind, they would be taken for parts of the next file.
-        with suppress(OSError):
-            for part in (f"{self._path}-wal", f"{self._path}-shm", str(self._path)):
-                files.remove(part)
-
-    def _after_fork(self) -> None:
-        # Closing the parent's connection would release the parent's file locks, so it is only put aside.
-        self._lock = threading.Lock()
-        if self._connection is not None:
-            _parent_connections.append(self._connection)
-        self._connection = None
-
-
-def _open(path: Path) -> apsw.Connection:
-    import apsw
-
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    connection = apsw.Connection(files.check_database(path, create=True), flags=flags)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    connection.execute("PRAGMA synchronous = OFF")
-    version = connection.execute("PRAGMA user_version").get
-    if version not in (0, LAYOUT):
-        connection.close()
-        raise apsw.NotADBError("another layout")
-    if version == 0:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT")
-    return connection
+            self._opened = CacheFile(self._path, _SCHEMA, LAYOUT)
+        return self._opened.run(query, [values])
 
 
 def _encode(*parts: str) -> bytes:
@@ -172,15 +115,3 @@ def _file_key(commit: str, path: str) -> bytes:
 
 def _checksum(commit: str, path: str, target: str, data: bytes) -> bytes:
     return hashlib.sha256(_encode(commit, path, target) + data).digest()[:16]
-
-
-_caches: weakref.WeakSet[AlignmentCache] = weakref.WeakSet()
-_parent_connections: list[object] = []
-
-
-def _after_fork() -> None:
-    for cache in list(_caches):
-        cache._after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engrambus.core.journal import JournalGap
 from engrambus.evidence.receipts import Receipt
 
 
@@ -190,4 +191,5 @@ Fact = (
     | EpochBegun
     | BodyDamaged
     | BodyPurged
+    | JournalGap
 )

@@ -15,6 +15,7 @@ from engrambus.backends.sqlite.work.state import WorkIndexState
 from engrambus.backends.sqlite.work.wakeups import Wakeups
 from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
+from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.tuples import (
     Fact,
     TupleClaimed,
@@ -62,10 +63,11 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
         *,
         indexed: tuple[str, ...] = (),
         on_progress: OnProgress | None = None,
+        lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         journal, lock = folder / WORK_JOURNAL, folder / WORK_LOCK
         index = derived_folder(folder, key) / WORK_INDEX
-        super().__init__(journal, index, lock, key, WorkIndex(indexed), clock, on_progress)
+        super().__init__(journal, index, lock, key, WorkIndex(indexed), clock, on_progress, lock_seconds)
         self._wakeups = Wakeups(folder / WAKEUP_FOLDER)
         self._concerned: set[str] = set()
         """Kinds of waiters that the batch being committed may concern."""

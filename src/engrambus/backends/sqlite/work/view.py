@@ -15,7 +15,9 @@ from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
+from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
+from engrambus.evidence.receipts import receipt_id as hash_of
 from engrambus.space.tuples import (
     ABSENT,
     STATES,
@@ -224,7 +226,13 @@ class SqliteWorkView:
 
     def receipt(self, receipt_id: str) -> Receipt | None:
         row = self._row("receipt", *id_key(receipt_id)) if is_digest(receipt_id) else None
-        return _decode_receipt(row[0]) if row else None
+        if row is None:
+            return None
+        receipt = _decode_receipt(row[0])
+        if receipt.id != receipt_id or hash_of(receipt) != receipt_id:
+            # decision 93: what does not hash to its id is never answered; the index is rebuilt and read again
+            raise FileDamaged("a receipt does not match its id")
+        return receipt
 
     def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         return self._ids_like("receipt_ids_like", prefix, limit)

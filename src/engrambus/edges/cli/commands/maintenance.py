@@ -74,12 +74,22 @@ def policy_apply(session: Session, operation: Operation[Any, Any], values: Value
     rank=40,
 )
 def recover(session: Session, values: Values) -> None:
-    """Repair a damaged journal: set the damaged part aside and keep everything before it.
+    """Repair a damaged journal: set the damaged part aside and keep every line that still checks.
 
-    The journal, .catalog/memory.jsonl, is the record of everything; the damaged file is kept as a copy.
+    The journal, .catalog/memory.jsonl, is the record of everything; the damaged file is kept as a copy. A journal that
+    takes no writes because a sync to disk failed is written into a new file first.
     """
-    from engrambus.app import find_project_damage, recover_project
+    from engrambus.app import (
+        begin_lost_work_anew,
+        find_failed_syncs,
+        find_project_damage,
+        recover_project,
+        renew_journals,
+    )
 
+    failed = find_failed_syncs(session.folder, session.settings)
+    if failed:
+        renew_journals(session.folder, session.settings)
     damaged = find_project_damage(session.folder, session.settings)
     if damaged and not values["agreed"]:
         for line in (line for damage in damaged for line in _describe(damage)):
@@ -89,22 +99,32 @@ def recover(session: Session, values: Values) -> None:
             click.get_current_context().exit(1)
     if damaged:
         damaged = recover_project(session.folder, session.settings)
+    aside = begin_lost_work_anew(session.folder, session.settings) if values["agreed"] else None
     answer = {
-        "recovered": bool(damaged),
+        "recovered": bool(damaged or failed or aside),
+        "begun_anew": str(aside) if aside else None,
+        "rewritten": [str(path) for path in failed],
         "journals": [
             {
                 "journal": str(damage.journal),
                 "set_aside": str(damage.set_aside),
                 "line": damage.line,
                 "offset": damage.offset,
-                "kept_commits": damage.commits,
+                "kept_commits": damage.commits + damage.kept,
+                "lost_commits": damage.lost,
                 "cut_bytes": damage.size_bytes,
+                "left_out_facts": damage.left_out,
+                "unmade": list(damage.unmade),
             }
             for damage in damaged
         ],
     }
     sound = ["The journals are sound: there is nothing to recover."]
-    session.print(answer, lambda _: [line for damage in damaged for line in _outcome(damage)] or sound)
+    rewritten = [f"{safe(path.name)} was written into a new file and takes writes again." for path in failed]
+    if aside is not None:
+        rewritten.append(f"tuples.jsonl was gone: what remained is in {safe(str(aside))}; a new one begins.")
+    lines = [*rewritten, *(line for damage in damaged for line in _outcome(damage))]
+    session.print(answer, lambda _: lines or sound)
 
 
 def _describe(damage: Damage) -> Iterator[str]:
@@ -113,11 +133,14 @@ def _describe(damage: Damage) -> Iterator[str]:
         yield f"{safe(str(damage.journal))} has lines {where}, that were not written with this machine's key."
     else:
         yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
-    yield f"The {damage.commits:,} commits before it are sound and stay."
-    yield f"The {damage.size_bytes:,} bytes from there on leave the project; the whole file is kept as a copy."
+    yield f"The {damage.commits:,} commits before it are sound and stay, and so does every later line that checks."
+    yield "If lines are lost, grants and tokens issued before them are revoked. The whole file is kept as a copy."
 
 
 def _outcome(damage: Damage) -> Iterator[str]:
-    cut = f"{damage.size_bytes:,} bytes from line {damage.line} on were cut"
-    yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
+    cut = f"{damage.lost:,} are lost from line {damage.line} on, {damage.size_bytes:,} bytes"
+    yield f"{safe(damage.journal.name)}: {damage.commits + damage.kept:,} sound commits are kept; {cut}."
+    if damage.left_out:
+        ids = ", ".join(map(safe, damage.unmade))
+        yield f"{damage.left_out:,} changes were left out: they concern what was lost with those lines: {ids}"
     yield f"The whole file is set aside as {safe(str(damage.set_aside))}"
