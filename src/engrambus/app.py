@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, check_remains, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
+from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
 from engrambus.errors import FormatUnknown, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
@@ -38,6 +40,7 @@ from engrambus.settings import Settings
 
 if TYPE_CHECKING:
     from engrambus.backends.jsonl_stores import FileStores
+    from engrambus.backends.sqlite.work import SqliteWork
     from engrambus.backends.vector_file import VectorFile
     from engrambus.core.journal import Damage, ForeignJournal, SyncFailure
     from engrambus.evidence.receipts import Receipt
@@ -300,6 +303,59 @@ def begin_lost_work_anew(start: Path, settings: Settings, *, clock: Clock | None
     from engrambus.backends.sqlite.store import begin_anew
 
     return begin_anew(_find_local_project(start, settings).state, WORK_JOURNAL, (clock or SystemClock()).now())
+
+
+class JournalClock(NamedTuple):
+    """How the clock and the time of one journal stand to each other, and what was done about it."""
+
+    journal: Path
+    state: ClockState
+    change: Literal["accepted", "corrected"] | None
+
+
+def set_project_time(
+    start: Path, settings: Settings, *, accept: bool, clock: Clock | None = None
+) -> list[JournalClock]:
+    """Take the machine's time for every journal that cannot follow it: a person has said that it is right.
+
+    With `accept`, journals that a clock far ahead of them is refused for; else those that are ahead of the clock.
+    """
+    project = _find_local_project(start, settings)
+    key = _journal_key(project.state / JOURNAL, settings)
+    changed: list[JournalClock] = []
+    for path, store in _stores_with_time(project, key, settings, clock or SystemClock()):
+        with closing(store):
+            state = store.clock_state()
+            change: Literal["accepted", "corrected"] | None = None
+            if accept and state.is_ahead:
+                store.set_time(ClockAccepted(was_us=state.last_us))
+                change = "accepted"
+            elif not accept and state.is_behind:
+                store.set_time(ClockCorrected(was_us=state.last_us))
+                change = "corrected"
+            changed.append(JournalClock(path, state, change))
+    return changed
+
+
+def _stores_with_time(
+    project: Project, key: JournalKey, settings: Settings, clock: Clock
+) -> Iterator[tuple[Path, SqliteStore | SqliteWork]]:
+    """Yield the stores of a project and the shared ones that there are, each with the path of its journal."""
+    from engrambus.backends.sqlite.work import SqliteWork
+
+    seconds = settings.lock_seconds
+    yield project.state / JOURNAL, SqliteStore(project.state, key, clock, lock_seconds=seconds)
+    if is_file(project.state / WORK_JOURNAL):
+        indexed = settings.space().indexed_fields
+        yield (
+            project.state / WORK_JOURNAL,
+            SqliteWork(project.state, key, clock, indexed=indexed, lock_seconds=seconds),
+        )
+    for scope in SHARED_SCOPES:
+        folder = settings.shared_folder(scope)
+        if is_file(folder / JOURNAL):
+            shared_key = _journal_key(folder / JOURNAL, settings)
+            yield folder / JOURNAL, SqliteStore(folder, shared_key, clock, lock_seconds=seconds)
 
 
 def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:

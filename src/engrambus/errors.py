@@ -240,6 +240,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── FolderNotOurs             FOLDER_NOT_OURS
     ├── DiskPressure         507  DISK_PRESSURE
     ├── DiskError                 DISK_ERROR
+    ├── ClockAhead                CLOCK_AHEAD
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
     ├── NoTupleSpace              NO_WORKBENCH
     ├── EmbeddingsUnavailable     EMBEDDINGS_UNAVAILABLE
@@ -1453,6 +1454,10 @@ class DiskPressure(Trouble):
 
 class DiskError(Trouble):
     """The disk failed to read or write a file."""
+
+
+class ClockAhead(Trouble):
+    """The machine's clock is further ahead of the journal than the machine has been running; nothing was stored."""
 
 
 class SecretCheckFailed(Trouble):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from engrambus.backends import foreign_knowledge
 from engrambus.backends.foreign_files import finish, set_aside, unfinished
 from engrambus.backends.foreign_knowledge import ForeignKnowledge
+from engrambus.core import Stamp
 from engrambus.core.journal import JournalKey, encode_header, encode_line, unkeyed
 from engrambus.errors import FormatUnknown, LinkInCatalog
 from engrambus.knowledge.cortex import ForeignMemory
@@ -34,7 +35,7 @@ def journal(commits: Sequence[Any], kind: str = "memory") -> bytes:
     lines = [text]
     for seq, facts in enumerate(commits, 1):
         body = facts if isinstance(facts, bytes) else json.dumps(facts).encode()
-        line, checksum = encode_line(line_key, checksum, at_us=NOW_US + seq, facts=body, mark=0, seq=seq)
+        line, checksum = encode_line(line_key, checksum, stamp=Stamp(NOW_US + seq), facts=body, mark=0, seq=seq)
         lines.append(line)
     return b"".join(lines)
 

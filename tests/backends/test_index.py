@@ -18,6 +18,7 @@ from engrambus.backends.sqlite import SqliteStore
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.postings import MAX_PENDING
 from engrambus.backends.sqlite.store import over_journals
+from engrambus.core import Stamp
 from engrambus.core.journal import encode_line, set_damage_aside
 from engrambus.errors import FormatUnknown, JournalDamaged
 from engrambus.gateway import Credential, Gateway
@@ -348,7 +349,7 @@ def test_a_fact_from_a_later_version_is_named(harness: SqliteHarness) -> None:
     line, _ = encode_line(
         KEY.line_key(kind="memory", project=PROJECT),
         last["sum"],
-        at_us=0,
+        stamp=Stamp(0),
         facts=b'[{"fact":"tuple.out"}]',
         mark=journal.stat().st_size,
         seq=last["seq"] + 1,

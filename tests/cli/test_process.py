@@ -23,6 +23,7 @@ from tests.cli.runner import COMMAND, Shell
 HEAVY = {"rich", "jsonschema_rs", "yaml", "mcp", "starlette", "uvicorn", "markdown_it", "http.client"}
 RUN = """
 import sys
+from engrambus.core import Stamp
 from engrambus.edges.cli import _run
 code = _run(sys.argv[1:])
 print("\\n".join(sys.modules), file=sys.stderr)
@@ -249,6 +250,7 @@ def test_a_long_rebuild_shows_a_progress_bar(shell: Shell) -> None:
 
 def _grow(shell: Shell, commits: int) -> None:
     """Append many commits, without the fsync that each would cost."""
+    from engrambus.core import Stamp
     from engrambus.core.journal import Journal, encode_facts
     from engrambus.policy import PolicyApplied
 
@@ -257,7 +259,7 @@ def _grow(shell: Shell, commits: int) -> None:
     facts, mark = encode_facts([PolicyApplied(policy={}, by="x/admin")]), position.offset
     lines = []
     for _ in range(commits):
-        line, position = journal.encode(position, at_us=position.at_us, facts=facts, mark=mark)
+        line, position = journal.encode(position, stamp=Stamp(position.at_us), facts=facts, mark=mark)
         lines.append(line)
     journal.append(lines)
     journal.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.core import Stamp
 from engrambus.core.journal import FORMAT, Journal, JournalPosition, create_journal, encode_facts
 from engrambus.core.journal import file as journal_file
 from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
@@ -26,7 +27,7 @@ def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
         for number in range(start, min(start + batch, count)):
             facts = encode_facts([{"fact": "test", "number": number, "text": "ключ"}])
             offsets.append(place.offset)
-            line, place = journal.encode(place, at_us=number, facts=facts, mark=mark)
+            line, place = journal.encode(place, stamp=Stamp(number), facts=facts, mark=mark)
             lines.append(line)
         journal.append(lines)
         journal.sync()
@@ -174,7 +175,7 @@ def test_a_valid_unsynced_line_is_kept(path: Path) -> None:
     write(path, 3)
     journal = Journal(path, KEY, "memory")
     end = journal.last_valid(journal.start)
-    line, _ = journal.encode(end, at_us=9, facts=b"[]", mark=end.offset)
+    line, _ = journal.encode(end, stamp=Stamp(9), facts=b"[]", mark=end.offset)
     journal.append([line])  # and the process dies here
     journal.close()
     end, torn = tail_of(path)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engrambus.core import Stamp
 from engrambus.core.journal import Journal, JournalKey, create_journal, encode_facts, find_damage, set_damage_aside
 from engrambus.core.journal import vouch_for as vouch
 from engrambus.errors import JournalDamaged, JournalForeign, StoreReadOnly
@@ -36,7 +37,7 @@ def append(path: Path, count: int, key: JournalKey = KEY) -> None:
         end = journal.last_valid(journal.start)
         for number in range(count):
             facts = encode_facts([{"fact": "test", "number": number}])
-            line, end = journal.encode(end, at_us=number, facts=facts, mark=end.offset)
+            line, end = journal.encode(end, stamp=Stamp(number), facts=facts, mark=end.offset)
             journal.append([line])
         journal.sync()
 

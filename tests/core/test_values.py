@@ -246,22 +246,24 @@ def test_times_need_an_offset() -> None:
 def test_project_time_goes_on_until_the_wall_clock_has_caught_up() -> None:  # YT-06
     wall = ManualClock(1000 * SECOND_US)
     clock = ProjectClock(wall)
-    assert clock.now(900 * SECOND_US) == 1000 * SECOND_US
-    assert clock.now(1010 * SECOND_US) == 1010 * SECOND_US  # another process, whose clock is ahead, has committed
+    assert clock.read_time(900 * SECOND_US, None).now_us == 1000 * SECOND_US
+    assert (
+        clock.read_time(1010 * SECOND_US, None).now_us == 1010 * SECOND_US
+    )  # another process, whose clock is ahead, has committed
     times = []
     for _ in range(30):
         wall.advance(seconds=1)
-        times.append(clock.now(1010 * SECOND_US) / SECOND_US)
+        times.append(clock.read_time(1010 * SECOND_US, None).now_us / SECOND_US)
     assert times[:4] == [1010.5, 1011, 1011.5, 1012]
     assert times == sorted(times)
     assert times[-11:] == list(range(1020, 1031))
     wall.advance(seconds=-100)
-    assert clock.now(1030 * SECOND_US) == 1030 * SECOND_US
+    assert clock.read_time(1030 * SECOND_US, None).now_us == 1030 * SECOND_US
     wall.advance(seconds=4)
-    assert clock.now(1031 * SECOND_US) == 1032 * SECOND_US
-    assert clock.now(1040 * SECOND_US) == 1040 * SECOND_US
+    assert clock.read_time(1031 * SECOND_US, None).now_us == 1032 * SECOND_US
+    assert clock.read_time(1040 * SECOND_US, None).now_us == 1040 * SECOND_US
     wall.advance(seconds=2)
-    assert clock.now(1040 * SECOND_US) == 1041 * SECOND_US
+    assert clock.read_time(1040 * SECOND_US, None).now_us == 1041 * SECOND_US
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.booleans()), max_size=30))
@@ -269,9 +271,9 @@ def test_project_time_never_goes_back_nor_runs_too_fast(turns: list[tuple[int, b
     wall = ManualClock(1000 * SECOND_US)
     clock, last = ProjectClock(wall), 1000 * SECOND_US
     for seconds, commits in turns:
-        wall_us, project_us = wall.now(), clock.now(last)
+        wall_us, project_us = wall.now(), clock.read_time(last, None).now_us
         wall.advance(seconds=seconds)
-        now = clock.now(last)
+        now = clock.read_time(last, None).now_us
         assert now >= project_us or seconds < 0
         assert now <= max(wall.now(), project_us + max(0, wall.now() - wall_us))
         assert now >= max(wall.now(), last)

@@ -176,6 +176,20 @@ def test_receipts_are_kept_and_deleted_bodies_are_journalled(harness: WorkerHarn
         assert all(view.purged_at_us(sha) is not None for sha in shas)
 
 
+# YT-13: a clock that is years ahead makes every body look old
+def test_nothing_is_deleted_under_a_clock_that_is_ahead(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipts = run_steps(harness)
+    shas = {artifact.sha for receipt in receipts for artifact in receipt.artifacts}
+    now = SystemClock().now
+    monkeypatch.setattr(SystemClock, "now", lambda clock: now() + 5000 * DAY_US)
+    with expect_refusal("CLOCK_AHEAD"):
+        collector(harness).collect()
+    assert shas
+    assert all(harness.deps.bodies.exists(sha) for sha in shas)
+
+
 # YT-08, YT-13: a test is pointed at through the receipt of its step or of its tuple.
 def test_a_pinned_tuple_receipt_keeps_the_bodies_of_its_steps(harness: WorkerHarness) -> None:
     executed = run_steps(harness)

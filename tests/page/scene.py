@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import engrambus
 from engrambus.backends.sqlite import SqliteStore
-from engrambus.core import SECOND_US, SystemClock, estimate_tokens, is_ulid
+from engrambus.core import SECOND_US, BootTime, SystemClock, estimate_tokens, is_ulid
 from engrambus.core.journal import GroupCommit, Journal
 from engrambus.edges.http.endpoints import OperationEndpoint
 from engrambus.edges.http.guard import Guard
@@ -101,6 +101,11 @@ class DelayedClock:
     def monotonic(self) -> int:
         """Return microseconds since an arbitrary moment."""
         return SystemClock().monotonic() - self.delay_us
+
+    def since_boot(self) -> BootTime:
+        """Return the time since the machine's start, as late as the clock."""
+        boot, elapsed_ms = SystemClock().since_boot()
+        return BootTime(boot, elapsed_ms - self.delay_us // 1000)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.backends.memory.state import KnowledgeState, MemoryView
+from engrambus.core import ProjectTime, Stamp
 from engrambus.errors import AgentAmbiguous, AgentNotFound, EngramBusError, NotYourDescendant
 from engrambus.policy import ADMIN, Agent, AgentAdded, Caller, RunOpened, find_agent, lineage_of
 from engrambus.policy.identity import descends
@@ -26,7 +27,7 @@ def projects(draw: st.DrawFn) -> MemoryView:
             parent = draw(st.sampled_from(added))
             state.apply(AgentAdded(run=run, name=name, role="manager", by=f"{run}/admin", parent=parent), 0)
             added.append(name)
-    return MemoryView(state, as_of=0, commits=0, journal_bytes=0)
+    return MemoryView(state, ProjectTime(0, 0, Stamp(0)), commits=0, journal_bytes=0)
 
 
 def all_agents(view: MemoryView) -> list[Agent]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from engrambus.core.journal import JournalGap
+from engrambus.core.project_clock import ClockChange
 from engrambus.errors import FormatUnknown
 from engrambus.evidence.pointers import pointed_path
 from engrambus.gateway.ports import RequestAnswered
@@ -118,6 +119,7 @@ Fact = (
     | RequestAnswered
     | GateOverridden
     | JournalGap
+    | ClockChange
 )
 
 

@@ -3,8 +3,8 @@
 from engrambus.core.canonical_json import canonical, digest, digest_of, is_digest, is_hex
 from engrambus.core.clock import (
     SECOND_US,
+    BootTime,
     Clock,
-    ProjectClock,
     SystemClock,
     age,
     boot_id,
@@ -16,6 +16,7 @@ from engrambus.core.clock import (
 from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, check_tokens_fit, fits, print_dollars, take_within
 from engrambus.core.ids import Randomness, canonical_id, is_ulid, new_ulid, ulid_time
 from engrambus.core.lru_cache import LruCache
+from engrambus.core.project_clock import ProjectClock, ProjectTime, Stamp, TimeReads, fixed_time
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
 from engrambus.core.strict_yaml import read_yaml, read_yaml_with_lines
 from engrambus.core.text_check import check_visible, nfc
@@ -25,11 +26,15 @@ __all__ = [
     "MAX_BYTES_PER_TOKEN",
     "MICROS_PER_DOLLAR",
     "SECOND_US",
+    "BootTime",
     "Clock",
     "LruCache",
     "ProjectClock",
+    "ProjectTime",
     "Randomness",
+    "Stamp",
     "SystemClock",
+    "TimeReads",
     "age",
     "boot_id",
     "canonical",
@@ -42,6 +47,7 @@ __all__ = [
     "digest_of",
     "estimate_tokens",
     "fits",
+    "fixed_time",
     "is_digest",
     "is_hex",
     "is_ulid",

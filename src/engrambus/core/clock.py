@@ -11,12 +11,16 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engrambus.errors import TtlInvalid
 
 SECOND_US = 1_000_000
 MAX_DURATION_CHARS = 40
+BOOT_CHARS = 8
+"""Characters of a boot's id that tell it from others of the same machine."""
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Also counts while the machine is suspended; so does macOS's CLOCK_MONOTONIC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGE_UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
@@ -39,6 +43,19 @@ class Clock(Protocol):
         """Return the microseconds since an arbitrary moment, unaffected by changes of the clock."""
         ...
 
+    def since_boot(self) -> BootTime:
+        """Return how long the machine has been running, suspended or not, and in which boot."""
+        ...
+
+
+class BootTime(NamedTuple):
+    """A moment by the clock that counts from the machine's start: nobody can set it."""
+
+    boot: str
+    """Short id of the boot: the same until the machine is started again."""
+    elapsed_ms: int
+    """Milliseconds since then, also those in which the machine was suspended."""
+
 
 class SystemClock:
     """The machine's clock."""
@@ -51,34 +68,9 @@ class SystemClock:
         """Return the microseconds since an arbitrary moment, unaffected by changes of the clock."""
         return time.monotonic_ns() // 1000
 
-
-class ProjectClock:
-    """The time of a project: the machine's, but never before the last time in its journal.
-
-    After the machine's clock was set back, time goes on from the journal's last time at half the pace until the clock
-    has caught up. It must not stand still, because leases would never end.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._behind: tuple[int, int] | None = None
-        """Project time and monotonic time at which the project left the machine's clock; None while they agree."""
-
-    def now(self, least: int) -> int:
-        """Return the microseconds since 1970-01-01T00:00:00Z; `least` is the journal's last time."""
-        now_us, behind = self._clock.now(), self._behind
-        if behind is None and now_us >= least:
-            return now_us
-        monotonic_us = self._clock.monotonic()
-        if behind is not None:
-            project_us = behind[0] + (monotonic_us - behind[1]) // 2
-            if now_us >= max(project_us, least):
-                self._behind = None
-                return now_us
-            if project_us >= least:
-                return project_us
-        self._behind = least, monotonic_us
-        return least
+    def since_boot(self) -> BootTime:
+        """Return how long the machine has been running, suspended or not, and in which boot."""
+        return BootTime(boot_id()[:BOOT_CHARS], time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
 
 
 @lru_cache(maxsize=64)

@@ -99,7 +99,7 @@ def _check_mark(view: View, credential: Credential, text: str, key: TokenKey) ->
     """Return the mark of a hook; refuse one that was not made for this project or this token, or has expired."""
     keys = [key.mark_key] if credential.token is None else [MarkKey.of_token(credential.token), key.mark_key]
     for mark_key in keys:
-        mark = mark_key.check(text, view.as_of)
+        mark = mark_key.check(text, view.expiry_us)
         if mark is not None:
             return mark
     raise MarkInvalid(
@@ -185,7 +185,7 @@ def resolve_agents(
 
 
 def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: TokenKey) -> Caller:
-    claims = key.check(token, project=project, now_us=view.as_of)
+    claims = key.check(token, project=project, now_us=view.expiry_us)
     run = view.run(claims.run)
     if chosen is not None and claims.role == ADMIN:  # an agent's token is good for its own run only
         run = _chosen_run(view, chosen)

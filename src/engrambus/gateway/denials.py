@@ -63,7 +63,7 @@ class DenialRecorder:
         facts: list[CallDenied] = []
         with self._lock:
             window = self._windows.get(caller.full_name)
-            if window is None or now_us - window.began_us >= WINDOW_US:
+            if window is None or not 0 <= now_us - window.began_us < WINDOW_US:  # the time may have been corrected
                 window = self._new_window(caller.full_name, now_us)
                 facts += self._take_summary()
             for refusal in refusals:

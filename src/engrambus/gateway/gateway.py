@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engrambus.core import Randomness, canonical, check_visible
+from engrambus.core import Randomness, canonical, check_visible, parse_time
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     BadText,
     EngramBusError,
     FieldValue,
     Forbidden,
+    GrantExpired,
     IndexDamaged,
     Internal,
     NotFound,
     Notice,
     RoleForbidden,
+    TokenExpired,
     TooDeep,
 )
 from engrambus.gateway.caller import Credential, check_marked, identify, resolve_agents
@@ -191,6 +193,8 @@ class Gateway:
             raise TooDeep(limit=MAX_DEPTH) from None
         except EngramBusError as refusal:
             hide_secrets_in(refusal)
+            if isinstance(refusal, (TokenExpired, GrantExpired)):
+                self._record_expiry(refusal)
             # decision 52: here, for every operation on every edge
             if refusal.is_denial and not refusal.is_recorded:
                 self._record_denial(operation, credential, refusal)
@@ -211,6 +215,11 @@ class Gateway:
             except IndexDamaged:
                 continue
         return self._call(operation, request, credential, on_warning, call)
+
+    def _record_expiry(self, refusal: EngramBusError) -> None:
+        """Have the journal say that this time has come: a clock set back later revives nothing (decision 91)."""
+        with suppress(EngramBusError, ValueError):  # the caller is to get its own answer
+            self.store.record_time(parse_time(str(refusal.limit)))
 
     def _record_denial(self, operation: Operation[Any, Any], credential: Credential, refusal: EngramBusError) -> None:
         try:

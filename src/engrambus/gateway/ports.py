@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from engrambus.core import TimeReads
+from engrambus.core.project_clock import TimedStore
 from engrambus.gateway.tallies import TallyReads
 from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
@@ -75,14 +77,10 @@ class View(
     ListingReads,
     RecallReads,
     TallyReads,
+    TimeReads,
     Protocol,
 ):
     """A store as of one moment."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the view by the project's clock, in microseconds: never before the last commit."""
-        ...
 
     def first_us(self) -> int:
         """Return when the project's first run was opened; 0 if none was."""
@@ -131,7 +129,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     where: str
 
 
-class Store(Protocol):
+class Store(TimedStore, Protocol):
     """The store of one project, or of one shared scope."""
 
     @property

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
-from engrambus.core import is_ulid
+from engrambus.core import TimeReads, is_ulid
 from engrambus.errors import AgentAmbiguous, AgentNotFound, AgentRemoved, FieldValue, NotYourDescendant
 from engrambus.policy.names import similar_names
 from engrambus.policy.tokens import TokenClaims
@@ -135,13 +135,8 @@ class IdentityReads(Protocol):
         ...
 
 
-class IdentityView(IdentityReads, Protocol):
+class IdentityView(IdentityReads, TimeReads, Protocol):
     """The store at one moment, as the rules about runs and agents read it."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the commit in microseconds, by the project's clock."""
-        ...
 
 
 def with_article(role: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engrambus.core import Randomness, new_ulid
+from engrambus.core import Randomness, TimeReads, new_ulid, print_time
 from engrambus.errors import RoleForbidden, RunEnded, TokenExpired, TokenInvalid, TokenNotFound, TokenRevoked
 from engrambus.policy.facts import TokenIssued, TokenWithdrawn
 from engrambus.policy.identity import ADMIN, Agent, Caller, IdentityReads, check_descends, descends, removed_agent
@@ -18,7 +18,7 @@ class TokenReads(Protocol):
     """Reads of tokens."""
 
     def is_token_revoked(self, token_id: str) -> bool:
-        """True if the token with this id was revoked."""
+        """True if the token with this id was revoked, or is not recorded: its line was lost, or it expired long ago."""
         ...
 
     def token(self, token_id: str) -> TokenIssued | None:
@@ -34,13 +34,8 @@ class TokenReads(Protocol):
         ...
 
 
-class TokenView(IdentityReads, TokenReads, Protocol):
+class TokenView(IdentityReads, TokenReads, TimeReads, Protocol):
     """The store at one moment, as the rules about tokens read it."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the view in microseconds, by the project's clock."""
-        ...
 
 
 def check_alive(view: IdentityReads, run_id: str, name: str, field: str | None = None) -> Agent:
@@ -64,8 +59,9 @@ def check_token(view: TokenView, claims: TokenClaims, ceiling_us: int) -> None:
         raise TokenInvalid
     if agent.tokens_revoked if claims.id is None else view.is_token_revoked(claims.id):
         raise TokenRevoked(hint=GET_ANOTHER)
-    if claims.first_us is not None and end_of(_span(claims, view.as_of, ceiling_us), ceiling_us) <= view.as_of:
-        raise TokenExpired("The token has reached the policy's ceiling.", hint=GET_ANOTHER)
+    ends_us = end_of(_span(claims, view.as_of, ceiling_us), ceiling_us)
+    if claims.first_us is not None and ends_us <= view.expiry_us:
+        raise TokenExpired("The token has reached the policy's ceiling.", limit=print_time(ends_us), hint=GET_ANOTHER)
 
 
 def issue_token(

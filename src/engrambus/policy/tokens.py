@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from engrambus.core import canonical
+from engrambus.core import canonical, print_time
 from engrambus.errors import TokenExpired, TokenInvalid
 from engrambus.policy.key_files import PROJECT_KEY_FILE, load_secret
 from engrambus.policy.marks import MarkKey
@@ -81,7 +81,7 @@ class TokenKey:
             raise TokenInvalid
         # Last, so that only the bearer of a genuine token learns that it expired.
         if claims.expires_us <= now_us:
-            raise TokenExpired(hint="Get another: engrambus agent token NAME.")
+            raise TokenExpired(limit=print_time(claims.expires_us), hint="Get another: engrambus agent token NAME.")
         return claims
 
     def mac_of(self, head: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from engrambus.core import SECOND_US
+from engrambus.core import SECOND_US, BootTime
 
 NEW_YEAR = 1_767_225_600 * SECOND_US
 """2026-01-01T00:00:00Z in microseconds."""
@@ -16,6 +16,7 @@ class ManualClock:
     def __init__(self, now_us: int = NEW_YEAR) -> None:
         self._now_us = now_us
         self._monotonic_us = 0
+        self._boots = 1
 
     def now(self) -> int:
         """Return microseconds since 1970-01-01T00:00:00Z."""
@@ -24,6 +25,15 @@ class ManualClock:
     def monotonic(self) -> int:
         """Return the microseconds it was advanced in all. Moving it back or setting it is a correction, not time."""
         return self._monotonic_us
+
+    def since_boot(self) -> BootTime:
+        """Return the time it was advanced since the machine was started."""
+        return BootTime(f"{self._boots:08x}", self._monotonic_us // 1000)
+
+    def restart(self) -> None:
+        """Start the machine again: its other clock begins at zero."""
+        self._boots += 1
+        self._monotonic_us = 0
 
     def advance(self, *, seconds: int = 0, microseconds: int = 0) -> None:
         """Move the clock forwards, or backwards by a negative amount."""

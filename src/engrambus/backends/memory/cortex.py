@@ -50,7 +50,7 @@ class MemoryCortex:
     """The part of `MemoryView` that reads episodes and contributions. `CortexReads` documents the methods."""
 
     _cortex: CortexState
-    _as_of: int
+    _expiry_us: int
 
     def episode(
         self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
@@ -135,7 +135,7 @@ class MemoryCortex:
         """The last version of episode episode that has not expired, in the order they were made."""
         last = {(episode.kind, episode.slug): episode.version for episode in self._cortex.episodes}
         for episode in self._cortex.episodes:
-            if last[episode.kind, episode.slug] == episode.version and episode.is_live(self._as_of):
+            if last[episode.kind, episode.slug] == episode.version and episode.is_live(self._expiry_us):
                 yield episode
 
 

@@ -21,7 +21,8 @@ from engrambus.backends.facts import (
     used_paths_of,
 )
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
-from engrambus.core import SECOND_US, parse_time, print_time
+from engrambus.core import SECOND_US, ProjectTime, fixed_time, parse_duration, parse_time, print_time
+from engrambus.core.project_clock import ClockCorrected
 from engrambus.gateway.delivered import DeliveredContent, changed_delivered
 from engrambus.gateway.ports import Counts, EarlierAnswer, RequestAnswered, View
 from engrambus.gateway.tallies import MAX_OUTCOMES, Count, GrantsLeft, Tally, buckets_of, count_of, total
@@ -260,6 +261,8 @@ class KnowledgeState:
                 self._issue_token(fact, at_us)
             case TokenWithdrawn():
                 self._withdraw(fact)
+            case ClockCorrected():
+                self._correct_times(at_us)
             case PolicyApplied():
                 applied = AppliedPolicy(policy=read_policy(fact.policy), at_us=at_us, by=fact.by)
                 self.policies.append(applied)
@@ -329,6 +332,22 @@ class KnowledgeState:
                 self.recalled_tasks.append(fact)
             case RecallForgotten():
                 self.recalled.pop((fact.run, fact.agent), None)
+
+    def _correct_times(self, now_us: int) -> None:
+        """Shorten what a wrong clock had made too long, and revoke what it had ended (decision 91)."""
+        self._withdraw(TokenWithdrawn(run="", agent="", by=ADMIN))
+        self.revoked |= {grant.block_id for grant in self.grants.values()}
+        self._end_reservations(lambda lease: True)
+        for root, puts in self.puts.items():
+            self.puts[root] = {key: row for key, row in puts.items() if row.last_us <= now_us}
+        for key, turn in self.turns.items():
+            self.turns[key] = msgspec.structs.replace(turn, last_us=min(turn.last_us, now_us))
+        for below in self.added_below.values():
+            below[:] = [min(added_us, now_us) for added_us in below]
+        for ordinal, stored in self.stored.items():
+            latest_us = now_us + parse_duration(stored.engram.ttl)
+            if stored.expires_at > latest_us:
+                self.stored[ordinal] = msgspec.structs.replace(stored, expires_at=latest_us)
 
     def _issue_token(self, fact: TokenIssued, at_us: int) -> None:
         for token_id, issued in list(self.tokens.items()):  # nobody asks about a token that has expired
@@ -461,9 +480,9 @@ class KnowledgeState:
             case BlockRevoked():
                 self.revoked.add(fact.block_id)
 
-    def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> View:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> View:
         """Return a view of the state as of a moment."""
-        return MemoryView(self, as_of_us, commits, journal_bytes)
+        return MemoryView(self, time, commits, journal_bytes)
 
     def root(self, run: str, agent: str) -> str:
         """Return the full name of an agent's topmost ancestor."""
@@ -577,16 +596,20 @@ class KnowledgeState:
 class MemoryView(MemoryCortex):
     """The state as of one moment. `View` documents the methods."""
 
-    def __init__(self, state: KnowledgeState, as_of: int, commits: int, journal_bytes: int) -> None:
+    def __init__(self, state: KnowledgeState, time: ProjectTime, commits: int, journal_bytes: int) -> None:
         self._state = state
         self._cortex = state.cortex
-        self._as_of = as_of
+        self._now_us, self._expiry_us = time.now_us, time.expiry_us
         self._commits = commits
         self._journal_bytes = journal_bytes
 
     @property
     def as_of(self) -> int:
-        return self._as_of
+        return self._now_us
+
+    @property
+    def expiry_us(self) -> int:
+        return self._expiry_us
 
     def first_us(self) -> int:
         return min((run.opened_us for run in self._state.runs.values()), default=0)
@@ -633,7 +656,7 @@ class MemoryView(MemoryCortex):
         return next((agent for agent in of_run if agent.client_id == client_id), None)
 
     def is_token_revoked(self, token_id: str) -> bool:
-        return token_id in self._state.revoked_tokens
+        return token_id not in self._state.tokens or token_id in self._state.revoked_tokens
 
     def token(self, token_id: str) -> TokenIssued | None:
         return next((issued for issued in self._live_tokens() if issued.token_id == token_id), None)
@@ -649,7 +672,7 @@ class MemoryView(MemoryCortex):
         live = [
             issued
             for issued in self._state.tokens.values()
-            if issued.expires_us > self._as_of
+            if issued.expires_us > self._expiry_us
             and issued.token_id not in self._state.revoked_tokens
             and not self._state.agents[issued.run, issued.agent].removed
             and not self._state.runs[issued.run].ended
@@ -709,7 +732,7 @@ class MemoryView(MemoryCortex):
     def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
         for space in spaces:
             ordinal = self._state.ids.get((space, engram_id))
-            if ordinal is not None and self._state.stored[ordinal].expires_at > self._as_of:
+            if ordinal is not None and self._state.stored[ordinal].expires_at > self._expiry_us:
                 return self._state.stored[ordinal]
         return None
 
@@ -723,7 +746,7 @@ class MemoryView(MemoryCortex):
 
     def find_past(self, spaces: Sequence[str], engram_id: str) -> PastEngram | None:
         state = self._state
-        expired = [PastEngram(stored) for stored in state.stored.values() if stored.expires_at <= self._as_of]
+        expired = [PastEngram(stored) for stored in state.stored.values() if stored.expires_at <= self._expiry_us]
         ended = sorted((*state.past.values(), *expired), key=lambda past: past.stored.ordinal, reverse=True)
         for space in spaces:
             for past in ended:
@@ -743,7 +766,7 @@ class MemoryView(MemoryCortex):
         return {newer_id: sorted(ids) for newer_id, ids in replaced.items()}
 
     def at(self, time_us: int) -> EngramReads:
-        return MemoryPastView(self._state, time_us, self._commits, self._journal_bytes)
+        return MemoryPastView(self._state, fixed_time(time_us), self._commits, self._journal_bytes)
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
@@ -767,7 +790,7 @@ class MemoryView(MemoryCortex):
 
     def _value(self, ordinal: int) -> int:
         stored = self._state.stored.get(ordinal)
-        if stored is None or stored.expires_at <= self._as_of:
+        if stored is None or stored.expires_at <= self._expiry_us:
             return 0
         used = [key for key in self._state.uses if key[2] == stored.engram.id]
         uses = (self._valued_use(key) for key in used[-MAX_VALUED_USES:])
@@ -826,7 +849,7 @@ class MemoryView(MemoryCortex):
 
     def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
         state = self._state
-        live = [stored for stored in state.stored.values() if stored.expires_at > self._as_of]
+        live = [stored for stored in state.stored.values() if stored.expires_at > self._expiry_us]
         shown = [*live, *(past.stored for past in state.past.values())]
         return {
             stored.engram.id: state.adoptions[stored.ordinal]
@@ -840,7 +863,7 @@ class MemoryView(MemoryCortex):
         return {
             stored.engram.id: state.captures[ordinal]
             for ordinal, stored in live
-            if stored.engram.id in engram_ids and stored.expires_at > self._as_of
+            if stored.engram.id in engram_ids and stored.expires_at > self._expiry_us
         }
 
     def learned(self, engram_ids: Sequence[str]) -> dict[str, Learned]:
@@ -854,7 +877,7 @@ class MemoryView(MemoryCortex):
         return [
             LearnedEngram(stored.ordinal, stored.engram.id, stored.space, stored.expires_at, learned)
             for stored, learned in live
-            if stored is not None and stored.expires_at > self._as_of
+            if stored is not None and stored.expires_at > self._expiry_us
         ]
 
     def unwanted_keys(self) -> frozenset[str]:
@@ -868,7 +891,7 @@ class MemoryView(MemoryCortex):
 
     def earlier_answer(self, caller: str, key: str) -> EarlierAnswer | None:
         at_us, answer = self._state.answers.get((caller, key), (0, None))
-        return answer if at_us + IDEMPOTENCY_WINDOW_US > self._as_of else None
+        return answer if at_us + IDEMPOTENCY_WINDOW_US > self._expiry_us else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
         grant = self._state.grants.get(grant_id)
@@ -895,7 +918,7 @@ class MemoryView(MemoryCortex):
         return request if request is not None and run_id in (None, request.request.run) else None
 
     def reservations(self) -> list[Reservation]:
-        return [lease for lease in self._state.reservations.values() if lease.expires_us > self.as_of]
+        return [lease for lease in self._state.reservations.values() if lease.expires_us > self._expiry_us]
 
     def open_requests(self, run_id: str | None) -> list[StoredRequest]:
         requests = self._state.requests.values()
@@ -985,7 +1008,7 @@ class MemoryView(MemoryCortex):
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
         by_child: dict[str, GrantsLeft] = {}
         for grant in self._state.grants.values():
-            if grant.run != run_id or grant.expires_us <= self._as_of:
+            if grant.run != run_id or grant.expires_us <= self._expiry_us:
                 continue
             chain = self._chain(grant)
             spent = [self._state.spent.get(link.block_id, BlockSpending()) for link in chain]
@@ -1006,14 +1029,14 @@ class MemoryView(MemoryCortex):
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
         kinds: dict[str, int] = {}
         for stored in self._state.stored.values():
-            if stored.expires_at > self._as_of and stored.space in spaces:
+            if stored.expires_at > self._expiry_us and stored.space in spaces:
                 kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
         return kinds
 
     def counts(self) -> Counts:
         kinds: dict[str, int] = {}
         for stored in self._state.stored.values():
-            if stored.expires_at > self._as_of and stored.space != MEMORY_SPACE:
+            if stored.expires_at > self._expiry_us and stored.space != MEMORY_SPACE:
                 kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
         return Counts(
             commits=self._commits,
@@ -1029,7 +1052,7 @@ class MemoryView(MemoryCortex):
         for ordinal in sorted(state.stored, reverse=True):
             if (
                 state.stored[ordinal].space in spaces
-                and state.stored[ordinal].expires_at > self._as_of
+                and state.stored[ordinal].expires_at > self._expiry_us
                 and keys <= state.keys[ordinal]
             ):
                 yield ordinal
@@ -1054,8 +1077,8 @@ class MemoryPastView(MemoryView):
             stored, past = self._stored(ordinal), state.past.get(ordinal)
             if (
                 stored.space in spaces
-                and parse_time(stored.engram.provenance.created_at) <= self._as_of < stored.expires_at
-                and (past is None or past.superseded_us is None or past.superseded_us > self._as_of)
+                and parse_time(stored.engram.provenance.created_at) <= self._expiry_us < stored.expires_at
+                and (past is None or past.superseded_us is None or past.superseded_us > self._expiry_us)
                 and keys <= state.keys[ordinal]
             ):
                 yield ordinal

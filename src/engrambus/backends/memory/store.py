@@ -9,9 +9,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from engrambus.backends.facts import decode_facts
 from engrambus.backends.memory.state import KnowledgeState
-from engrambus.core import Clock, ProjectClock
+from engrambus.core import Clock, ProjectClock, ProjectTime, Stamp
 from engrambus.core.journal import JournalKey, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.format import is_valid_line, parse_header, parse_line
+from engrambus.core.project_clock import ClockChange, ClockMark, ClockState, follow
 from engrambus.gateway.ports import Finding, View
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class MemoryState(Protocol[V_co]):
         """Apply one fact of a commit made at `at_us`."""
         ...
 
-    def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> V_co:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> V_co:
         """Return a view of the state as of a moment."""
         ...
 
@@ -81,15 +82,15 @@ class JournalledStore(Generic[V]):
     def read(self) -> Iterator[V]:
         """Open a view of the store as of now."""
         with self._lock:
-            yield self._view(self._clock.now(self._at_us))
+            yield self._view(self._clock.read_time(self._at_us, self._clock_mark))
 
     def commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
         """Change the store and return the change's answer."""
         with self._lock:
-            now_us = self._clock.now(self._at_us)
-            facts, answer = decide(self._view(now_us))
+            time = self._clock.commit_time(self._at_us, self._clock_mark)
+            facts, answer = decide(self._view(time))
             if facts:
-                self._append([*facts], now_us)
+                self._append([*facts], time.stamp)
                 if synced or self._must_sync(facts):
                     self._synced_bytes = self._size_bytes
         for on_commit in self._watchers:  # outside the lock: a watcher may read the store
@@ -127,35 +128,56 @@ class JournalledStore(Generic[V]):
             self._project = header.project
             self._state = self._new_state()
             self._checksum, self._seq, self._at_us = header.checksum, 0, 0
+            self._clock_mark: ClockMark | None = None
             self._size_bytes = len(self._journal.lines[0])
             for text in self._journal.lines[1:]:
                 line = parse_line(text)
-                self._apply(self._decode(line.facts), line.at_us, line.checksum, len(text))
+                self._apply(self._decode(line.facts), line.stamp, line.checksum, len(text))
+            self._synced_bytes = self._size_bytes
+
+    def record_time(self, moment_us: int) -> None:
+        """Commit the time if it has come to a moment that the last line is before."""
+        with self._lock:
+            time = self._clock.read_time(self._at_us, self._clock_mark)
+            if self._at_us < moment_us <= time.expiry_us:
+                self._append([], time.stamp)
+                self._synced_bytes = self._size_bytes
+
+    def clock_state(self) -> ClockState:
+        """Return how the machine's clock and the journal's last time stand to each other."""
+        with self._lock:
+            return self._clock.state(self._at_us, self._clock_mark)
+
+    def set_time(self, change: ClockChange) -> None:
+        """Take the machine's time, whatever the journal says."""
+        with self._lock:
+            self._append([change], self._clock.machine_stamp())
             self._synced_bytes = self._size_bytes
 
     def close(self) -> None:
         """Do nothing: no file is open."""
 
-    def _view(self, as_of_us: int) -> V:
-        return self._state.view(as_of_us, commits=self._seq, journal_bytes=self._size_bytes)
+    def _view(self, time: ProjectTime) -> V:
+        return self._state.view(time, commits=self._seq, journal_bytes=self._size_bytes)
 
-    def _append(self, facts: list[Any], now_us: int) -> None:
+    def _append(self, facts: list[Any], stamp: Stamp) -> None:
         text = encode_facts(facts)
         line, checksum = encode_line(
             self._journal.line_key,
             self._checksum,
-            at_us=now_us,
+            stamp=stamp,
             facts=text,
             mark=self._synced_bytes,
             seq=self._seq + 1,
         )
         self._journal.lines.append(line)
-        self._apply(facts, now_us, checksum, len(line))
+        self._apply(facts, stamp, checksum, len(line))
 
-    def _apply(self, facts: Sequence[Any], at_us: int, checksum: str, size_bytes: int) -> None:
+    def _apply(self, facts: Sequence[Any], stamp: Stamp, checksum: str, size_bytes: int) -> None:
         for fact in facts:
-            self._state.apply(fact, at_us)
-        self._checksum, self._at_us = checksum, at_us
+            self._state.apply(fact, stamp.at_us)
+        self._checksum, self._at_us = checksum, stamp.at_us
+        self._clock_mark = follow(self._clock_mark, stamp)
         self._seq += 1
         self._size_bytes += size_bytes
 

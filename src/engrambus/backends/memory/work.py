@@ -10,7 +10,8 @@ import msgspec
 
 from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.memory.store import JournalledStore, MemoryJournal
-from engrambus.core import Clock
+from engrambus.core import Clock, ProjectTime
+from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     AlarmRaised,
@@ -126,6 +127,8 @@ class WorkState:
                 self._replace(msgspec.structs.replace(self.tuples[fact.id], alarmed=True))
             case EpochBegun():
                 self.epoch = Epoch(number=fact.epoch, boot=fact.boot)
+            case ClockCorrected():
+                self._correct_times(fact.was_us, at_us)
             case BodyPurged():
                 self.purged[fact.sha] = at_us
             case BodyDamaged():
@@ -133,9 +136,9 @@ class WorkState:
                     if fact.receipt in receipts:
                         receipts.remove(fact.receipt)
 
-    def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> WorkView:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> WorkView:
         """Return a view of the state as of a moment."""
-        return MemoryWorkView(self, as_of_us)
+        return MemoryWorkView(self, time.now_us)
 
     def _put(self, fact: TuplePut) -> None:
         record = new_record(fact, len(self.tuples) + 1)
@@ -202,6 +205,15 @@ class WorkState:
         if yool and (left.micros < 0 or left.tokens < 0):
             total = self.counted[fact.id, Fence(fact.epoch, fact.counter), fact.step]
             self.costs[yool] = after_overspending(self.costs.get(yool, CostHistory()), left, total)
+
+    def _correct_times(self, was_us: int, now_us: int) -> None:
+        """End the leases that a wrong clock had made too long, and shorten the delays."""
+        for record in list(self.tuples.values()):
+            if record.state == "claimed" and record.lease_until_us > now_us:
+                self._replace(msgspec.structs.replace(record, lease_until_us=now_us))
+            elif record.state == "waiting" and record.ready_us > now_us:
+                ready_us = now_us + max(0, record.ready_us - was_us)
+                self._replace(msgspec.structs.replace(record, ready_us=ready_us))
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""

@@ -94,7 +94,7 @@ class SqliteCortex:
 
     _connection: apsw.Connection
     _sql: Mapping[str, str]
-    _as_of: int
+    _expiry_us: int
 
     def episode(
         self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
@@ -103,7 +103,7 @@ class SqliteCortex:
         return episodes[0] if episodes else None
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
-        return self._episodes("pinned_episodes", self._as_of, limit)
+        return self._episodes("pinned_episodes", self._expiry_us, limit)
 
     def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         return self._with_category(categories, limit, "important_episodes", min_importance)
@@ -148,7 +148,7 @@ class SqliteCortex:
 
     def _with_category(self, categories: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:
         # Categories are inside the JSON body, so rows are decoded one by one until there are enough.
-        rows: Any = self._connection.execute(self._sql[name], (*values, self._as_of))
+        rows: Any = self._connection.execute(self._sql[name], (*values, self._expiry_us))
         episodes = (_decode_episode(body) for (body,) in rows)
         return list(islice((episode for episode in episodes if episode.has_category(categories)), limit))
 

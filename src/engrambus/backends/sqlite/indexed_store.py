@@ -19,7 +19,7 @@ import apsw
 
 from engrambus.backends.sqlite.connections import FileId, ReaderPool, file_id, is_misread, roll_back
 from engrambus.backends.sqlite.journal_index import IndexSchema, JournalIndex, OnProgress, P, S, V
-from engrambus.core import Clock, boot_id
+from engrambus.core import Clock, Stamp, boot_id
 from engrambus.core.database import FileDamaged
 from engrambus.core.journal import (
     GroupCommit,
@@ -31,6 +31,7 @@ from engrambus.core.journal import (
     encode_facts,
 )
 from engrambus.core.lock import LOCK_SECONDS, store_busy, this_process
+from engrambus.core.project_clock import ClockChange, ClockState
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
 
@@ -99,8 +100,8 @@ class IndexedStore(Generic[S, P, V]):
         """Open a view of the store as of now."""
         snapshot = self._begin_read()
         state = snapshot.state
-        as_of_us = self._clock.now(state.position.at_us)
-        view = self.schema.read_view(snapshot.connection, state, as_of_us, snapshot.file)
+        time = self._clock.read_time(state.position.at_us, state.position.clock)
+        view = self.schema.read_view(snapshot.connection, state, time, snapshot.file)
         try:
             yield view
         except BaseException as problem:
@@ -152,6 +153,43 @@ class IndexedStore(Generic[S, P, V]):
                 self.index.rebuild_damaged(problem)
 
         self.index.run_locked(rebuild)
+
+    def record_time(self, moment_us: int) -> None:
+        """Commit the time if it has come to a moment that the last line is before, so that it cannot be undone."""
+        if self._last_position().at_us < moment_us:
+            self.index.run_locked(lambda: self._record_time(moment_us))
+
+    def _record_time(self, moment_us: int) -> None:
+        _, state = self.index.begin_write()
+        time = self._clock.read_time(state.position.at_us, state.position.clock)
+        if state.position.at_us < moment_us <= time.expiry_us:
+            self._append_alone(state, [], time.stamp)
+            self.index.catch_up()
+        else:
+            self.index.end_write(state)
+
+    def clock_state(self) -> ClockState:
+        """Return how the machine's clock and the journal's last time stand to each other."""
+        position = self._last_position()
+        return self._clock.state(position.at_us, position.clock)
+
+    def set_time(self, change: ClockChange) -> None:
+        """Take the machine's time, whatever the journal says: a person has decided that."""
+
+        def work() -> None:
+            _, state = self.index.begin_write()
+            self._append_alone(state, [change], self._clock.machine_stamp())
+            self.index.rebuild()  # decision 91: what had expired by mistake was moved to the past of the index
+
+        self.index.run_locked(work)
+        self._end = None
+
+    def _append_alone(self, state: S, facts: list[Any], stamp: Stamp) -> None:
+        """Append and sync one line that the index does not have yet."""
+        start = state.position.offset
+        line, _ = self.journal.encode(state.position, stamp=stamp, facts=encode_facts(facts), mark=state.synced_bytes)
+        self.journal.append([line])
+        self.journal.sync(cut_to=start)
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Continue the journal in a new segment if the open one is that long and was begun before a moment."""
@@ -214,11 +252,11 @@ class IndexedStore(Generic[S, P, V]):
         lines: list[bytes] = []
         synced = False
         for ticket in batch:
-            now_us = self._clock.now(position.at_us)
+            time = self._clock.commit_time(position.at_us, position.clock)
             projection.flush()  # so that this change sees what earlier ones of the batch decided
             ticket.error = None  # the batch may be repeated after a rebuild
             try:
-                facts, ticket.result = ticket.work.decide(schema.decision_view(projection, now_us))
+                facts, ticket.result = ticket.work.decide(schema.decision_view(projection, time))
                 text = encode_facts([*facts])
             except apsw.Error:
                 raise  # the index failed, not the change: all of the batch fails or is repeated
@@ -229,13 +267,13 @@ class IndexedStore(Generic[S, P, V]):
                 continue
             if not facts:
                 continue  # nothing happened, so there is no line
-            line, position = self.journal.encode(position, at_us=now_us, facts=text, mark=mark)
+            line, position = self.journal.encode(position, stamp=time.stamp, facts=text, mark=mark)
             lines.append(line)
             for fact in facts:
-                projection.apply(fact, now_us)
+                projection.apply(fact, time.now_us)
             synced = synced or ticket.work.synced or schema.must_sync(facts)
         if lines:
-            schema.end_batch(projection, position.at_us)
+            schema.end_batch(projection, time.expiry_us)
             state.position = position
             state.boot_id = boot_id()
         return b"".join(lines), synced

@@ -25,10 +25,11 @@ from engrambus.backends.sqlite.connections import (
     transaction,
 )
 from engrambus.backends.sqlite.lock import WriteLock
-from engrambus.core import Clock, ProjectClock, boot_id, files, parse_time
+from engrambus.core import Clock, ProjectClock, ProjectTime, boot_id, files, parse_time
 from engrambus.core.database import check_wal, has_wal, open_database, remove_database, report_damage
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.core.lock import LOCK_SECONDS
+from engrambus.core.project_clock import ClockMark
 from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
@@ -42,6 +43,21 @@ OnProgress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all."""
 
 
+_encode_clock = msgspec.json.Encoder().encode
+_decode_clock = msgspec.json.Decoder(ClockMark | None).decode
+
+
+def encode_clock(position: JournalPosition) -> bytes:
+    """Return what a position says about the machine's clock, as an index stores it."""
+    return _encode_clock(position.clock)
+
+
+def read_position(columns: Sequence[Any]) -> JournalPosition:
+    """Return the position from its columns in the state row: offset, number, checksum, time and clock."""
+    offset, seq, checksum, at_us, clock = columns
+    return JournalPosition(offset=offset, seq=seq, checksum=checksum, at_us=at_us, clock=_decode_clock(clock))
+
+
 class IndexState(Protocol):
     """The one row that says how far an index has come; changed in memory as facts are applied."""
 
@@ -51,6 +67,8 @@ class IndexState(Protocol):
     """Bytes of the journal known to be on disk."""
     boot_id: str
     """The machine's boot in which that was recorded."""
+    is_from_start: bool
+    """True while the index is built from the journal's first line on."""
 
 
 class Projection(Protocol):
@@ -112,11 +130,11 @@ class IndexSchema(Protocol[S, P, V]):
         """True if these facts must be synced even when the caller passed `synced=False`."""
         ...
 
-    def decision_view(self, projection: P, now_us: int) -> V:
+    def decision_view(self, projection: P, time: ProjectTime) -> V:
         """Return the view that a change decides on, inside the writing transaction."""
         ...
 
-    def read_view(self, connection: apsw.Connection, state: S, as_of_us: int, file: FileId) -> V:
+    def read_view(self, connection: apsw.Connection, state: S, time: ProjectTime, file: FileId) -> V:
         """Return the view of a snapshot of the index file with this id."""
         ...
 
@@ -386,6 +404,7 @@ class JournalIndex(Generic[S, P]):
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA cache_size = -64000")
         state = self.schema.create(connection, self.project, self.journal.start)
+        state.is_from_start = True
         state = self._replay(connection, state, self._on_progress, until)
         state.synced_bytes = state.position.offset  # checking the tail has synced it
         self.schema.save_state(connection, state)
@@ -432,7 +451,7 @@ class JournalIndex(Generic[S, P]):
         if until is None:
             return self.journal.into_segment(position)
         if position.seq == until.seq and self.journal.holds(until):
-            return msgspec.structs.replace(until, at_us=position.at_us)
+            return msgspec.structs.replace(until, at_us=position.at_us, clock=position.clock)
         return position
 
     # Maintenance
@@ -474,7 +493,8 @@ class JournalIndex(Generic[S, P]):
         due = long and parse_time(journal.header.created_at) < before_us
         if due and not dry_run:
             journal.sync()
-            state.position = journal.begin_segment(state.position, self.clock.now(state.position.at_us))
+            time = self.clock.commit_time(state.position.at_us, state.position.clock)
+            state.position = journal.begin_segment(state.position, time.now_us)
             state.synced_bytes = state.position.offset
             with transaction(writer):
                 self.schema.save_state(writer, state)

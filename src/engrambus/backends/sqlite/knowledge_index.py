@@ -10,7 +10,7 @@ import msgspec
 
 from engrambus.backends.facts import Fact, decode_facts
 from engrambus.backends.sqlite.connections import FileId, transaction
-from engrambus.backends.sqlite.journal_index import JournalIndex, same_rows
+from engrambus.backends.sqlite.journal_index import JournalIndex, encode_clock, read_position, same_rows
 from engrambus.backends.sqlite.postings import all_postings
 from engrambus.backends.sqlite.projection import (
     LAYOUT,
@@ -22,7 +22,7 @@ from engrambus.backends.sqlite.projection import (
 )
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.view import ReadCache, SqliteView
-from engrambus.core import SECOND_US, boot_id
+from engrambus.core import SECOND_US, ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition, encode_facts
 from engrambus.gateway.ports import Finding, View
 
@@ -98,7 +98,7 @@ class KnowledgeIndex:
     def create(self, connection: apsw.Connection, project: str, start: JournalPosition) -> KnowledgeIndexState:
         """Create the tables of an empty index."""
         connection.execute(schema())
-        values = (LAYOUT, project, start.offset, start.seq, start.checksum, start.at_us)
+        values = (LAYOUT, project, start.offset, start.seq, start.checksum, start.at_us, encode_clock(start))
         connection.execute(queries()["insert_state"], values)
         return _state(start, 0, 0, 0, 0, 0, 0)
 
@@ -110,14 +110,13 @@ class KnowledgeIndex:
             return None
         if row is None or row[0] != LAYOUT or row[1] != project:
             return None
-        _, _, offset, seq, checksum, at_us, *counts = row
-        return _state(JournalPosition(offset=offset, seq=seq, checksum=checksum, at_us=at_us), *counts)
+        return _state(read_position(row[2:7]), *row[7:])
 
     def save_state(self, connection: apsw.Connection, state: KnowledgeIndexState) -> None:
         """Write the state row."""
         position = state.position
         values = (
-            *(position.offset, position.seq, position.checksum, position.at_us),
+            *(position.offset, position.seq, position.checksum, position.at_us, encode_clock(position)),
             *(state.ordinal, state.runs, state.pending, state.tail, state.merged, state.identity),
         )
         connection.execute(queries()["update_state"], values)
@@ -132,7 +131,7 @@ class KnowledgeIndex:
 
     def end_batch(self, projection: KnowledgeProjection, now_us: int) -> None:
         """Sweep out some expired engrams, at most once a second, and write everything gathered."""
-        if now_us >= self._next_sweep_us:
+        if not 0 <= self._next_sweep_us - now_us <= SWEEP_EVERY_US:
             self._next_sweep_us = now_us + SWEEP_EVERY_US
             projection.sweep(now_us)
         projection.finish()
@@ -141,15 +140,17 @@ class KnowledgeIndex:
         """Every commit of this store is synced anyway."""
         return False
 
-    def decision_view(self, projection: KnowledgeProjection, now_us: int) -> View:
+    def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> View:
         """Return the view that a change decides on. It caches nothing: its transaction may be rolled back."""
-        return SqliteView(projection.connection, projection.state, now_us)
+        return SqliteView(projection.connection, projection.state, time)
 
-    def read_view(self, connection: apsw.Connection, state: KnowledgeIndexState, as_of_us: int, file: FileId) -> View:
+    def read_view(
+        self, connection: apsw.Connection, state: KnowledgeIndexState, time: ProjectTime, file: FileId
+    ) -> View:
         """Return the view of a snapshot of the index file with this id."""
         if self._cache[0] != file:  # a rebuilt index may number its rows otherwise
             self._cache = (file, ReadCache())
-        return SqliteView(connection, state, as_of_us, self._cache[1])
+        return SqliteView(connection, state, time, self._cache[1])
 
     def upkeep_after(
         self, view: View
@@ -187,17 +188,17 @@ def _state(
 def sweep_expired(index: KnowledgeJournalIndex, writer: apsw.Connection, state: KnowledgeIndexState) -> None:
     """Delete every expired engram. An empty line records the time first: a clock set back revives none of them."""
     position = state.position
-    now_us = index.clock.now(position.at_us)
-    if now_us > position.at_us:
+    time = index.clock.commit_time(position.at_us, position.clock)
+    if time.now_us > position.at_us:
         start = position.offset
-        line, position = index.journal.encode(position, at_us=now_us, facts=encode_facts([]), mark=start)
+        line, position = index.journal.encode(position, stamp=time.stamp, facts=encode_facts([]), mark=start)
         index.journal.append([line])
         index.journal.sync(cut_to=start)
     swept = True
     while swept:
         with transaction(writer):
             projection = KnowledgeProjection(writer, state)
-            swept = projection.sweep(position.at_us) > 0
+            swept = projection.sweep(time.expiry_us) > 0
             projection.finish()
             state.position = position
             index.schema.save_state(writer, state)

@@ -25,8 +25,10 @@ from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.postings import PostingsWriter
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
-from engrambus.core import SECOND_US, canonical, parse_time, print_time
+from engrambus.core import SECOND_US, canonical, parse_duration, parse_time, print_time
+from engrambus.core.database import OtherFormat
 from engrambus.core.journal import JournalPosition
+from engrambus.core.project_clock import ClockCorrected
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
 from engrambus.knowledge import cortex, engrams  # as modules: the code that makes keys loads with the first engram
@@ -107,7 +109,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 40
+LAYOUT = 41
 """Version of `sql/schema.sql` and of the keys (`KEY_FORMAT`); an index of another version is rebuilt."""
 SWEEP_BATCH = 64
 PAST = "~"
@@ -140,6 +142,8 @@ class KnowledgeIndexState(msgspec.Struct, kw_only=True):
     """The highest ordinal in blocks."""
     identity: int
     """Facts about runs, agents and policy so far: cached reads of these are valid until it changes."""
+    is_from_start: bool = False
+    """True while the index is built from the journal's first line, so that nothing was swept out of it yet."""
 
 
 def tokens_of(space: str, engram: Engram, more_keys: Collection[str]) -> str:
@@ -216,6 +220,8 @@ class KnowledgeProjection:
                 self._execute("insert_token", *names, fact.first_us, fact.expires_us)
             case TokenWithdrawn():
                 self._withdraw(fact)
+            case ClockCorrected():
+                self._correct_times(at_us)
             case PolicyApplied():
                 # canonical, so that a rebuild stores the same bytes
                 self._execute("insert_policy", canonical(fact.policy).decode(), at_us, fact.by)
@@ -288,6 +294,21 @@ class KnowledgeProjection:
         else:
             self._execute("revoke_all_tokens")
             self._execute("revoke_all_old_tokens")
+
+    def _correct_times(self, now_us: int) -> None:
+        """Bring back what a wrong clock had ended, and shorten what it had made too long (decision 91)."""
+        if not self.state.is_from_start:
+            raise OtherFormat("expired engrams were swept out of it")  # it is rebuilt, and comes here again
+        self.state.identity += 1
+        for name in ("revoke_all_tokens", "revoke_all_old_tokens", "revoke_all_grants", "end_all_reservations"):
+            self._execute(name)
+        for name in ("drop_later_puts", "correct_turns", "correct_agents"):
+            self._execute(name, now_us)
+        rows: Any = self.connection.execute(self._sql["expiring_after"], (now_us,)).fetchall()
+        for ordinal, expires_us, body in rows:
+            latest_us = now_us + parse_duration(decode_engram(body).ttl)
+            if expires_us > latest_us:
+                self._execute("set_expiry", latest_us, ordinal)
 
     def _clear_rejection(self, fact: MessageRejected | MessageAccepted | BroadcastSent, kind: MessageKind) -> None:
         if fact.resends is not None:

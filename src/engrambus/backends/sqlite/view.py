@@ -26,7 +26,7 @@ from engrambus.backends.sqlite.projection import (
     turn_from_row,
 )
 from engrambus.backends.sqlite.queries import queries
-from engrambus.core import SECOND_US
+from engrambus.core import SECOND_US, ProjectTime, fixed_time
 from engrambus.evidence.pointers import ReadSpan
 from engrambus.gateway.ports import Counts, EarlierAnswer
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
@@ -111,12 +111,12 @@ class SqliteView(SqliteCortex):
     """The knowledge index through one connection, inside one transaction. `View` documents the methods."""
 
     def __init__(
-        self, connection: apsw.Connection, state: KnowledgeIndexState, as_of: int, cache: ReadCache | None = None
+        self, connection: apsw.Connection, state: KnowledgeIndexState, time: ProjectTime, cache: ReadCache | None = None
     ) -> None:
         self._connection = connection
         self._sql = queries()
         self._state = state
-        self._as_of = as_of
+        self._now_us, self._expiry_us = time.now_us, time.expiry_us
         self._cache = cache
         self._expired: frozenset[int] | None = None
         self._empty_spaces: dict[str, bool] = {}
@@ -124,7 +124,11 @@ class SqliteView(SqliteCortex):
 
     @property
     def as_of(self) -> int:
-        return self._as_of
+        return self._now_us
+
+    @property
+    def expiry_us(self) -> int:
+        return self._expiry_us
 
     def first_us(self) -> int:
         row = self._row("first_run_at")
@@ -187,14 +191,14 @@ class SqliteView(SqliteCortex):
         return revoked
 
     def token(self, token_id: str) -> TokenIssued | None:
-        return _if_row(_token_from_row, self._row("token", token_id, self._as_of))
+        return _if_row(_token_from_row, self._row("token", token_id, self._expiry_us))
 
     def tokens(self, run_id: str | None, *, before: str | None, limit: int) -> list[TokenIssued]:
-        rows: Any = self._connection.execute(self._sql["tokens"], (run_id, before, self._as_of, limit))
+        rows: Any = self._connection.execute(self._sql["tokens"], (run_id, before, self._expiry_us, limit))
         return [_token_from_row(row) for row in rows]
 
     def tokens_of(self, run_id: str, agent: str) -> list[TokenIssued]:
-        rows: Any = self._connection.execute(self._sql["tokens_of"], (run_id, agent, self._as_of))
+        rows: Any = self._connection.execute(self._sql["tokens_of"], (run_id, agent, self._expiry_us))
         return [_token_from_row(row) for row in rows]
 
     def _agents(self, query: str, *values: str | int) -> list[Agent]:
@@ -236,7 +240,7 @@ class SqliteView(SqliteCortex):
         return list(ordinals)
 
     def sequence_rows(self, space: str, ordinals: Sequence[int], reach: int) -> dict[int, int]:
-        ranges = ((ordinal - reach, ordinal + reach, space, self._as_of) for ordinal in ordinals)
+        ranges = ((ordinal - reach, ordinal + reach, space, self._expiry_us) for ordinal in ordinals)
         rows: Any = self._connection.executemany(self._sql["sequence_rows"], ranges)
         return dict(rows)
 
@@ -254,7 +258,7 @@ class SqliteView(SqliteCortex):
 
     def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
         for space in spaces:
-            row = self._row("find_engram", space, engram_id, self._as_of)
+            row = self._row("find_engram", space, engram_id, self._expiry_us)
             if row:
                 return _stored_from_row(row)
         return None
@@ -265,14 +269,14 @@ class SqliteView(SqliteCortex):
             engram_id
             for space in spaces
             for (engram_id,) in self._connection.execute(
-                self._sql["ids_starting"], (space, beginning, last, self._as_of, limit)
+                self._sql["ids_starting"], (space, beginning, last, self._expiry_us, limit)
             )
         }
         return sorted(found)[:limit]
 
     def find_past(self, spaces: Sequence[str], engram_id: str) -> PastEngram | None:
         for space in spaces:
-            row = self._row("find_expired", space, engram_id, self._as_of)
+            row = self._row("find_expired", space, engram_id, self._expiry_us)
             if row:  # not swept yet
                 return PastEngram(_stored_from_row(row))
             row = self._row("find_past", space, engram_id)
@@ -297,7 +301,7 @@ class SqliteView(SqliteCortex):
         return replaced
 
     def at(self, time_us: int) -> EngramReads:
-        return SqlitePastView(self._connection, self._state, time_us, self._cache)
+        return SqlitePastView(self._connection, self._state, fixed_time(time_us), self._cache)
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
@@ -306,11 +310,11 @@ class SqliteView(SqliteCortex):
         return self._row("is_id_used", engram_id) is not None
 
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
-        rows: Any = self._connection.execute(self._sql["twins"], (space, twin, self._as_of, limit))
+        rows: Any = self._connection.execute(self._sql["twins"], (space, twin, self._expiry_us, limit))
         return [row[0] for row in rows]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
-        rows: Any = self._connection.execute(self._sql["pinned_engrams"], (self._as_of,))
+        rows: Any = self._connection.execute(self._sql["pinned_engrams"], (self._expiry_us,))
         return [ordinal for ordinal, space in rows if space in spaces]
 
     def votes(self, ordinal: int, *, except_root: str) -> int:
@@ -318,13 +322,13 @@ class SqliteView(SqliteCortex):
         return row[0] if row else 0
 
     def values(self, ordinals: Sequence[int]) -> dict[int, int]:
-        pairs = [(ordinal, self._as_of) for ordinal in ordinals]
+        pairs = [(ordinal, self._expiry_us) for ordinal in ordinals]
         voters: dict[int, list[str]] = {}
         uses: dict[int, list[ValuedUse]] = {}
         for ordinal, root in self._connection.executemany(self._sql["voters"], pairs):
             voters.setdefault(ordinal, []).append(root)
         for ordinal, *use in self._connection.executemany(
-            self._sql["valued_uses"], ((self._as_of, *pair, MAX_VALUED_USES) for pair in pairs)
+            self._sql["valued_uses"], ((self._expiry_us, *pair, MAX_VALUED_USES) for pair in pairs)
         ):
             uses.setdefault(ordinal, []).append(ValuedUse(*use))
         values = dict.fromkeys(ordinals, 0)
@@ -380,27 +384,27 @@ class SqliteView(SqliteCortex):
         return [_gate_override_from_row(row) for row in rows]
 
     def adoptions(self, engram_ids: Sequence[str]) -> dict[str, Adoption]:
-        pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
+        pairs = ((engram_id, self._expiry_us) for engram_id in engram_ids)
         rows: Any = self._connection.executemany(self._sql["adoptions"], pairs)
         return {engram_id: decode_adoption(body) for engram_id, body in rows}
 
     def captures(self, engram_ids: Sequence[str]) -> dict[str, Capture]:
-        pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
+        pairs = ((engram_id, self._expiry_us) for engram_id in engram_ids)
         rows: Any = self._connection.executemany(self._sql["captures"], pairs)
         return {engram_id: decode_capture(body) for engram_id, body in rows}
 
     def learned(self, engram_ids: Sequence[str]) -> dict[str, Learned]:
-        pairs = ((engram_id, self._as_of) for engram_id in engram_ids)
+        pairs = ((engram_id, self._expiry_us) for engram_id in engram_ids)
         rows: Any = self._connection.executemany(self._sql["learned"], pairs)
         return {engram_id: decode_learned(body) for engram_id, body in rows}
 
     def learned_ordinals(self, spaces: Sequence[str]) -> frozenset[int]:
-        pairs = ((space, self._as_of) for space in spaces)
+        pairs = ((space, self._expiry_us) for space in spaces)
         rows: Any = self._connection.executemany(self._sql["learned_ordinals"], pairs)
         return frozenset(ordinal for (ordinal,) in rows)
 
     def learned_engrams(self) -> list[LearnedEngram]:
-        rows: Any = self._connection.execute(self._sql["learned_engrams"], (self._as_of,))
+        rows: Any = self._connection.execute(self._sql["learned_engrams"], (self._expiry_us,))
         return [
             LearnedEngram(ordinal, engram_id, space, expires_at, decode_learned(body))
             for ordinal, engram_id, space, expires_at, body in rows
@@ -417,7 +421,7 @@ class SqliteView(SqliteCortex):
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]
 
     def earlier_answer(self, caller: str, key: str) -> EarlierAnswer | None:
-        row = self._row("recorded_answer", caller, key, self._as_of - IDEMPOTENCY_WINDOW_US)
+        row = self._row("recorded_answer", caller, key, self._expiry_us - IDEMPOTENCY_WINDOW_US)
         return EarlierAnswer(request=row[0], answer=row[1]) if row else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
@@ -443,7 +447,7 @@ class SqliteView(SqliteCortex):
         return [(block_id, row) for block_id, row in rows if row]
 
     def reservations(self) -> list[Reservation]:
-        rows: Any = self._connection.execute(self._sql["reservations"], (self._as_of,))
+        rows: Any = self._connection.execute(self._sql["reservations"], (self._expiry_us,))
         return [decode_reservation(lease) for (lease,) in rows]
 
     def request(self, run_id: str | None, request_id: str) -> StoredRequest | None:
@@ -539,7 +543,7 @@ class SqliteView(SqliteCortex):
         return self._connection.execute(self._sql[query], (run_id, *values))
 
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
-        rows: Any = self._connection.execute(self._sql["grants_left"], (run_id, self._as_of))
+        rows: Any = self._connection.execute(self._sql["grants_left"], (run_id, self._expiry_us))
         return {child: GrantsLeft(grants=grants, tokens=tokens) for child, grants, tokens in rows}
 
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
@@ -555,7 +559,7 @@ class SqliteView(SqliteCortex):
             values = ((space,) for space in spaces)
             rows = self._connection.executemany(self._sql["live_counts_in"], values).fetchall()
         if self.expired():
-            expired = self._connection.execute(self._sql["expired_counts"], (self._as_of,)).fetchall()
+            expired = self._connection.execute(self._sql["expired_counts"], (self._expiry_us,)).fetchall()
         for sign, counts in ((1, rows), (-1, expired)):
             for space, kind, count in counts:
                 if space in spaces if spaces is not None else space != MEMORY_SPACE:
@@ -605,7 +609,7 @@ class SqliteView(SqliteCortex):
     def expired(self) -> frozenset[int]:
         """Return the ordinals of engrams that have expired and are not swept out yet; mostly none."""
         if self._expired is None:
-            rows: Any = self._connection.execute(self._sql["expired"], (self._as_of, -1))
+            rows: Any = self._connection.execute(self._sql["expired"], (self._expiry_us, -1))
             self._expired = frozenset(row[0] for row in rows)
         return self._expired
 
@@ -678,13 +682,13 @@ class SqlitePastView(SqliteView):
     def _ended_since(self) -> frozenset[int]:
         """Return the ordinals of engrams that were live then and were replaced or have expired since."""
         if self._ended is None:
-            rows: Any = self._connection.execute(self._sql["ended_since"], (self._as_of,))
+            rows: Any = self._connection.execute(self._sql["ended_since"], (self._expiry_us,))
             self._ended = frozenset(row[0] for row in rows)
         return self._ended
 
     def _end_of_time(self) -> int:
         """Return the ordinal after the last engram that was put by then."""
-        last = [self._row(name, self._as_of) for name in ("last_ordinal_at", "last_past_ordinal_at")]
+        last = [self._row(name, self._expiry_us) for name in ("last_ordinal_at", "last_past_ordinal_at")]
         return max((row[0] for row in last if row is not None), default=0) + 1
 
 

@@ -18,6 +18,7 @@ from engrambus.core.journal.file import Journal, JournalPosition
 from engrambus.core.journal.format import Line, encode_facts
 from engrambus.core.journal.salvage import Gap, Salvage
 from engrambus.core.journal.segments import first_bytes
+from engrambus.core.project_clock import Stamp
 from engrambus.errors import JournalDamaged
 
 
@@ -177,17 +178,18 @@ class _Rewriting:
                 self.set_aside_bytes += part.size_bytes
                 self.lost += part.lines
                 if part.lines:
-                    yield from self._encode(self.editor.gap(part, self._position.at_us), self._position.at_us)
+                    at_us = self._position.at_us
+                    yield from self._encode(self.editor.gap(part, at_us), Stamp(at_us))
             else:
                 self.kept += 1
-                yield from self._encode([self.editor.admit(part)], part.at_us)
+                yield from self._encode([self.editor.admit(part)], part.stamp)
         at_us = max(self._position.at_us, self._now_us) if self._position.at_us else self._now_us
-        yield from self._encode(self.editor.rest(at_us), at_us)
+        yield from self._encode(self.editor.rest(at_us), Stamp(at_us))
 
-    def _encode(self, facts: Iterable[bytes], at_us: int) -> Iterator[bytes]:
+    def _encode(self, facts: Iterable[bytes], stamp: Stamp) -> Iterator[bytes]:
         for text in facts:
             # Everything before the damage is on disk; everything behind it will be before anyone reads it.
-            line, self._position = self._journal.encode(self._position, at_us=at_us, facts=text, mark=self._end.offset)
+            line, self._position = self._journal.encode(self._position, stamp=stamp, facts=text, mark=self._end.offset)
             yield line
 
 

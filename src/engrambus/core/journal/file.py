@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from engrambus.core import files
 from engrambus.core.clock import SystemClock
@@ -42,6 +43,7 @@ from engrambus.core.journal.sync_failure import (
     refusal,
     remove_note,
 )
+from engrambus.core.project_clock import ClockMark, Stamp, follow
 from engrambus.errors import DiskError, DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
 MAX_HEADER_BYTES = 1024
@@ -60,6 +62,8 @@ class JournalPosition(msgspec.Struct, frozen=True, kw_only=True):
     """Checksum of that line."""
     at_us: int
     """Commit time of that line."""
+    clock: ClockMark | None = None
+    """What the lines up to there say about the machine's clock."""
 
 
 def create_journal(path: Path, key: JournalKey, *, kind: str, project: str, now_us: int) -> None:
@@ -237,25 +241,25 @@ class Journal:
                 return
             end = offset + len(text)
             if is_continuation(text):
-                checksum = parse_header(text).checksum
-                position = JournalPosition(offset=end, seq=position.seq, checksum=checksum, at_us=position.at_us)
+                position = replace(position, offset=end, checksum=parse_header(text).checksum)
             else:
                 line = parse_line(text)
                 if line.seq != position.seq + 1:
                     return
-                position = JournalPosition(offset=end, seq=line.seq, checksum=line.checksum, at_us=line.at_us)
+                position = JournalPosition(
+                    offset=end,
+                    seq=line.seq,
+                    checksum=line.checksum,
+                    at_us=line.at_us,
+                    clock=follow(position.clock, line.stamp),
+                )
             yield text, previous, position
 
     def into_segment(self, position: JournalPosition) -> JournalPosition:
         """Move a position at the end of a finished segment behind the header of the open one; return others as is."""
         current = self._current
         if position.offset == current.header.base and position.checksum == current.header.after:
-            return JournalPosition(
-                offset=current.start.offset,
-                seq=position.seq,
-                checksum=current.header.checksum,
-                at_us=position.at_us,
-            )
+            return replace(position, offset=current.start.offset, checksum=current.header.checksum)
         return position
 
     def holds(self, position: JournalPosition) -> bool:
@@ -308,11 +312,17 @@ class Journal:
 
     # Writing
 
-    def encode(self, end: JournalPosition, *, at_us: int, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
+    def encode(self, end: JournalPosition, *, stamp: Stamp, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
         """Return the line of a commit that follows the position `end`, and the position behind it."""
         seq = end.seq + 1
-        line, checksum = encode_line(self._current.line_key, end.checksum, at_us=at_us, facts=facts, mark=mark, seq=seq)
-        return line, JournalPosition(offset=end.offset + len(line), seq=seq, checksum=checksum, at_us=at_us)
+        line, checksum = encode_line(self._current.line_key, end.checksum, stamp=stamp, facts=facts, mark=mark, seq=seq)
+        return line, JournalPosition(
+            offset=end.offset + len(line),
+            seq=seq,
+            checksum=checksum,
+            at_us=stamp.at_us,
+            clock=follow(end.clock, stamp),
+        )
 
     def cut(self, offset: int) -> None:
         """Truncate the open segment at an offset, durably."""

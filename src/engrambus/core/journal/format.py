@@ -1,7 +1,7 @@
 """The text of a journal: one line is one commit, and each line's checksum covers the line before it.
 
     {"at":"<RFC 3339>","format":2,"kind":"memory","project":"<ulid>","seq":0,"mac":"<32 hex>","sum":"<32 hex>"}
-    {"at":"<RFC 3339>","facts":[…],"mark":153,"seq":1,"mac":"<32 hex>","sum":"<32 hex>"}
+    {"at":"<RFC 3339>","boot":"<8 hex>:81233412","facts":[…],"mark":153,"seq":1,"mac":"<32 hex>","sum":"<32 hex>"}
 
 A journal that has grown long is continued in a new file, a segment. Its header says where it continues:
 
@@ -9,6 +9,9 @@ A journal that has grown long is continued in a new file, a segment. Its header 
 
 `base` is the number of bytes in all earlier segments: offsets count through all of them. `after` is the checksum of
 the last line before the segment and `seq` its number; the header's own checksum covers `after` as any line's does.
+
+`boot` is the machine's boot and the milliseconds since then; `"behind":true` stands before it in a line whose time is
+not the clock's, because the clock was behind the line before (decision 91). Lines of older versions have neither.
 
 `sum` is the first 128 bits of SHA-256 over the previous line's `sum` and this line up to its own `sum`. `mark` is an
 offset: everything before it was on disk when the line was written. An invalid line after the last mark is a commit that
@@ -31,11 +34,13 @@ import msgspec
 from engrambus.core.clock import parse_time, print_time
 from engrambus.core.ids import is_ulid
 from engrambus.core.journal.key import MAC_CHARS, LineKey
+from engrambus.core.project_clock import Stamp
 from engrambus.errors import FormatUnknown
 
 FORMAT = 2
 UNMARKED_FORMAT = 1
 """The format of older versions, whose lines have no `mac`."""
+_BEHIND = ',"behind":true'
 _MAC_FIELD = b',"mac":"'
 _CHECKSUM_FIELD = b',"sum":"'
 _CHECKSUM_LENGTH = 32
@@ -55,6 +60,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     at_us: int
     """Commit time by the project's clock."""
+    stamp: Stamp
+    """That time with what the machine's other clock said then."""
     facts: bytes
     """The facts, as a JSON array."""
     mark: int
@@ -86,6 +93,8 @@ class _LineFields(msgspec.Struct):
     mark: int
     seq: int
     sum: str
+    boot: str = ""
+    behind: bool = False
 
 
 _line_decoder = msgspec.json.Decoder(_LineFields)
@@ -116,10 +125,13 @@ def encode_continuation(
 
 
 def encode_line(
-    line_key: LineKey, previous: str, *, at_us: int, facts: bytes, mark: int, seq: int
+    line_key: LineKey, previous: str, *, stamp: Stamp, facts: bytes, mark: int, seq: int
 ) -> tuple[bytes, str]:
     """Return the line of a commit and its checksum; `previous` is the checksum of the line before it."""
-    text = b'{"at":"%b","facts":%b,"mark":%d,"seq":%d' % (print_time(at_us).encode(), facts, mark, seq)
+    time = f'{print_time(stamp.at_us)}"{_BEHIND if stamp.is_behind else ""}'
+    if stamp.boot:
+        time = f'{time},"boot":"{stamp.boot}:{stamp.elapsed_ms}"'
+    text = b'{"at":"%b,"facts":%b,"mark":%d,"seq":%d' % (time.encode(), facts, mark, seq)
     return _seal(previous, _mark(line_key, previous, text))
 
 
@@ -172,7 +184,10 @@ def stated_end(line: bytes) -> tuple[int, str] | None:
 def parse_line(line: bytes) -> Line:
     """Parse a valid line."""
     raw = _line_decoder.decode(line)
-    return Line(at_us=parse_time(raw.at), facts=bytes(raw.facts), mark=raw.mark, seq=raw.seq, checksum=raw.sum)
+    boot, _, elapsed_ms = raw.boot.partition(":")
+    stamp = Stamp(parse_time(raw.at), boot, int(elapsed_ms or 0), raw.behind)
+    facts = bytes(raw.facts)
+    return Line(at_us=stamp.at_us, stamp=stamp, facts=facts, mark=raw.mark, seq=raw.seq, checksum=raw.sum)
 
 
 def parse_header(line: bytes) -> Header:

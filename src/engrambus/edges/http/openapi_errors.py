@@ -32,6 +32,7 @@ _EVERY_CALL: ErrorTypes = (
     errors.JournalForeign,
     errors.IndexDamaged,
     errors.DiskError,
+    errors.ClockAhead,
     errors.FormatUnknown,
     errors.Internal,
 )

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from engrambus.app import check_semantic, find_failed_syncs, find_project_damage, open_project
-from engrambus.core import SystemClock, files
+from engrambus.core import SystemClock, files, print_time
+from engrambus.core.project_clock import ACCEPT_HINT
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
 from engrambus.edges.integrations import jsonc, toml_edit
 from engrambus.edges.integrations.client_config import (
@@ -158,14 +159,19 @@ def _clock(gateway: Gateway) -> CheckResult:
     try:
         with gateway.store.read() as view, gateway.tuple_space.space.store.read() as work:
             ahead_us = max(view.as_of, work.as_of) - SystemClock().now()
+        state = gateway.store.clock_state()
     except EngramBusError as problem:
         return _refused("clock", problem)
+    if state.is_ahead:
+        times = f"it says {print_time(state.machine_us)}, the journal's last time is {print_time(state.last_us)}"
+        message = f"CLOCK_AHEAD: {times}"
+        return _broken("clock", message, ACCEPT_HINT)
     if ahead_us > MAX_AHEAD_US:
         seconds = ahead_us // 1_000_000
         return _note(
             "clock",
-            f"a journal is {seconds} s ahead of it; project time runs at half speed until the clock catches up",
-            "Set the machine's clock if it is wrong.",
+            f"a journal is {seconds} s ahead of it; nothing expires until the clock catches up",
+            "Set the machine's clock if it is wrong. If it is right: engrambus recover --clock.",
         )
     return _ok("clock", "not behind the journals")
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from engrambus.core import TimeReads
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import Staleness, compact_ref
 from engrambus.knowledge.brief.bundles import PointerBundles, RestrictView, pointer_bundles
@@ -42,13 +43,8 @@ NOTHING_KNOWN = "Nothing is known yet. Put what you find, with a pointer to it."
 _HAVE_CHILDREN = frozenset({"architect", "director", "manager"})
 
 
-class BriefView(ContentsView, Protocol):
+class BriefView(ContentsView, TimeReads, Protocol):
     """The reads of a store that the rules of the brief need."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the view in microseconds, by the project's clock."""
-        ...
 
 
 class ComposedBrief(msgspec.Struct, frozen=True, kw_only=True):

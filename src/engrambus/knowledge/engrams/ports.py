@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from engrambus.core import TimeReads
 from engrambus.knowledge.engrams.postings import PostingChunk
 from engrambus.knowledge.engrams.values import Adoption, Capture, Engram, Learned, UserKind
 from engrambus.policy import IdentityReads, TurnReads
@@ -268,13 +269,8 @@ class RecallReads(Protocol):
         ...
 
 
-class EngramView(EngramReads, IdentityReads, TurnReads, Protocol):
+class EngramView(EngramReads, IdentityReads, TurnReads, TimeReads, Protocol):
     """The reads of a store that the rules of putting and changing engrams need."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the commit in microseconds, by the project's clock."""
-        ...
 
 
 class VisibleStore(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from engrambus.core import TimeReads
 from engrambus.policy import (
     Agent,
     Caller,
@@ -35,13 +36,8 @@ class BudgetView(BudgetReads, IdentityReads, Protocol):
     """The store as the budgets of a caller are read from it."""
 
 
-class ReadView(BudgetView, TurnReads, Protocol):
+class ReadView(BudgetView, TurnReads, TimeReads, Protocol):
     """The store as the payers of a read are found in it."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the commit in microseconds, by the project's clock."""
-        ...
 
 
 def inline_budget(view: BudgetView, policy: Policy, caller: Caller) -> InlineBudget:

@@ -112,7 +112,7 @@ def _check_usable(view: GrantView, grant: Grant) -> GrantBalance:
             f"Grant {grant.origin.grant_id} expired at {print_time(left.expires_us)}.",
             field=FIELD,
             limit=print_time(left.expires_us),
-            used=print_time(view.as_of),
+            used=print_time(view.expiry_us),
             hint=ASK_AGAIN,
         )
     return left

@@ -162,7 +162,7 @@ def balance_of(view: GrantView, grant: Grant) -> GrantBalance:
     state: GrantState = "usable"
     if view.revoked(block_ids):
         state = "revoked"
-    elif expires_us <= view.as_of:
+    elif expires_us <= view.expiry_us:
         state = "expired"
     elif min(tokens) <= 0 or min(uses) <= 0:
         state = "spent"

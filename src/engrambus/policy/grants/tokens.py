@@ -205,7 +205,7 @@ def grant_use(view: IdentityView, caller: Caller, pointer: Pointer | None = None
         lineage=lineage_of(view, caller),
         project=caller.project,
         run=caller.run.run_id,
-        now_us=view.as_of,
+        now_us=view.expiry_us,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from engrambus.core import TimeReads
 from engrambus.policy.identity import IdentityReads
 from engrambus.policy.reservations.facts import ReservationChanged, ReservationMade
 
@@ -31,13 +32,8 @@ class ReservationReads(Protocol):
         ...
 
 
-class ReservationView(IdentityReads, ReservationReads, Protocol):
+class ReservationView(IdentityReads, ReservationReads, TimeReads, Protocol):
     """The store at one moment, as the rules about reservations read it."""
-
-    @property
-    def as_of(self) -> int:
-        """The time of the view in microseconds, by the project's clock."""
-        ...
 
 
 def as_made(fact: ReservationMade) -> Reservation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from engrambus.core.journal import JournalGap
+from engrambus.core.project_clock import ClockChange
 from engrambus.evidence.receipts import Receipt
 
 
@@ -192,4 +193,5 @@ Fact = (
     | BodyDamaged
     | BodyPurged
     | JournalGap
+    | ClockChange
 )

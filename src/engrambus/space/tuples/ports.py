@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from engrambus.core.journal import Line
+from engrambus.core.project_clock import TimedStore
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.values import Fence, Price, TupleRecord
@@ -227,7 +228,7 @@ class Waiter(Protocol):
         ...
 
 
-class WorkStore(Protocol):
+class WorkStore(TimedStore, Protocol):
     """The tuples and receipts of one project."""
 
     @property

@@ -12,6 +12,7 @@ from engrambus.testing.conformance.agents import AgentConformance
 from engrambus.testing.conformance.approvals import ApprovalConformance
 from engrambus.testing.conformance.briefs import BriefConformance
 from engrambus.testing.conformance.captures import CaptureConformance
+from engrambus.testing.conformance.clocks import ClockConformance
 from engrambus.testing.conformance.contradictions import ContradictionConformance
 from engrambus.testing.conformance.cortex import CortexConformance
 from engrambus.testing.conformance.denials import DenialConformance
@@ -50,6 +51,7 @@ __all__ = [
     "ApprovalConformance",
     "BriefConformance",
     "CaptureConformance",
+    "ClockConformance",
     "ContradictionConformance",
     "CortexConformance",
     "DenialConformance",
@@ -87,6 +89,7 @@ __all__ = [
 
 class StoreConformance(
     AdoptionConformance,
+    ClockConformance,
     CaptureConformance,
     UseConformance,
     EngramValueConformance,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from engrambus.core import SECOND_US, print_time
+from engrambus.core.project_clock import ClockCorrected
 from engrambus.errors import (
+    ClockAhead,
     DeadlinePast,
     StaleFence,
     TupleEnded,
@@ -29,6 +31,26 @@ from engrambus.testing.work.harness import (
 
 class ClaimConformance:
     """Claims, leases and fences."""  # YT-06
+
+    # decision 91
+    def test_a_clock_that_jumps_ahead_is_refused_and_a_correction_ends_leases(self, harness: WorkHarness) -> None:
+        """Leases and delays that a wrong clock made too long do not hold up work after the correction."""
+        first, second = put(harness, draft(), draft())
+        start_us = harness.clock.now()
+        harness.clock.set(start_us + 100 * 365 * 86_400 * SECOND_US)
+        expect_error(ClockAhead, put, harness, draft())
+        harness.clock.restart()
+        harness.clock.set(start_us + 300 * 86_400 * SECOND_US)
+        (held,) = take(harness)
+        (released,) = take(harness, worker="w2")
+        harness.space.release([(released.id, released.fence)], reason="later", delay_us=60 * SECOND_US)
+        harness.clock.set(start_us + SECOND_US)
+        assert take(harness) == []
+        harness.space.store.set_time(ClockCorrected(was_us=harness.space.store.clock_state().last_us))
+        assert [claim.id for claim in take(harness)] == [first]
+        harness.clock.advance(seconds=61)
+        assert {claim.id for _ in range(2) for claim in take(harness, worker="w3")} == {first, second}
+        assert held.id == first
 
     # decision 22: a fence grows with every claim, so that a later one always wins
     def test_each_tuple_is_claimed_once(self, harness: WorkHarness) -> None:

@@ -1,11 +1,11 @@
 -- name: state
-SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending, tail, merged, identity FROM applied;
+SELECT layout, project, position, seq, checksum, at, clock, ordinal, runs, pending, tail, merged, identity FROM applied;
 
 -- name: insert_state
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0);
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0);
 
 -- name: update_state
-UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, tail = ?,
+UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, clock = ?, ordinal = ?, runs = ?, pending = ?, tail = ?,
     merged = ?, identity = ?;
 
 -- name: insert_run
@@ -88,8 +88,27 @@ UPDATE tokens SET revoked = 1;
 -- name: revoke_all_old_tokens
 UPDATE agents SET tokens_revoked = 1;
 
+-- name: revoke_all_grants
+INSERT INTO blocks (block_id, revoked) SELECT block_id, 1 FROM grants WHERE true
+ON CONFLICT (block_id) DO UPDATE SET revoked = 1;
+
+-- name: end_all_reservations
+DELETE FROM reservations;
+
+-- name: drop_later_puts
+DELETE FROM puts WHERE last_at > ?;
+
+-- name: correct_turns
+UPDATE turns SET last_at = min(last_at, ?);
+
+-- name: correct_agents
+UPDATE agents SET added_at = min(added_at, ?);
+
+-- name: expiring_after
+SELECT ordinal, expires_at, body FROM engrams WHERE expires_at > ?;
+
 -- name: is_token_revoked
-SELECT 1 FROM tokens WHERE token_id = ? AND revoked;
+SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM tokens WHERE token_id = ? AND NOT revoked);
 
 -- name: token
 SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens

@@ -8,6 +8,7 @@ CREATE TABLE applied (              -- the state of this index: always one row
     seq        INTEGER NOT NULL,    -- number of that line
     checksum   TEXT    NOT NULL,    -- checksum of that line
     at         INTEGER NOT NULL,    -- commit time of that line, in microseconds as all times here
+    clock      BLOB    NOT NULL,    -- what the lines up to there say about the machine's clock, as JSON (decision 91)
     ordinal    INTEGER NOT NULL,    -- engrams put so far
     runs       INTEGER NOT NULL,    -- runs opened so far
     pending    INTEGER NOT NULL,    -- rows in the table `pending`

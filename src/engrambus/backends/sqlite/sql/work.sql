@@ -9,6 +9,7 @@ CREATE TABLE applied (              -- the state of this index: always one row
     seq        INTEGER NOT NULL,    -- number of that line
     checksum   TEXT    NOT NULL,    -- checksum of that line
     at         INTEGER NOT NULL,    -- commit time of that line, in microseconds as all times here
+    clock      BLOB    NOT NULL,    -- what the lines up to there say about the machine's clock, as JSON (decision 91)
     synced     INTEGER NOT NULL,    -- bytes of the journal known to be on disk
     machine    TEXT    NOT NULL,    -- boot of the machine in which that was recorded
     ordinal    INTEGER NOT NULL,    -- number of tuples

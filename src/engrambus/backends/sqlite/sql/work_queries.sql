@@ -1,21 +1,27 @@
 -- Inserts of many rows say OR FAIL (decision 35): a failure rolls back the transaction anyway, so SQLite need not copy
 -- every page it is about to change in case only this statement had to be undone.
 
+-- name: end_later_leases
+UPDATE tuples SET until = min(until, ?) WHERE state = 'claimed';
+
+-- name: correct_delays
+UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state = 'waiting' AND ready_at > ?;
+
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
     t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body;
 
 -- name: state
-SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
+SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
     boot, counter, sorted_tuples, sorted_receipts, figures
 FROM applied;
 
 -- name: insert_state
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, x'7B7D');
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, x'7B7D');
 
 -- name: update_state
-UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
+UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, clock = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
     links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?, figures = ?;
 
 -- name: insert_body

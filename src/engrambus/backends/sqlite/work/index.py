@@ -10,12 +10,12 @@ import msgspec
 
 from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.sqlite.connections import FileId
-from engrambus.backends.sqlite.journal_index import same_rows
+from engrambus.backends.sqlite.journal_index import encode_clock, same_rows
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_row
 from engrambus.backends.sqlite.work.view import SqliteWorkView
-from engrambus.core import boot_id
+from engrambus.core import ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
@@ -55,7 +55,8 @@ class WorkIndex:
         connection.execute(schema("work.sql"))
         state = WorkIndexState(position=start, synced_bytes=0, boot_id=boot_id(), indexed=self._indexed)
         indexed = msgspec.json.encode(state.indexed).decode()
-        values = (LAYOUT, project, indexed, start.offset, start.seq, start.checksum, start.at_us, 0, state.boot_id)
+        position = (start.offset, start.seq, start.checksum, start.at_us, encode_clock(start))
+        values = (LAYOUT, project, indexed, *position, 0, state.boot_id)
         connection.execute(queries(QUERIES)["insert_state"], values)
         return state
 
@@ -85,6 +86,7 @@ class WorkIndex:
                 position.seq,
                 position.checksum,
                 position.at_us,
+                encode_clock(position),
                 state.synced_bytes,
                 state.boot_id,
                 state.ordinal,
@@ -116,13 +118,15 @@ class WorkIndex:
         """True if a tuple has ended: its last receipt is synced, whichever commit notices the end (decision 22)."""
         return TupleDone in map(type, facts)
 
-    def decision_view(self, projection: WorkProjection, now_us: int) -> WorkView:
+    def decision_view(self, projection: WorkProjection, time: ProjectTime) -> WorkView:
         """Return the view that a change decides on; the projection reuses the tuples it reads."""
-        return SqliteWorkView(projection.connection, projection.state, now_us, projection.read)
+        return SqliteWorkView(projection.connection, projection.state, time.now_us, projection.read)
 
-    def read_view(self, connection: apsw.Connection, state: WorkIndexState, as_of_us: int, file: FileId) -> WorkView:
+    def read_view(
+        self, connection: apsw.Connection, state: WorkIndexState, time: ProjectTime, file: FileId
+    ) -> WorkView:
         """Return the view of a snapshot."""
-        return SqliteWorkView(connection, state, as_of_us)
+        return SqliteWorkView(connection, state, time.now_us)
 
     def upkeep_after(self, view: WorkView) -> None:
         """No read calls for upkeep."""

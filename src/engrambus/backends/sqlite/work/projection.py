@@ -10,6 +10,7 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
 from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
+from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     MAX_GENERATIONS,
@@ -42,7 +43,7 @@ from engrambus.space.tuples import (
     new_record,
 )
 
-LAYOUT = 7
+LAYOUT = 8
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 LIVE_STATES = frozenset({"waiting", "claimed"})
 MAX_CACHED_RUNS = 1024
@@ -135,6 +136,12 @@ class WorkProjection:
                 self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.state.epoch, self.state.boot, self.state.counter = fact.epoch, fact.boot, 0
+            case ClockCorrected():
+                self.flush()
+                self._execute("end_later_leases", at_us)
+                self._execute("correct_delays", at_us, fact.was_us, at_us)
+                self.state.fresh_claims = {}
+                self.read.clear()
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from engrambus.backends.sqlite.journal_index import read_position
 from engrambus.core.journal import JournalPosition
 from engrambus.space.tuples import CostHistory, Price, TupleRecord
 
@@ -85,6 +86,7 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Cache: numbers of runs."""
     fresh_claims: dict[str, TupleRecord] = {}
     """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
+    is_from_start: bool = False
     steps_run: bool | None = None
     """Cache: True if a step of any tuple is running; None if unknown."""
 
@@ -93,17 +95,17 @@ def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:
     """Return the state that a row of the query `applied` holds."""
     return WorkIndexState(
         indexed=indexed,
-        position=JournalPosition(offset=row[3], seq=row[4], checksum=row[5], at_us=row[6]),
-        synced_bytes=row[7],
-        boot_id=row[8],
-        ordinal=row[9],
-        receipts=row[10],
-        links=row[11],
-        runs=row[12],
-        epoch=row[13],
-        boot=row[14],
-        counter=row[15],
-        merged_tuples=row[16],
-        merged_receipts=row[17],
-        figures=_decode_figures(row[18]),
+        position=read_position(row[3:8]),
+        synced_bytes=row[8],
+        boot_id=row[9],
+        ordinal=row[10],
+        receipts=row[11],
+        links=row[12],
+        runs=row[13],
+        epoch=row[14],
+        boot=row[15],
+        counter=row[16],
+        merged_tuples=row[17],
+        merged_receipts=row[18],
+        figures=_decode_figures(row[19]),
     )

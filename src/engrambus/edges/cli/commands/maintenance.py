@@ -12,6 +12,7 @@ from engrambus.edges.cli.screen import safe
 from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
+    from engrambus.app import JournalClock
     from engrambus.core.journal import Damage
     from engrambus.gateway import Operation
 
@@ -69,6 +70,8 @@ def policy_apply(session: Session, operation: Operation[Any, Any], values: Value
 @local_command(
     "recover",
     click.Option(["--yes", "agreed"], is_flag=True, help="Do it without asking."),
+    click.Option(["--clock"], is_flag=True, help="Correct the project's time, which a wrong clock had moved ahead."),
+    click.Option(["--accept"], is_flag=True, help="With --clock: the machine's clock is right, though far ahead."),
     section="maintenance",
     example="engrambus recover",
     rank=40,
@@ -78,7 +81,13 @@ def recover(session: Session, values: Values) -> None:
 
     The journal, .catalog/memory.jsonl, is the record of everything; the damaged file is kept as a copy. A journal that
     takes no writes because a sync to disk failed is written into a new file first.
+
+    With --clock, the project's time becomes the machine's: engrams that had expired only because a clock was ahead
+    return; tokens and grants do not.
     """
+    if values["clock"] or values["accept"]:
+        _set_time(session, accept=values["accept"])
+        return
     from engrambus.app import (
         begin_lost_work_anew,
         find_failed_syncs,
@@ -125,6 +134,44 @@ def recover(session: Session, values: Values) -> None:
         rewritten.append(f"tuples.jsonl was gone: what remained is in {safe(str(aside))}; a new one begins.")
     lines = [*rewritten, *(line for damage in damaged for line in _outcome(damage))]
     session.print(answer, lambda _: lines or sound)
+
+
+def _set_time(session: Session, *, accept: bool) -> None:
+    """Take the machine's time for the journals that cannot follow it, and say what was done."""
+    from engrambus.app import set_project_time
+    from engrambus.core import print_time
+    from engrambus.core.project_clock import ACCEPT_HINT
+    from engrambus.errors import ClockAhead
+
+    clocks = set_project_time(session.folder, session.settings, accept=accept)
+    changed = [clock for clock in clocks if clock.change is not None]
+    ahead = next((clock.state for clock in clocks if clock.state.is_ahead and clock.change is None), None)
+    if ahead is not None and not changed:
+        latest = print_time(ahead.latest_us) if ahead.latest_us is not None else None
+        raise ClockAhead(limit=latest, used=print_time(ahead.machine_us), hint=ACCEPT_HINT)
+    answer = {
+        "journals": [
+            {
+                "journal": str(clock.journal),
+                "change": clock.change,
+                "was": print_time(clock.state.last_us),
+                "now": print_time(clock.state.machine_us),
+            }
+            for clock in clocks
+        ],
+    }
+    agree = ["The clock and the journals agree: there is nothing to correct."]
+    session.print(answer, lambda _: [line for clock in changed for line in _time_lines(clock)] or agree)
+
+
+def _time_lines(clock: JournalClock) -> Iterator[str]:
+    from engrambus.core import print_time
+    from engrambus.policy import JOURNAL
+
+    was, now = print_time(clock.state.last_us), print_time(clock.state.machine_us)
+    yield f"{safe(str(clock.journal))}: the time was {was} and is {now} from now on."
+    if clock.change == "corrected" and clock.journal.name == JOURNAL:
+        yield "Engrams that had expired only because of that are back. All tokens and grants are revoked."
 
 
 def _describe(damage: Damage) -> Iterator[str]:
