@@ -12,7 +12,7 @@ from engrambus.errors import PolicyInvalid
 from engrambus.policy import read_policy
 from engrambus.policy.guardrails import MB, Quotas, StepLimits, niceness, step_limits
 from engrambus.space.work.guard.cgroups import Cgroups, CgroupsRefused
-from engrambus.space.work.guard.limit_enforcer_process import BURST_SECONDS, DutyCycle
+from engrambus.space.work.guard.duty_cycle import BURST_SECONDS, DutyCycle
 from engrambus.space.work.guard.processes import ProcTable, PsTable
 
 QUOTAS = st.builds(
@@ -123,7 +123,7 @@ class FakeCgroup:
 def test_a_step_gets_its_own_cgroup_where_cgroups_can_be_divided(tmp_path: Path) -> None:
     fake = FakeCgroup(tmp_path)
     group = Cgroups.find(fake.mount, fake.membership).create(StepLimits(cores=0.5, ram_bytes=200 * MB))
-    assert (fake.folder / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (fake.folder / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     (folder,) = fake.folder.glob("engrambus-[0-9]*")
     assert (folder / "cpu.max").read_text() == "50000 100000"
     assert (folder / "memory.max").read_text() == str(200 * MB)
