@@ -17,6 +17,7 @@ import msgspec
 from engrambus.backends.sqlite.work import SqliteWork, create_work
 from engrambus.core import SystemClock
 from engrambus.evidence.receipts import BodyStore, Receipt, ReceiptFolder
+from engrambus.policy.guardrails import Ceiling
 from engrambus.space.catalog import REGISTRY, Catalog, Registry
 from engrambus.space.tuples import SpaceSettings, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, Progress, SingleFlight, WorkerDependencies
@@ -84,7 +85,12 @@ def step(yool: str, **args: Any) -> dict[str, Any]:
 
 @contextmanager
 def open_worker_harness(
-    folder: Path, settings: SpaceSettings = SETTINGS, *, containment: Containment | None = None, **environment: str
+    folder: Path,
+    settings: SpaceSettings = SETTINGS,
+    *,
+    containment: Containment | None = None,
+    ceiling: Ceiling | None = None,
+    **environment: str,
 ) -> Iterator[WorkerHarness]:
     """Create a project in a folder; steps are contained as well as this machine can, unless said otherwise."""
     catalog, clock = folder / ".catalog", SystemClock()
@@ -95,7 +101,7 @@ def open_worker_harness(
         space=TupleSpace(SqliteWork(catalog, KEY, clock), settings=settings),
         registry=YOOLS,
         catalog=lambda: CATALOG,
-        runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE], containment=containment),
+        runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE], containment=containment, ceiling=ceiling),
         bodies=bodies,
         receipts=ReceiptFolder(catalog / "receipts", catalog / "receipts.written"),
         clock=clock,

@@ -100,6 +100,16 @@ def spend_unread(folder: str) -> None:
         step_context.spend(usd=0.01, tokens_out=1)
 
 
+@yool("agent.hold.memory", lane="build", authority=EVERYONE, cached=False)
+def hold_memory(megabytes: int, folder: str) -> None:
+    """Hold RAM for two seconds; the first time, from when another step holds some, too."""
+    held = b"x" * (megabytes * 1_000_000)
+    Path(folder, f"holding-{len(held)}").touch()
+    while len(list(Path(folder).glob("holding-*"))) < 2:
+        time.sleep(0.01)
+    time.sleep(2)
+
+
 yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
     [
         "sh",
