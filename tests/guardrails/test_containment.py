@@ -16,6 +16,7 @@ from engrambus.core import SECOND_US, SystemClock
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.work.guard import Containment, find_containment
 from tests.guardrails.test_steps import Steps
+from tests.space.worker_harness import open_worker_harness, step
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -236,6 +237,17 @@ def test_what_a_callable_wrote_is_counted(tmp_path: Path) -> None:
     written = [steps.run("agent.run.called", code=code.format(size)).written_bytes for size in (10, 3, 20)]
     assert [round(count / MB) for count in written] == [10, 3, 20]
     steps.runner.close()
+
+
+# YT-13
+def test_the_receipt_of_a_step_says_what_it_wrote(tmp_path: Path) -> None:
+    with open_worker_harness(tmp_path / "project") as harness:
+        (tmp_path / "project" / "grown").touch()
+        tuple_id = harness.put(step("agent.count.slowly", path="grown", addition="x" * 500_000))
+        assert harness.work() == ["miss", "done"]
+        of_step, of_tuple = (receipt.cost.disk_mb for receipt in harness.receipts(tuple_id))
+        assert 0.5 <= of_step < 1
+        assert of_tuple == of_step
 
 
 def children(pid: int) -> list[int]:

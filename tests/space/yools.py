@@ -102,10 +102,10 @@ def spend_unread(folder: str) -> None:
 
 @yool("agent.hold.memory", lane="build", authority=EVERYONE, cached=False)
 def hold_memory(megabytes: int, folder: str) -> None:
-    """Hold RAM for two seconds; the first time, from when another step holds some, too."""
+    """Hold RAM for two seconds, from when another step has begun to."""
+    Path(folder, f"holding-{megabytes}").touch()
     held = b"x" * (megabytes * 1_000_000)
-    Path(folder, f"holding-{len(held)}").touch()
-    while len(list(Path(folder).glob("holding-*"))) < 2:
+    while held and len(list(Path(folder).glob("holding-*"))) < 2:
         time.sleep(0.01)
     time.sleep(2)
 
