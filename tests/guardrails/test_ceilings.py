@@ -231,7 +231,7 @@ def _hold(tmp_path: Path, megabytes: int) -> dict[str, Any]:
 def test_the_terms_of_a_tuple_hold_for_its_parallel_steps_together(tmp_path: Path) -> None:
     """Each step alone is within them; another attempt would meet the same."""
     with open_worker_harness(tmp_path / "project", RETRIES) as harness:
-        tuple_id = harness.put(_hold(tmp_path, 60), _hold(tmp_path, 90), agent_terms={"memory_mb": 160})
+        tuple_id = harness.put(_hold(tmp_path, 20), _hold(tmp_path, 110), agent_terms={"memory_mb": 160})
         assert sorted(harness.work()) == ["dead", "failed", "miss"]
         assert [(id.step, id.error) for id in harness.receipts(tuple_id) if id.exit] == [
             (1, "MEMORY_QUOTA"),
@@ -243,7 +243,7 @@ def test_the_terms_of_a_tuple_hold_for_its_parallel_steps_together(tmp_path: Pat
 def test_a_step_that_was_too_much_for_its_worker_is_tried_again(tmp_path: Path) -> None:
     of_worker = Ceiling(scope="worker", key="", ram_bytes=160 * MB)
     with open_worker_harness(tmp_path / "project", RETRIES, ceiling=of_worker) as harness:
-        small, large = (harness.put(_hold(tmp_path, megabytes)) for megabytes in (60, 90))
+        small, large = (harness.put(_hold(tmp_path, megabytes)) for megabytes in (20, 110))
         assert sorted(harness.work()) == ["again", "done", "done", "failed", "miss", "miss"]
         assert [(id.step, id.error) for id in harness.receipts(large)] == [(0, "WORKER_QUOTA"), (0, None), (None, None)]
         assert [id.error for id in harness.receipts(small)] == [None, None]

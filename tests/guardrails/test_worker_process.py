@@ -96,7 +96,7 @@ def test_a_worker_runs_as_many_steps_at_once_as_requested(
 def test_a_worker_has_a_limit_for_all_its_steps(terminal: Terminal, tmp_path: Path, by_option: bool) -> None:
     terminal.environment["YOOL_TUPLE_BACKOFF_SECONDS"] = "4"
     terminal.environment["YOOL_TUPLE_WORKER_MEMORY_MB"] = "5000" if by_option else "160"
-    for megabytes in (60, 90):
+    for megabytes in (20, 110):
         arguments = ("--arg", f"megabytes={megabytes}", "--arg", f"folder={json.dumps(str(tmp_path))}")
         terminal.run("out", "--lane", "build", "--yool", "agent.hold.memory", *arguments)
     output = terminal.run(*WORK, *(["--memory-mb", "160"] if by_option else []))
