@@ -227,23 +227,40 @@ def _tuple_space(
 
 
 def open_worker_dependencies(
-    gateway: Gateway, settings: Settings, *, modules: Sequence[str] = (), clock: Clock | None = None
+    gateway: Gateway,
+    settings: Settings,
+    *,
+    modules: Sequence[str] = (),
+    clock: Clock | None = None,
+    worker_quotas: Quotas | None = None,
 ) -> WorkerDependencies:
-    """Return what workers of a project need; these modules define the yools that their processes run."""
+    """Return what workers of a project need; these modules define the yools that their processes run.
+
+    `worker_quotas` is what all steps together may use; the environment may set lower ones.
+    """
     from importlib import import_module
 
-    from engrambus.policy.guardrails import Quotas
+    from engrambus.policy.guardrails import Quotas, ceiling, lowest_quotas
     from engrambus.space.catalog import REGISTRY
     from engrambus.space.work import ProcessRunner, SingleFlight, WorkerDependencies
 
     for module in modules:
         import_module(module)
     clock = clock or SystemClock()
-    from_environment = Quotas(cpu_quota_pct=settings.space().cpu_quota_pct)
+    space = settings.space()
+    from_environment = Quotas(cpu_quota_pct=space.cpu_quota_pct, max_processes=space.max_processes)
+    of_worker = lowest_quotas(
+        worker_quotas or Quotas(),
+        Quotas(
+            cpu_quota_pct=space.worker_cpu_quota_pct,
+            memory_mb=space.worker_memory_mb,
+            max_processes=space.worker_max_processes,
+        ),
+    )
 
     def quotas() -> tuple[Quotas, ...]:
         with gateway.store.read() as view:
-            return from_environment, view.policy().guardrails.quotas
+            return from_environment, of_worker, view.policy().guardrails.quotas
 
     root = gateway.project_files.root
     bodies = gateway.tuple_space.bodies
@@ -251,7 +268,13 @@ def open_worker_dependencies(
         space=gateway.tuple_space.space,
         registry=REGISTRY,
         catalog=gateway.project_files.catalog,
-        runner=ProcessRunner(bodies, gateway.project_files.state_path("scratch"), clock, modules),
+        runner=ProcessRunner(
+            bodies,
+            gateway.project_files.state_path("scratch"),
+            clock,
+            modules,
+            ceiling=ceiling("worker", "", of_worker),
+        ),
         bodies=bodies,
         receipts=gateway.project_files.receipts,
         clock=clock,

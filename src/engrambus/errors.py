@@ -89,7 +89,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ArtifactPath              ARTIFACT_PATH
 │   ├── QuotaRefusal              a step exceeded a limit and was stopped
 │   │   ├── MemoryQuota           MEMORY_QUOTA
-│   │   └── DiskQuota             DISK_QUOTA
+│   │   ├── DiskQuota             DISK_QUOTA
+│   │   └── ProcessQuota          PROCESS_QUOTA
 │   ├── CatalogRefusal            a yool, or a file that declares yools, is invalid
 │   │   ├── YoolName              YOOL_NAME
 │   │   ├── YoolReserved          YOOL_RESERVED
@@ -246,6 +247,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── EmbeddingsUnavailable     EMBEDDINGS_UNAVAILABLE
     ├── TooManyStreams            TOO_MANY_STREAMS
     ├── LimitEnforcerLost         LIMIT_ENFORCER_LOST
+    ├── WorkerQuota               WORKER_QUOTA
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
@@ -741,6 +743,10 @@ class MemoryQuota(QuotaRefusal):
 
 class DiskQuota(QuotaRefusal):
     """The step wrote more to disk than its limit."""
+
+
+class ProcessQuota(QuotaRefusal):
+    """The step had more processes at once than its limit."""
 
 
 class CatalogRefusal(Refusal):
@@ -1480,6 +1486,10 @@ class TooManyStreams(Trouble):
 
 class LimitEnforcerLost(Trouble):
     """The process that kept the step within its limits was killed, so the step was stopped; it may be tried again."""
+
+
+class WorkerQuota(Trouble):
+    """The steps of a worker together used more than it may; the one that used most was stopped, and may be retried."""
 
 
 class GitTrouble(Trouble):

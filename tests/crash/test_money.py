@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,12 +17,16 @@ from tests.space.worker_harness import WorkerHarness, open_worker_harness, runni
 
 
 @contextmanager
-def _worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a worker as a process; its process id is in a file."""
+def _stopped_worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a worker as a process; stop it before its step spends, so that it cannot have read that."""
     command = [sys.executable, "-m", "tests.crash.pool_process", str(tmp_path / "project"), str(tmp_path / "log")]
     process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
-    (tmp_path / "pid").write_text(str(process.pid))
     try:
+        wait_until((tmp_path / "started").exists)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        (tmp_path / "go").touch()
+        wait_until((tmp_path / "spent").exists)
         yield process
     finally:
         process.kill()
@@ -29,16 +34,15 @@ def _worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _work_until_killed(tmp_path: Path) -> None:
-    with _worker(tmp_path) as worker:
+    with _stopped_worker(tmp_path) as worker:
+        worker.kill()
         assert worker.wait(60) == -signal.SIGKILL
 
 
-def _put(harness: WorkerHarness, tmp_path: Path, number: int, **terms: int) -> tuple[str, str]:
-    """Put a tuple whose step sends its worker a signal; return its id and its parent's."""
+def _put(harness: WorkerHarness, tmp_path: Path, **terms: int) -> tuple[str, str]:
+    """Put a tuple whose step spends while its worker is stopped; return its id and its parent's."""
     parent_id = harness.put(lane="plan")
-    spending_step = step(
-        "agent.spend.signal", worker=str(tmp_path / "pid"), number=int(number), mark=str(tmp_path / "mark")
-    )
+    spending_step = step("agent.spend.unread", folder=str(tmp_path))
     return harness.put(spending_step, parent_id=parent_id, agent_terms=terms), parent_id
 
 
@@ -61,7 +65,7 @@ def _check(harness: WorkerHarness, tuple_id: str, parent_id: str, micros: int, t
 
 def test_spending_of_a_killed_worker_counts_before_the_next_attempt(tmp_path: Path) -> None:
     with open_worker_harness(tmp_path / "project", SETTINGS) as harness:
-        tuple_id, parent_id = _put(harness, tmp_path, signal.SIGKILL)
+        tuple_id, parent_id = _put(harness, tmp_path)
         _work_until_killed(tmp_path)
         assert harness.space.get(tuple_id).spent_micros == 0, "no worker can have read it"
         assert harness.work() == ["miss", "done"]
@@ -73,7 +77,7 @@ def test_spending_of_a_killed_worker_counts_before_the_next_attempt(tmp_path: Pa
 
 def test_spending_of_a_killed_worker_counts_towards_the_budget(tmp_path: Path) -> None:
     with open_worker_harness(tmp_path / "project", SETTINGS) as harness:
-        tuple_id, parent_id = _put(harness, tmp_path, signal.SIGKILL, budget_tokens=6)
+        tuple_id, parent_id = _put(harness, tmp_path, budget_tokens=6)
         _work_until_killed(tmp_path)
         assert harness.work() == ["refused", "dead"]
         _check(harness, tuple_id, parent_id, 50_000, 7)
@@ -81,7 +85,7 @@ def test_spending_of_a_killed_worker_counts_towards_the_budget(tmp_path: Path) -
 
 def test_the_last_receipt_has_the_cost_of_a_killed_last_attempt(tmp_path: Path) -> None:
     with open_worker_harness(tmp_path / "project", SETTINGS) as harness:
-        tuple_id, parent_id = _put(harness, tmp_path, signal.SIGKILL, max_retries=0)
+        tuple_id, parent_id = _put(harness, tmp_path, max_retries=0)
         _work_until_killed(tmp_path)
         assert harness.work() == ["dead"]
         (last,) = harness.receipts(tuple_id)
@@ -91,9 +95,8 @@ def test_the_last_receipt_has_the_cost_of_a_killed_last_attempt(tmp_path: Path) 
 
 def test_spending_that_a_worker_reads_after_its_lease_counts(tmp_path: Path) -> None:
     with open_worker_harness(tmp_path / "project", SETTINGS) as harness:
-        tuple_id, parent_id = _put(harness, tmp_path, signal.SIGSTOP)
-        with _worker(tmp_path) as worker:
-            wait_until((tmp_path / "mark").exists)
+        tuple_id, parent_id = _put(harness, tmp_path)
+        with _stopped_worker(tmp_path) as worker:
             assert harness.work() == ["miss", "done"]
             last = harness.receipts(tuple_id)[-1]
             assert (last.attempt, last.cost.usd_micros, last.cost.tokens) == (2, 50_000, 7)

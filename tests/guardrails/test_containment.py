@@ -16,6 +16,7 @@ from engrambus.core import SECOND_US, SystemClock
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.work.guard import Containment, find_containment
 from tests.guardrails.test_steps import Steps
+from tests.space.worker_harness import open_worker_harness, step
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -193,3 +194,99 @@ def test_space_is_not_allocated_past_the_disk_quota(tmp_path: Path, name: str) -
     assert steps.run("agent.run.shell", StepLimits(disk_bytes=10 * MB), code="fallocate -l 200M other").exit != 0
     assert (tmp_path / "other").stat().st_size == 0
     steps.runner.close()
+
+
+PLACES = {
+    "the project": "'written'",
+    "its temporary folder": "os.path.join(os.environ['TMPDIR'], 'written')",
+    "its artifacts": "os.path.join(os.environ['ENGRAMBUS_ARTIFACTS'], 'written')",
+    "/tmp": "os.path.join('/tmp', {0!r})",
+    "/dev/shm": "os.path.join('/dev/shm', {0!r})",
+}
+
+
+# YT-13: a receipt said 0.00008 MB of a step that wrote 10 MB into the project.
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_step_wrote_is_counted_wherever_it_is(tmp_path: Path, place: str) -> None:
+    if place == "/dev/shm" and find_containment().level != "pid namespace":
+        pytest.skip(find_containment().describe())
+    if place == "/tmp" and _file_system("/tmp") == "tmpfs":
+        pytest.skip("/tmp is in RAM")
+    steps, name = Steps(tmp_path), f"{tmp_path.name}-{os.getpid()}"
+    path = PLACES[place].format(name)
+    code = f"import os\nwith open({path}, 'wb') as file:\n  for _ in range(10): file.write(os.urandom(1_000_000))"
+    try:
+        for _ in range(2):
+            written = steps.run("agent.run.python", StepLimits(disk_bytes=100 * MB), code=code).written_bytes
+            assert 10 * MB <= written < 11 * MB
+    finally:
+        Path("/tmp", name).unlink(missing_ok=True)
+    assert steps.run("agent.run.python", StepLimits(disk_bytes=100 * MB), code="pass").written_bytes < MB
+    steps.runner.close()
+
+
+def _file_system(folder: str) -> str:
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    return next((mount[2] for mount in reversed(mounts) if mount[1] == folder), "")
+
+
+# YT-13: each step of a process that is used again counts by itself.
+def test_what_a_callable_wrote_is_counted(tmp_path: Path) -> None:
+    steps = Steps(tmp_path)
+    code = "import os\nwith open('written', 'wb') as file: file.write(os.urandom({0}_000_000))"
+    written = [steps.run("agent.run.called", code=code.format(size)).written_bytes for size in (10, 3, 20)]
+    assert [round(count / MB) for count in written] == [10, 3, 20]
+    steps.runner.close()
+
+
+# YT-13
+def test_the_receipt_of_a_step_says_what_it_wrote(tmp_path: Path) -> None:
+    with open_worker_harness(tmp_path / "project") as harness:
+        (tmp_path / "project" / "grown").touch()
+        tuple_id = harness.put(step("agent.count.slowly", path="grown", addition="x" * 500_000))
+        assert harness.work() == ["miss", "done"]
+        of_step, of_tuple = (receipt.cost.disk_mb for receipt in harness.receipts(tuple_id))
+        assert 0.5 <= of_step < 1
+        assert of_tuple == of_step
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process that are supervisors."""
+    found = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+    return [child for child in found if b"step_supervisor" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+KILLED = [
+    ("enforcer",),
+    ("outer supervisor",),
+    ("inner supervisor",),
+    ("worker", "outer supervisor"),
+    ("enforcer", "outer supervisor"),
+    ("worker", "enforcer", "outer supervisor"),
+]
+
+
+@pytest.mark.parametrize("victims", KILLED, ids=" and ".join)
+@pytest.mark.parametrize("name", RUNS)
+def test_a_step_ends_when_its_guards_are_killed(steps: Steps, victims: tuple[str, ...], name: str) -> None:
+    level = steps.runner._find_containment().level
+    if level == "subreaper" and ("inner supervisor" in victims or {"enforcer", "outer supervisor"} <= set(victims)):
+        pytest.skip("not promised without a PID namespace")
+    beats = steps.folder / "beats"
+    code = empty_environment(beats) + WAIT_FOR_BEATS.format(str(beats)) + "time.sleep(0.5)\nwhile True: pass"
+    command = [sys.executable, "-c", WORKER, str(steps.folder), level, name, code, "1.0"]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    found = {"worker": worker.pid, "enforcer": int(worker.stdout.readline())}
+    while not beats.exists() or beats.stat().st_size < 100:  # by then the enforcer has seen the daemon
+        assert worker.poll() is None
+        time.sleep(0.01)
+    (found["outer supervisor"],) = children(worker.pid)
+    if level == "pid namespace":
+        (found["inner supervisor"],) = children(found["outer supervisor"])
+    for victim in victims:
+        os.kill(found[victim], signal.SIGKILL)
+    ended = stops_beating(beats)
+    worker.wait(30)
+    worker.stdout.close()
+    assert ended

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +15,9 @@ from hypothesis import strategies as st
 
 from engrambus.errors import PolicyInvalid
 from engrambus.policy import read_policy
-from engrambus.policy.guardrails import MB, Quotas, StepLimits, niceness, step_limits
-from engrambus.space.work.guard.cgroups import Cgroups, CgroupsRefused
-from engrambus.space.work.guard.limit_enforcer_process import BURST_SECONDS, DutyCycle
+from engrambus.policy.guardrails import MB, Ceiling, Quotas, StepLimits, niceness, step_limits
+from engrambus.space.work.guard.cgroups import Cgroup, Cgroups, CgroupsRefused
+from engrambus.space.work.guard.duty_cycle import BURST_SECONDS, DutyCycle
 from engrambus.space.work.guard.processes import ProcTable, PsTable
 
 QUOTAS = st.builds(
@@ -123,7 +128,7 @@ class FakeCgroup:
 def test_a_step_gets_its_own_cgroup_where_cgroups_can_be_divided(tmp_path: Path) -> None:
     fake = FakeCgroup(tmp_path)
     group = Cgroups.find(fake.mount, fake.membership).create(StepLimits(cores=0.5, ram_bytes=200 * MB))
-    assert (fake.folder / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (fake.folder / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     (folder,) = fake.folder.glob("engrambus-[0-9]*")
     assert (folder / "cpu.max").read_text() == "50000 100000"
     assert (folder / "memory.max").read_text() == str(200 * MB)
@@ -132,6 +137,75 @@ def test_a_step_gets_its_own_cgroup_where_cgroups_can_be_divided(tmp_path: Path)
     assert not group.out_of_memory()
     (folder / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
     assert group.out_of_memory()
+
+
+# YT-20
+def test_steps_below_a_ceiling_are_in_a_common_cgroup(tmp_path: Path) -> None:
+    fake = FakeCgroup(tmp_path)
+    groups = Cgroups.find(fake.mount, fake.membership)
+    of_worker = Ceiling(scope="worker", key="", cores=2.5, ram_bytes=900 * MB, processes=10)
+    of_tuple = Ceiling(scope="tuple", key="one", cores=0.5)
+    for _ in range(2):
+        groups.create(StepLimits(processes=3), [of_worker, of_tuple])
+    (outer,) = fake.folder.glob("engrambus-[0-9]*")
+    (inner,) = outer.glob("engrambus-[0-9]*")
+    assert (outer / "cpu.max").read_text() == "250000 100000"
+    assert (outer / "memory.max").read_text() == str(900 * MB)
+    assert (outer / "pids.max").read_text() == "640"
+    assert not (outer / "memory.oom.group").exists(), "only one step is killed"
+    assert (inner / "cpu.max").read_text() == "50000 100000"
+    assert not (inner / "memory.max").exists()
+    assert [(folder / "cgroup.subtree_control").read_text() for folder in (outer, inner)] == ["+cpu +memory +pids"] * 2
+    steps = list(inner.glob("engrambus-[0-9]*"))
+    assert [(step / "pids.max").read_text() for step in steps] == ["192", "192"]
+    assert [(step / "memory.oom.group").read_text() for step in steps] == ["1", "1"]
+
+
+@pytest.fixture
+def real_cgroup() -> Iterator[Path]:
+    """A group of this machine's cgroup v2, of whatever controllers it has."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    mount = next((Path(mount[1]) for mount in mounts if mount[2] == "cgroup2"), None)
+    if mount is None or not os.access(mount, os.W_OK):
+        pytest.skip("no cgroup v2 that may be written")
+    folder = mount / f"engrambus-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as problem:
+        pytest.skip(f"no cgroup v2 that may be divided: {problem}")
+    yield folder
+    folder.rmdir()
+
+
+# YT-12: without CPU or memory controllers, what remains is adding, releasing and killing.
+@pytest.mark.skipif(sys.platform != "linux", reason="needs cgroups")
+def test_a_cgroup_kills_all_that_was_started_in_it(real_cgroup: Path) -> None:
+    step, worker_group = real_cgroup / "step", real_cgroup / "worker"
+    step.mkdir()
+    worker_group.mkdir()
+    group = Cgroup(step, worker_group)
+    command = ["sh", "-c", "setsid sleep 60 & read go; setsid sleep 60 & echo started; wait"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first,
+        subprocess.Popen(["sleep", "60"]) as kept,
+    ):
+        group.add([first.pid, kept.pid])
+        assert first.stdin is not None
+        assert first.stdout is not None
+        first.stdin.write(b"go\n")
+        first.stdin.flush()
+        first.stdout.readline()
+        assert len((step / "cgroup.procs").read_text().split()) == 3  # not the one that was started before
+        group.release(kept.pid)
+        group.end()
+        assert first.wait(10) == -9
+        assert kept.poll() is None
+        kept.kill()
+    while (step / "cgroup.procs").read_text():
+        time.sleep(0.01)
+    group.end()
+    assert not step.exists()
+    worker_group.rmdir()
 
 
 @pytest.mark.parametrize(

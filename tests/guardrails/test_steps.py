@@ -18,7 +18,7 @@ import pytest
 
 from engrambus.core import SECOND_US, SystemClock
 from engrambus.evidence.receipts import BodyStore
-from engrambus.policy.guardrails import MB, StepLimits
+from engrambus.policy.guardrails import MB, Ceiling, StepLimits
 from engrambus.space.tuples import Price
 from engrambus.space.work import ProcessRunner, StepOutcome, StepRequest
 from engrambus.space.work.guard import Containment
@@ -33,16 +33,26 @@ PATH = {"PATH": os.defpath}
 class Steps:
     """Runs single steps in a folder."""
 
-    def __init__(self, folder: Path, containment: Containment | None = None) -> None:
+    def __init__(
+        self, folder: Path, containment: Containment | None = None, worker_ceiling: Ceiling | None = None
+    ) -> None:
         """Without `containment` its runner uses the strongest level of this machine."""
         self.folder = folder
         self.bodies = BodyStore(folder / "cas")
-        self.runner = ProcessRunner(self.bodies, folder / "scratch", SystemClock(), [MODULE], containment=containment)
+        self.runner = ProcessRunner(
+            self.bodies,
+            folder / "scratch",
+            SystemClock(),
+            [MODULE],
+            containment=containment,
+            ceiling=worker_ceiling,
+        )
         self.spent: list[Price] = []
 
     def run(self, name: str, limits: StepLimits | None = None, **args: Any) -> StepOutcome:
-        """Run one step; `deadline` and `stop` are not passed to it."""
+        """Run one step; `deadline`, `stop` and `ceiling` are not passed to it."""
         deadline, stop = args.pop("deadline", None), args.pop("stop", threading.Event())
+        ceiling = args.pop("ceiling", None)
         request = StepRequest(
             yool=YOOLS.lookup(name),
             args=args,
@@ -51,6 +61,7 @@ class Steps:
             root=self.folder,
             env=PATH,
             limits=limits or StepLimits(),
+            ceiling=ceiling,
             deadline_us=deadline,
         )
         return self.runner.run(request, self.spent.append, stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -87,6 +88,21 @@ def test_a_worker_runs_as_many_steps_at_once_as_requested(
     assert sum(parse_time(receipt["started_at"]) <= released_us for receipt in steps) == at_once
     assert ("at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY)" in stderr) == (ceiling is not None)
     assert ceiling is None or f"{ceiling} at once" in stderr
+
+
+# YT-20
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("by_option", [True, False])
+def test_a_worker_has_a_limit_for_all_its_steps(terminal: Terminal, tmp_path: Path, by_option: bool) -> None:
+    terminal.environment["YOOL_TUPLE_BACKOFF_SECONDS"] = "4"
+    terminal.environment["YOOL_TUPLE_WORKER_MEMORY_MB"] = "5000" if by_option else "160"
+    for megabytes in (20, 110):
+        arguments = ("--arg", f"megabytes={megabytes}", "--arg", f"folder={json.dumps(str(tmp_path))}")
+        terminal.run("out", "--lane", "build", "--yool", "agent.hold.memory", *arguments)
+    output = terminal.run(*WORK, *(["--memory-mb", "160"] if by_option else []))
+    assert output.count("FAIL exec cost=$0 (WORKER_QUOTA)") == 1
+    assert output.count("will be tried again (WORKER_QUOTA)") == 1
+    assert output.count("MISS exec") == 2
 
 
 def test_a_worker_shows_its_progress_on_a_terminal(terminal: Terminal) -> None:

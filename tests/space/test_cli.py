@@ -178,7 +178,7 @@ def test_a_receipt_shows_the_command_that_reads_its_output(terminal: Terminal) -
     tuple_id = terminal.json("out", "t.json")["id"]
     terminal.run(*WORK)
     printed = terminal.run("receipt", "get", terminal.json("observe", tuple_id)["steps"][0]["receipt"])
-    assert re.search(r", 0\.\d MB kept$", printed, re.M)
+    assert re.search(r", 0\.\d MB written$", printed, re.M)
     (command,) = re.findall(r"stdout +engrambus (deref .*)$", printed, re.M)
     end = terminal.json(*command.split())
     assert (end["truncated"], end["tail"]) == (True, True)

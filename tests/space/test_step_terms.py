@@ -15,7 +15,7 @@ from engrambus.core import SECOND_US, SystemClock, print_time
 from engrambus.evidence.receipts import EMPTY_DIGEST
 from engrambus.gateway import LOCAL_ADMIN, to_request
 from engrambus.operations import OPERATIONS
-from engrambus.policy.guardrails import MB, StepLimits
+from engrambus.policy.guardrails import MB, Ceiling, StepLimits
 from engrambus.settings import Settings
 from engrambus.space.catalog import Catalog, Registry
 from engrambus.space.tuples import CostHistory, Price, estimate_price, read_pattern
@@ -63,6 +63,28 @@ def with_runner(deps: WorkerDependencies, runner: RecordingRunner) -> WorkerDepe
     return msgspec.structs.replace(deps, registry=YOOLS, catalog=lambda: catalog, runner=runner)
 
 
+def run_once(
+    repository: Repository,
+    tmp_path: Path,
+    variables: dict[str, str],
+    project: dict[str, int],
+    terms: dict[str, Any],
+    steps: list[dict[str, Any]],
+) -> list[StepRequest]:
+    """Run a tuple with these steps in a project with these guardrails; return what its runner was given."""
+    settings = Settings.from_environment({"HOME": str(tmp_path / "home"), **variables})
+    init_project(repository.path, settings)
+    with closing(open_project(repository.path, settings)) as gateway:
+        applied = OPERATIONS["apply_policy"]
+        gateway.call(applied, to_request({"policy": {"guardrails": project}}, applied.request), LOCAL_ADMIN)
+        runner = RecordingRunner()
+        deps = with_runner(open_worker_dependencies(gateway, settings), runner)
+        draft = {"lane": "build", "payload": steps, "agent_terms": terms}
+        deps.space.out(draft, authority=PERSON, run=RUN, trusted=True)
+        LaneWorkerPool(deps, read_pattern({"lane": "build"})).run(until_empty=True)
+        return runner.requests
+
+
 # Sources of limits: the environment (CPU in percent), the project, the tuple, the yool. The lowest applies.
 @pytest.mark.parametrize(
     ("environment", "project", "terms", "yool", "limits"),
@@ -91,17 +113,43 @@ def test_a_step_runs_with_the_lowest_limit_of_all_sources(
     limits: StepLimits,
 ) -> None:
     variables = {} if environment is None else {"YOOL_TUPLE_CPU_QUOTA_PCT": str(environment)}
-    settings = Settings.from_environment({"HOME": str(tmp_path / "home"), **variables})
-    init_project(repository.path, settings)
-    with closing(open_project(repository.path, settings)) as gateway:
-        applied = OPERATIONS["apply_policy"]
-        gateway.call(applied, to_request({"policy": {"guardrails": project}}, applied.request), LOCAL_ADMIN)
-        runner = RecordingRunner()
-        deps = with_runner(open_worker_dependencies(gateway, settings), runner)
-        draft = {"lane": "build", "payload": [step(f"agent.take.{yool}")], "agent_terms": terms}
-        deps.space.out(draft, authority=PERSON, run=RUN, trusted=True)
-        LaneWorkerPool(deps, read_pattern({"lane": "build"})).run(until_empty=True)
-        assert [request.limits for request in runner.requests] == [limits]
+    (request,) = run_once(repository, tmp_path, variables, project, terms, [step(f"agent.take.{yool}")])
+    assert request.limits == msgspec.structs.replace(limits, processes=1000)
+
+
+# YT-20: the environment has a limit for each step, and one for all steps of a worker.
+@pytest.mark.parametrize(
+    ("variables", "project", "terms", "processes"),
+    [
+        ({}, {}, {}, 1000),
+        ({"YOOL_TUPLE_MAX_PROCESSES": "2000"}, {}, {}, 2000),
+        ({"YOOL_TUPLE_WORKER_MAX_PROCESSES": "70"}, {}, {}, 70),
+        ({}, {"max_processes": 60}, {"max_processes": 80}, 60),
+        ({}, {"max_processes": 60}, {"max_processes": 50}, 50),
+    ],
+)
+def test_the_lowest_number_of_processes_applies(
+    repository: Repository,
+    tmp_path: Path,
+    variables: dict[str, str],
+    project: dict[str, int],
+    terms: dict[str, int],
+    processes: int,
+) -> None:
+    (request,) = run_once(repository, tmp_path, variables, project, terms, [step("agent.take.any")])
+    assert (request.limits.processes, request.ceiling) == (processes, None)
+
+
+# YT-20
+def test_the_terms_of_a_tuple_are_a_ceiling_if_its_steps_may_run_at_once(
+    repository: Repository, tmp_path: Path
+) -> None:
+    steps = [{**step("agent.take.any"), "after": []}, {**step("agent.take.any"), "after": []}]
+    terms = {"cpu_quota_pct": 50, "memory_mb": 500, "max_processes": 5, "disk_quota_mb": 50}
+    requests = run_once(repository, tmp_path, {}, {"memory_mb": 100}, terms, steps)
+    expected = Ceiling(scope="tuple", key=requests[0].tuple_id, cores=0.5, ram_bytes=500 * MB, processes=5)
+    assert [request.ceiling for request in requests] == [expected, expected]
+    assert [request.limits.ram_bytes for request in requests] == [100 * MB] * 2
 
 
 # A yool that has not run yet is estimated by its contract.

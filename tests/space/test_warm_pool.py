@@ -5,13 +5,29 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from engrambus.space.work.warm_pool import MIN_PROCESSES
-from tests.space.worker_harness import WorkerHarness, step, wait_until, with_environment
+from tests.space.worker_harness import (
+    SAME_NAMESPACE,
+    WorkerHarness,
+    open_worker_harness,
+    step,
+    wait_until,
+    with_environment,
+)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[WorkerHarness]:
+    """Without PID namespaces, in which every process has the same id."""
+    with open_worker_harness(tmp_path / "project", containment=SAME_NAMESPACE) as harness:
+        yield harness
 
 
 def run(harness: WorkerHarness, name: str, **args: Any) -> Any:

@@ -27,6 +27,7 @@ from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, 
 from engrambus.space.work.single_flight import StepLock
 from engrambus.testing.work import PERSON, RUN
 from tests.space.worker_harness import (
+    SAME_NAMESPACE,
     SETTINGS,
     WorkerHarness,
     open_worker_harness,
@@ -315,7 +316,7 @@ def test_cancelling_a_tuple_ends_its_step_and_all_its_processes(tmp_path: Path) 
     settings = msgspec.structs.replace(
         SETTINGS, lease_us=3600 * SECOND_US
     )  # longer than the test, so renewal does not notice it
-    with open_worker_harness(tmp_path / "project", settings) as harness:
+    with open_worker_harness(tmp_path / "project", settings, containment=SAME_NAMESPACE) as harness:
         tuple_id = harness.put(step("agent.run.children", path="child.pid"))
         file = tmp_path / "project" / "child.pid"
         pool = harness.pool()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +17,11 @@ import msgspec
 from engrambus.backends.sqlite.work import SqliteWork, create_work
 from engrambus.core import SystemClock
 from engrambus.evidence.receipts import BodyStore, Receipt, ReceiptFolder
+from engrambus.policy.guardrails import Ceiling
 from engrambus.space.catalog import REGISTRY, Catalog, Registry
 from engrambus.space.tuples import SpaceSettings, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, Progress, SingleFlight, WorkerDependencies
+from engrambus.space.work.guard import Containment
 from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN
 
@@ -37,6 +40,8 @@ def registry_of_module(module: str) -> Registry:
 
 YOOLS = registry_of_module(MODULE)
 CATALOG = Catalog(yool.entry for yool in YOOLS)
+SAME_NAMESPACE = Containment(level="subreaper" if sys.platform == "linux" else "process group")
+"""Containment under which a step's process ids are those that a test sees."""
 SETTINGS = SpaceSettings(max_retries=0, backoff_us=1000)
 
 
@@ -80,9 +85,14 @@ def step(yool: str, **args: Any) -> dict[str, Any]:
 
 @contextmanager
 def open_worker_harness(
-    folder: Path, settings: SpaceSettings = SETTINGS, **environment: str
+    folder: Path,
+    settings: SpaceSettings = SETTINGS,
+    *,
+    containment: Containment | None = None,
+    ceiling: Ceiling | None = None,
+    **environment: str,
 ) -> Iterator[WorkerHarness]:
-    """Create a project in a folder."""
+    """Create a project in a folder; steps are contained as well as this machine can, unless said otherwise."""
     catalog, clock = folder / ".catalog", SystemClock()
     catalog.mkdir(parents=True, exist_ok=True)
     create_work(catalog, KEY, project="01KDVP9R00STGMERGYTEST0000", now_us=clock.now())
@@ -91,7 +101,7 @@ def open_worker_harness(
         space=TupleSpace(SqliteWork(catalog, KEY, clock), settings=settings),
         registry=YOOLS,
         catalog=lambda: CATALOG,
-        runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),
+        runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE], containment=containment, ceiling=ceiling),
         bodies=bodies,
         receipts=ReceiptFolder(catalog / "receipts", catalog / "receipts.written"),
         clock=clock,

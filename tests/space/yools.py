@@ -83,16 +83,31 @@ def spend_again(mark: str) -> None:
         sys.exit(1)
 
 
-@yool("agent.spend.signal", lane="build", authority=EVERYONE, cached=False)
-def spend_and_signal(worker: str, number: int, mark: str) -> None:
-    """Spend; the first time send the worker a signal before it can read that, and spend more later."""
+@yool("agent.spend.unread", lane="build", authority=EVERYONE, cached=False)
+def spend_unread(folder: str) -> None:
+    """Spend; the first time only when told to, by which time the worker is stopped, and again later."""
+    started, go, spent = (Path(folder, name) for name in ("started", "go", "spent"))
+    if started.exists():
+        step_context.spend(usd=0.05, tokens_in=7)
+        return
+    started.touch()
+    while not go.exists():
+        time.sleep(0.01)
     step_context.spend(usd=0.05, tokens_in=7)
-    if not Path(mark).exists():
-        Path(mark).touch()
-        os.kill(int(Path(worker).read_text()), number)
-        for _ in range(3):
-            time.sleep(0.6)
-            step_context.spend(usd=0.01, tokens_out=1)
+    spent.touch()
+    for _ in range(3):
+        time.sleep(0.6)
+        step_context.spend(usd=0.01, tokens_out=1)
+
+
+@yool("agent.hold.memory", lane="build", authority=EVERYONE, cached=False)
+def hold_memory(megabytes: int, folder: str) -> None:
+    """Hold RAM for two seconds, from when another step has begun to."""
+    Path(folder, f"holding-{megabytes}").touch()
+    held = b"x" * (megabytes * 1_000_000)
+    while held and len(list(Path(folder).glob("holding-*"))) < 2:
+        time.sleep(0.01)
+    time.sleep(2)
 
 
 yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,7 @@ MB = 1_000_000
 DISK_CHECK_SECONDS = 1.0
 """Time for which a reading of the free disk space is used again."""
 _MAX_VALUES = {"cpu_quota_pct": 100, "hot_days": 36_500, "warm_days": 36_500, "nightly_hour": 23}
-_MIN_VALUES = {"cpu_quota_pct": 1, "disk_quota_mb": 1, "memory_mb": 1}
+_MIN_VALUES = {"cpu_quota_pct": 1, "disk_quota_mb": 1, "memory_mb": 1, "max_processes": 1}
 _DEFAULT_MAX = 1_000_000_000
 
 
@@ -31,6 +31,8 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Megabytes of RAM of all its processes together."""
     disk_quota_mb: int | None = None
     """Megabytes it may write."""
+    max_processes: int | None = None
+    """Processes it may have at once."""
     budget_tokens: int | None = None
     """Tokens it may spend."""
     budget_usd_micros: int | None = None
@@ -62,12 +64,18 @@ class Guardrails(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     )
     memory_mb: Annotated[int | None, Meta(description="Megabytes of RAM that a step may use")] = None
     disk_quota_mb: Annotated[int | None, Meta(description="Megabytes that a step may write")] = None
+    max_processes: Annotated[int | None, Meta(description="Processes that a step may have at once")] = None
     gc: Retention = Retention()
 
     @property
     def quotas(self) -> Quotas:
         """The most any step of the project may use."""
-        return Quotas(cpu_quota_pct=self.cpu_quota_pct, memory_mb=self.memory_mb, disk_quota_mb=self.disk_quota_mb)
+        return Quotas(
+            cpu_quota_pct=self.cpu_quota_pct,
+            memory_mb=self.memory_mb,
+            disk_quota_mb=self.disk_quota_mb,
+            max_processes=self.max_processes,
+        )
 
 
 def check_guardrails(guardrails: Guardrails) -> None:
@@ -95,6 +103,8 @@ class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
     ram_bytes: int | None = None
     disk_bytes: int | None = None
     """Bytes it may write."""
+    processes: int | None = None
+    """Processes it may have at once."""
     tokens: int | None = None
     usd_micros: int | None = None
 
@@ -103,22 +113,50 @@ NO_LIMITS = StepLimits()
 """Limits of a step if no source sets any: one core, and nothing else."""
 
 
-def step_limits(*sources: Quotas) -> StepLimits:
+def lowest_quotas(*sources: Quotas) -> Quotas:
     """Return the lowest limit that any source sets."""
-
-    def lowest(name: str) -> int | None:
-        return min((value for quotas in sources if (value := getattr(quotas, name)) is not None), default=None)
-
     # The minimum, in any order: a tuple or a yool can lower what the project allows and never raise it.
-    cpu_pct = lowest("cpu_quota_pct")
-    memory_mb, disk_mb = lowest("memory_mb"), lowest("disk_quota_mb")
+    names = Quotas.__struct_fields__
+    found = {name: [value for quotas in sources if (value := getattr(quotas, name)) is not None] for name in names}
+    return Quotas(**{name: min(values, default=None) for name, values in found.items()})
+
+
+def step_limits(*sources: Quotas) -> StepLimits:
+    """Return the limits of a step: the lowest that any source sets."""
+    lowest = lowest_quotas(*sources)
+    cpu_pct, memory_mb, disk_mb = lowest.cpu_quota_pct, lowest.memory_mb, lowest.disk_quota_mb
     return StepLimits(
         cores=1.0 if cpu_pct is None else min(max(cpu_pct, 1), 100) / 100,
         ram_bytes=None if memory_mb is None else memory_mb * MB,
         disk_bytes=None if disk_mb is None else disk_mb * MB,
-        tokens=lowest("budget_tokens"),
-        usd_micros=lowest("budget_usd_micros"),
+        processes=lowest.max_processes,
+        tokens=lowest.budget_tokens,
+        usd_micros=lowest.budget_usd_micros,
     )
+
+
+class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits on steps that run at once, taken together; None sets no limit."""
+
+    # decision 96: besides each step's own limits, which already include these.
+    scope: Literal["tuple", "worker"]
+    key: str
+    """Tells one ceiling of a worker from another."""
+    cores: float | None = None
+    ram_bytes: int | None = None
+    processes: int | None = None
+
+
+def ceiling(scope: Literal["tuple", "worker"], key: str, quotas: Quotas) -> Ceiling | None:
+    """Return what the steps of a tuple or a worker may use together; None if nothing is limited."""
+    limits = Ceiling(
+        scope=scope,
+        key=key,
+        cores=None if quotas.cpu_quota_pct is None else max(quotas.cpu_quota_pct, 1) / 100,
+        ram_bytes=None if quotas.memory_mb is None else quotas.memory_mb * MB,
+        processes=quotas.max_processes,
+    )
+    return None if limits == Ceiling(scope=scope, key=key) else limits
 
 
 def niceness(cores: float) -> int:

@@ -44,14 +44,19 @@ class Worker:
         lane: str,
         modules: Iterable[str] = (),
         concurrency: int | None = None,
+        cpu_quota_pct: int | None = None,
+        memory_mb: int | None = None,
+        max_processes: int | None = None,
         settings: Settings | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> Worker:
         """Open a worker on a lane of the project a folder belongs to.
 
-        Importing `modules` registers the code of the yools. `on_progress` is called for every step.
+        Importing `modules` registers the code of the yools. The quotas limit what all its steps use together; 100 % of
+        CPU is one core. `on_progress` is called for every step.
         """
         from engrambus.app import open_project, open_worker_dependencies
+        from engrambus.policy.guardrails import Quotas
         from engrambus.space.tuples import check_lane, read_pattern
         from engrambus.space.work import LaneWorkerPool
 
@@ -59,7 +64,8 @@ class Worker:
         settings = settings or Settings.from_environment()
         gateway = open_project(Path(path), settings)
         try:
-            dependencies = open_worker_dependencies(gateway, settings, modules=tuple(modules))
+            quotas = Quotas(cpu_quota_pct=cpu_quota_pct, memory_mb=memory_mb, max_processes=max_processes)
+            dependencies = open_worker_dependencies(gateway, settings, modules=tuple(modules), worker_quotas=quotas)
             pool = LaneWorkerPool(
                 dependencies, read_pattern({"lane": lane}), concurrency=concurrency, on_progress=on_progress
             )

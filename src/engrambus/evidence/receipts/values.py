@@ -29,7 +29,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: int = 0
     """Milliseconds from start to end."""
     disk_mb: float = 0.0
-    """Megabytes of output and artifacts that were stored."""
+    """Megabytes that were written to disks, wherever; at least those of output and artifacts."""
 
     @property
     def usd_micros(self) -> int:

@@ -26,6 +26,7 @@ _MAX_TERMS = {
     "cpu_quota_pct": 100,
     "disk_quota_mb": 1_000_000_000,
     "memory_mb": 1_000_000_000,
+    "max_processes": 1_000_000,
 }
 TERMS = tuple(_MAX_TERMS)
 """Names of terms as they are written in files and tuples."""
@@ -42,6 +43,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """100 is one core."""
     disk_quota_mb: int | None = None
     memory_mb: int | None = None
+    max_processes: int | None = None
 
     def to_fields(self) -> dict[str, int | float]:
         """Return the terms as `agent_terms` are written."""

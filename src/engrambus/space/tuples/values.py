@@ -30,6 +30,14 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """YOOL_TUPLE_MAX_LANE_CONCURRENCY, or YOOL_MAX_LANE_CONCURRENCY: the highest value a worker may be given."""
     cpu_quota_pct: int = 95
     """YOOL_TUPLE_CPU_QUOTA_PCT: a step's share of CPU if neither tuple nor yool sets one; 100 is one core."""
+    max_processes: int = 1000
+    """YOOL_TUPLE_MAX_PROCESSES: processes that a step may have at once."""
+    worker_cpu_quota_pct: int | None = None
+    """YOOL_TUPLE_WORKER_CPU_QUOTA_PCT: share of CPU of all steps of a worker together; 100 is one core."""
+    worker_memory_mb: int | None = None
+    """YOOL_TUPLE_WORKER_MEMORY_MB: megabytes of RAM of all steps of a worker together."""
+    worker_max_processes: int | None = None
+    """YOOL_TUPLE_WORKER_MAX_PROCESSES: processes of all steps of a worker together."""
     queue_maxsize: int = 8192
     """YOOL_TUPLE_QUEUE_MAXSIZE: tuples that may wait in a lane."""
     compression_threshold: int = 1024

@@ -11,7 +11,7 @@ import msgspec
 
 from engrambus.errors import EngramBusError
 from engrambus.evidence.receipts import Artifact
-from engrambus.policy.guardrails import NO_LIMITS, StepLimits
+from engrambus.policy.guardrails import NO_LIMITS, Ceiling, StepLimits
 from engrambus.space.catalog import Yool
 from engrambus.space.tuples import Fence, Price
 
@@ -30,6 +30,8 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     """Complete environment of the step."""
     limits: StepLimits = NO_LIMITS
+    ceiling: Ceiling | None = None
+    """Limits on the steps of its tuple that run at once, together."""
     deadline_us: int | None = None
     """Time at which the step is stopped."""
     stop_reason: Callable[[], EngramBusError | None] = lambda: None
@@ -48,6 +50,8 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     tokens_out: int = 0
     stored_bytes: int = 0
     """Size of output and artifacts together."""
+    written_bytes: int = 0
+    """Bytes it wrote to disks and to its own /dev/shm, wherever, as far as they are counted."""
     error: str | None = None
     """Short reason why the step did not succeed."""
 

@@ -11,6 +11,7 @@ from engrambus.core import Clock
 from engrambus.core.files import open_writer
 from engrambus.errors import EngramBusError, error_line
 from engrambus.evidence.receipts import BodyStore
+from engrambus.policy.guardrails import Ceiling
 from engrambus.space.catalog import fill_argv
 from engrambus.space.work.guard import ContainedProcess, Containment, LimitEnforcer, find_containment, reap
 from engrambus.space.work.main_script import check_not_loading
@@ -41,13 +42,17 @@ class ProcessRunner:
         modules: Iterable[str] = (),
         *,
         containment: Containment | None = None,
+        ceiling: Ceiling | None = None,
     ) -> None:
-        """`modules` register the callables; warm processes import them. Without `containment` the strongest is used."""
+        """`modules` register the callables; warm processes import them. Without `containment` the strongest is used.
+
+        `ceiling` limits all steps that run at once, together.
+        """
         check_not_loading()
         self._bodies = bodies
         self._scratch = scratch
         self._clock = clock
-        self._enforcer = LimitEnforcer()
+        self._enforcer = LimitEnforcer(ceiling, lambda: self._pool.end_idle())
         self._containment = containment
         self._pool = WarmPool(modules, clock, self._enforcer, self._find_containment)
 
@@ -104,7 +109,8 @@ class ProcessRunner:
     ) -> tuple[int, str | None]:
         """Wait until the command ends or must stop; return its exit status, and why it was stopped."""
         refusal: EngramBusError | None = None
-        watch, ended, peak_bytes = self._enforcer.watch(process, request.limits, mark), False, 0
+        watch = self._enforcer.watch(process, request.limits, mark, request.ceiling)
+        ended, peak_bytes = False, 0
         try:
             process.begin()
             while not ended and refusal is None and not stop.is_set():

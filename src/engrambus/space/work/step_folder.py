@@ -144,6 +144,8 @@ class StepFolder:
                 file.write(_encode(execution))
         self.cost_file = CostFile(self.cost)
         self._reported = Price()
+        self.written_bytes = 0
+        """Bytes the step wrote, wherever; known once it has ended."""
         self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
         for path in (self.cost, self.stdout, self.stderr):
             files.open_writer(path, "xb").close()
@@ -224,6 +226,7 @@ class StepFolder:
             tokens_in=self.cost_file.tokens_in,
             tokens_out=self.cost_file.tokens_out,
             stored_bytes=printed_bytes + sum(artifact.size for artifact in artifacts),
+            written_bytes=self.written_bytes,
             error=error,
         )
 

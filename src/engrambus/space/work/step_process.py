@@ -51,6 +51,7 @@ def conclude(
     in a /dev/shm of its own, of which the kernel counts no writes.
     """
     ram_bytes, disk_bytes = request.limits.ram_bytes, request.limits.disk_bytes
+    folder.written_bytes = watch.written_bytes + shared_memory_bytes
     try:
         folder.report_spending(report_spending, last=True)
         if ram_bytes is not None and peak_bytes > ram_bytes:

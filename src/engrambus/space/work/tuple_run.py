@@ -23,7 +23,7 @@ from engrambus.errors import (
     error_line,
 )
 from engrambus.evidence.receipts import Cost, Receipt, new_receipt
-from engrambus.policy.guardrails import Quotas, step_limits
+from engrambus.policy.guardrails import MB, Quotas, ceiling, step_limits
 from engrambus.space.catalog import CatalogEntry, Terms, Yool
 from engrambus.space.tuples import (
     Claim,
@@ -82,6 +82,9 @@ class TupleRun:
         self._is_finishing = False
         self._stop_reason: EngramBusError | None = None
         self._total_usd_micros = 0
+        # decision 96: what a tuple's terms allow holds for its steps together; in order, only one runs at a time.
+        in_order = all(step.after is msgspec.UNSET for step in self._tuple.payload)
+        self._ceiling = None if in_order else ceiling("tuple", claim.id, quotas_of_terms(self._terms.terms))
 
     def run(self) -> None:
         """Run every step without a receipt; record the end, or that the tuple is to be tried again."""
@@ -267,6 +270,7 @@ class TupleRun:
                 root=self._deps.root,
                 env=env,
                 limits=step_limits(*self._deps.quotas(), *quotas_of(self._terms.terms, entry.terms)),
+                ceiling=self._ceiling,
                 deadline_us=self._deadline_us(),
                 stop_reason=lambda: self._stop_reason,
             )
@@ -379,7 +383,8 @@ class TupleRun:
                 tokens_in=outcome.tokens_in,
                 tokens_out=outcome.tokens_out,
                 wall_ms=(ended_us - started_us) // 1000,
-                disk_mb=round(outcome.stored_bytes / 1_000_000, 6),
+                # What is stored counts even where the kernel does not report what was written.
+                disk_mb=round(max(outcome.stored_bytes, outcome.written_bytes) / MB, 6),
             ),
             step=index,
             attempt=self.claim.attempt,
@@ -476,8 +481,15 @@ def quotas_of(tuple_terms: Terms, yool_terms: Terms) -> tuple[Quotas, Quotas]:
     """Return the quotas of a tuple and of its yool for one step; a budget the tuple names replaces the yool's."""
     tokens = yool_terms.budget_tokens if tuple_terms.budget_tokens is None else tuple_terms.budget_tokens
     micros = yool_terms.budget_micros if tuple_terms.budget_micros is None else tuple_terms.budget_micros
-    of_tuple, of_yool = (
-        Quotas(cpu_quota_pct=terms.cpu_quota_pct, memory_mb=terms.memory_mb, disk_quota_mb=terms.disk_quota_mb)
-        for terms in (tuple_terms, yool_terms)
-    )
+    of_tuple, of_yool = quotas_of_terms(tuple_terms), quotas_of_terms(yool_terms)
     return msgspec.structs.replace(of_tuple, budget_tokens=tokens, budget_usd_micros=micros), of_yool
+
+
+def quotas_of_terms(terms: Terms) -> Quotas:
+    """Return the quotas of the machine that terms set."""
+    return Quotas(
+        cpu_quota_pct=terms.cpu_quota_pct,
+        memory_mb=terms.memory_mb,
+        disk_quota_mb=terms.disk_quota_mb,
+        max_processes=terms.max_processes,
+    )

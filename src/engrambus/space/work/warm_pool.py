@@ -204,6 +204,18 @@ class WarmPool:
             return DIED_EXIT, "the process died"
         return answer.exit, answer.error or (f"exit {answer.exit}" if answer.exit else None)
 
+    def end_idle(self) -> None:
+        """End the processes that wait for a step, in a thread of its own."""
+        with self._lock:
+            idle = [process for processes in self._idle.values() for process in processes]
+            self._idle = {}
+        threading.Thread(target=self._stop_all, args=(idle,), name="end-idle", daemon=True).start()
+
+    def _stop_all(self, processes: Iterable[WarmProcess]) -> None:
+        for process in processes:
+            process.stop()
+            self._drop(process)
+
     def close(self) -> None:
         with self._lock:
             processes, self._all, self._idle = list(self._all), set(), {}
@@ -232,7 +244,7 @@ class WarmPool:
         modules, script = self._code_of(request)
         while True:
             process = self._take(request)
-            watch = self._enforcer.watch(process.process, request.limits, process.mark, warm=True)
+            watch = self._enforcer.watch(process.process, request.limits, process.mark, request.ceiling, warm=True)
             with suppress(BrokenPipeError):
                 process.begin(request, folder, modules, script)
                 return process, watch

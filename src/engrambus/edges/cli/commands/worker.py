@@ -28,6 +28,23 @@ _RUNS_NAMED = 5
 _CONCURRENCY = click.Option(
     ["--concurrency", "concurrency"], type=click.IntRange(1), help="Number of steps to run at the same time."
 )
+_QUOTAS = (
+    click.Option(
+        ["--cpu-quota-pct", "cpu_quota_pct"],
+        type=click.IntRange(1),
+        help="CPU that all steps together may use, in percent of one core.",
+    ),
+    click.Option(
+        ["--memory-mb", "memory_mb"],
+        type=click.IntRange(1),
+        help="Megabytes of RAM that all steps together may use; above it the largest step is stopped.",
+    ),
+    click.Option(
+        ["--max-processes", "max_processes"],
+        type=click.IntRange(1),
+        help="Processes that all steps together may have; above it the step with most is stopped.",
+    ),
+)
 _IMPORT = click.Option(
     ["--import", "modules"],
     multiple=True,
@@ -40,6 +57,7 @@ _IMPORT = click.Option(
     "worker",
     click.Option(["--lane", "lane"], required=True, help="The lane whose tasks to run."),
     _CONCURRENCY,
+    *_QUOTAS,
     _IMPORT,
     click.Option(["--until-empty", "until_empty"], is_flag=True, help="Exit when no task is left."),
     section="work",
@@ -58,7 +76,7 @@ def worker(session: Session, values: Values) -> None:
     check_lane(values["lane"])
     until_empty = values["until_empty"]
     with (
-        _open(session, values.get("modules", ())) as (gateway, dependencies),
+        _open(session, values) as (gateway, dependencies),
         # Garbage is collected beside a worker that stays, not beside one that exits by itself.
         nullcontext() if until_empty else open_gc_worker(gateway, dependencies),
     ):
@@ -70,7 +88,7 @@ def worker(session: Session, values: Values) -> None:
 
 
 @local_command(
-    "resume", _CONCURRENCY, _IMPORT, section="work", example="engrambus resume --import tools.yools", rank=22
+    "resume", _CONCURRENCY, *_QUOTAS, _IMPORT, section="work", example="engrambus resume --import tools.yools", rank=22
 )
 def resume(session: Session, values: Values) -> None:
     """Continue the newest run that has unfinished tasks, each from its first missing step.
@@ -80,7 +98,7 @@ def resume(session: Session, values: Values) -> None:
     from engrambus.core.process_names import is_dead
     from engrambus.space.tuples import read_pattern
 
-    with _open(session, values.get("modules", ())) as (gateway, dependencies):
+    with _open(session, values) as (gateway, dependencies):
         space = dependencies.space
         # Only tuples with steps: one without is a note that waits for a reader, as an alarm does.
         conditions = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
@@ -180,16 +198,19 @@ def _has_code(dependencies: WorkerDependencies, name: str) -> bool:
 
 
 @contextmanager
-def _open(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway, WorkerDependencies]]:
+def _open(session: Session, values: Values) -> Iterator[tuple[Gateway, WorkerDependencies]]:
     from engrambus.app import open_project, open_worker_dependencies
     from engrambus.edges.cli.progress import ProgressBar
+    from engrambus.policy.guardrails import Quotas
 
     if session.remote:
         raise click.UsageError("Workers run where the project's files are; unset ENGRAMBUS_URL.")
     session.credential()  # refuses --run with a token before anything is opened
     with closing(open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))) as gateway:
+        modules = values.get("modules", ())
         import_modules(modules, gateway.project_files.root)
-        dependencies = open_worker_dependencies(gateway, session.settings, modules=modules)
+        quotas = Quotas(**{name: values.get(name) for name in ("cpu_quota_pct", "memory_mb", "max_processes")})
+        dependencies = open_worker_dependencies(gateway, session.settings, modules=modules, worker_quotas=quotas)
         with closing(dependencies.runner):
             yield gateway, dependencies
 

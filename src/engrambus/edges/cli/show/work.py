@@ -95,7 +95,7 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
         ("began", fields["started_at"]),
         (
             "took",
-            f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB kept",
+            f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB written",
         ),
     ]
     bodies = [("stdout", fields["stdout_sha"]), ("stderr", fields["stderr_sha"])]

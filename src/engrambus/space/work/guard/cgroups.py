@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engrambus.policy.guardrails import StepLimits
+from engrambus.policy.guardrails import Ceiling, StepLimits
 
 PERIOD_US = 100_000
+TASKS_PER_PROCESS = 64
+"""Threads per process that are allowed for when the kernel limits both together."""
 CONTROLLERS = frozenset({"cpu", "memory"})
+"""Controllers without which control groups are not used; `pids` is used where it is offered."""
 CGROUP_MOUNT, SELF_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _WORKER_GROUP = "engrambus-worker"
 
@@ -21,9 +25,12 @@ class CgroupsRefused(Exception):
 class Cgroups:
     """The control group of this process, divided among steps."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, controllers: Iterable[str] = CONTROLLERS) -> None:
         self._folder = folder
+        self._controllers = tuple(controllers)
         self._count = 0
+        self._groups: dict[str, Path] = {}
+        """Groups of ceilings, by key."""
 
     @classmethod
     def find(cls, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> Cgroups:
@@ -35,29 +42,65 @@ class Cgroups:
             raise CgroupsRefused(f"cgroup v2 does not offer {missing} here")
         if not os.access(folder / "cgroup.procs", os.W_OK) or not os.access(folder, os.W_OK):
             raise CgroupsRefused("the cgroup is not writable")
-        _divide(folder)
-        return cls(folder)
+        controllers = offered & (CONTROLLERS | {"pids"})
+        _divide(folder, controllers)
+        return cls(folder, controllers)
 
-    def create(self, limits: StepLimits) -> Cgroup:
-        """Create a group for one step."""
+    def create(self, limits: StepLimits, ceilings: Sequence[Ceiling] = ()) -> Cgroup:
+        """Create a group for one step, inside groups for its ceilings, of which the first is the outermost."""
+        parent = self._folder
+        for ceiling in ceilings:
+            parent = self._groups.setdefault(ceiling.key, parent / self._new_name())
+            if not parent.exists():
+                _make(parent, ceiling)
+                _offer(parent, self._controllers)
+        folder = parent / self._new_name()
+        _make(folder, limits)
+        return Cgroup(folder, self._folder / _WORKER_GROUP)
+
+    def remove_group(self, key: str) -> None:
+        """Delete the group of a ceiling that no step is in any more."""
+        with suppress(OSError, KeyError):
+            self._groups.pop(key).rmdir()
+
+    def end(self) -> None:
+        """Delete the groups of all ceilings, the innermost first."""
+        for key in reversed(list(self._groups)):
+            self.remove_group(key)
+
+    def _new_name(self) -> str:
         self._count += 1
-        folder = self._folder / f"engrambus-{os.getpid()}-{self._count}"
-        folder.mkdir()
+        return f"engrambus-{os.getpid()}-{self._count}"
+
+
+def _make(folder: Path, limits: StepLimits | Ceiling) -> None:
+    folder.mkdir()
+    if limits.cores is not None:
         (folder / "cpu.max").write_text(f"{max(1000, round(limits.cores * PERIOD_US))} {PERIOD_US}")
-        if limits.ram_bytes is not None:
-            (folder / "memory.max").write_text(str(limits.ram_bytes))
-            with suppress(OSError):
-                (folder / "memory.swap.max").write_text("0")
-            with suppress(OSError):
-                (folder / "memory.oom.group").write_text("1")
-        return Cgroup(folder)
+    if limits.ram_bytes is not None:
+        (folder / "memory.max").write_text(str(limits.ram_bytes))
+        with suppress(OSError):
+            (folder / "memory.swap.max").write_text("0")
+    if isinstance(limits, StepLimits):
+        with suppress(OSError):
+            (folder / "memory.oom.group").write_text("1")  # a step is killed as a whole
+    if limits.processes is not None:
+        # Only against a fork bomb, since the kernel counts threads: the enforcer counts processes.
+        with suppress(OSError):
+            (folder / "pids.max").write_text(str(limits.processes * TASKS_PER_PROCESS))
+
+
+def _offer(folder: Path, controllers: Iterable[str]) -> None:
+    """Let the groups inside a group have limits."""
+    (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(controllers)))
 
 
 class Cgroup:
     """The control group of one step."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, worker_group: Path) -> None:
         self._folder = folder
+        self._worker_group = worker_group
         self._added: set[int] = set()
 
     def add(self, pids: list[int]) -> None:
@@ -71,7 +114,7 @@ class Cgroup:
     def release(self, pid: int) -> None:
         """Move a process back to the worker's group."""
         with suppress(OSError):
-            (self._folder.parent / _WORKER_GROUP / "cgroup.procs").write_text(str(pid))
+            (self._worker_group / "cgroup.procs").write_text(str(pid))
 
     def out_of_memory(self) -> bool:
         """True if the kernel killed processes of the group for exceeding its RAM."""
@@ -86,7 +129,7 @@ class Cgroup:
             self._folder.rmdir()
 
 
-def _divide(folder: Path) -> None:
+def _divide(folder: Path, controllers: Iterable[str]) -> None:
     # A group with subgroups may hold no processes itself (the kernel's rule), so ours move into one of the subgroups.
     pids = [int(pid) for pid in _read(folder / "cgroup.procs").split()]
     ours = {os.getpid(), os.getppid()}
@@ -97,7 +140,7 @@ def _divide(folder: Path) -> None:
         worker_group.mkdir(exist_ok=True)
         for pid in pids:
             (worker_group / "cgroup.procs").write_text(str(pid))
-        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(CONTROLLERS)))
+        _offer(folder, controllers)
     except OSError as problem:
         for pid in pids:
             with suppress(OSError):

@@ -7,25 +7,45 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from engrambus.errors import DiskQuota, EngramBusError, LimitEnforcerLost, MemoryQuota, QuotaRefusal
-from engrambus.policy.guardrails import StepLimits
+from engrambus.errors import (
+    DiskQuota,
+    EngramBusError,
+    LimitEnforcerLost,
+    MemoryQuota,
+    ProcessQuota,
+    QuotaRefusal,
+    WorkerQuota,
+)
+from engrambus.policy.guardrails import Ceiling, StepLimits
 from engrambus.space.work.guard.contained_process import ContainedProcess
 
-_REFUSALS: dict[str, type[QuotaRefusal]] = {kind.code: kind for kind in (MemoryQuota, DiskQuota)}
+_REFUSALS: dict[str, type[QuotaRefusal]] = {kind.code: kind for kind in (MemoryQuota, DiskQuota, ProcessQuota)}
+_SHARED: dict[str, tuple[str, str]] = {
+    MemoryQuota.code: ("memory_mb", "used more memory"),
+    ProcessQuota.code: ("max_processes", "had more processes"),
+}
+"""Term and words of a quota that several steps share."""
 
 
 class StepWatch:
     """A step whose processes are watched."""
 
     def __init__(
-        self, enforcer: LimitEnforcer, process: ContainedProcess, limits: StepLimits, mark: str, *, warm: bool
+        self,
+        enforcer: LimitEnforcer,
+        process: ContainedProcess,
+        limits: StepLimits,
+        mark: str,
+        ceilings: Iterable[Ceiling],
+        *,
+        warm: bool,
     ) -> None:
         """`mark` is a variable that is in the environment of everything the step starts, and of nothing else."""
         self._enforcer = enforcer
@@ -35,6 +55,7 @@ class StepWatch:
             "do": "watch",
             "pid": process.pid,
             "limits": msgspec.to_builtins(limits),
+            "ceilings": msgspec.to_builtins(list(ceilings)),
             "mark": mark,
             "warm": warm,
             "supervisors": process.containment.supervisors,
@@ -44,6 +65,8 @@ class StepWatch:
         self.is_clean = True
         """False if the step started processes faster than they could be killed."""
         self.is_ending = False
+        self.written_bytes = 0
+        """Bytes the step wrote to disks, known once it has ended."""
 
     def end(self, *, keep_process: bool = False) -> None:
         """Stop watching and end what the step started; its first process too, unless it is kept for the next step.
@@ -55,8 +78,7 @@ class StepWatch:
     def record(self, exceeded: Sequence[Any] | None) -> None:
         """Keep the first exceeded quota that the enforcer reports."""
         if exceeded is not None and self.refusal is None:
-            code, used, limit = exceeded
-            self.refusal = _REFUSALS[code](limit=limit, used=used)
+            self.refusal = _refusal(*exceeded)
 
 
 class _PendingOrder:
@@ -67,6 +89,7 @@ class _PendingOrder:
         self.answered = threading.Event()
         self.exceeded: Sequence[Any] | None = None
         self.is_clean = True
+        self.written_bytes = 0
 
 
 class LimitEnforcer:
@@ -75,7 +98,10 @@ class LimitEnforcer:
     # decision 27: a process of its own, because it must not wait for the interpreter lock of a busy worker, and must
     # outlive a killed worker to end the processes it left stopped or running.
 
-    def __init__(self) -> None:
+    def __init__(self, ceiling: Ceiling | None = None, end_idle: Callable[[], None] = lambda: None) -> None:
+        """`ceiling` limits all steps together; `end_idle` ends processes that wait for a step, to free their RAM."""
+        self._ceiling = ceiling
+        self._end_idle = end_idle
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._watches: dict[int, StepWatch] = {}
@@ -92,9 +118,18 @@ class LimitEnforcer:
         """Withdraw `expect`: no process was started with this mark."""
         self._order({"do": "end", "pid": 0, "mark": mark, "keep_process": False})
 
-    def watch(self, process: ContainedProcess, limits: StepLimits, mark: str, *, warm: bool = False) -> StepWatch:
-        """Enforce limits on a process and everything it starts from now on."""
-        watch = StepWatch(self, process, limits, mark, warm=warm)
+    def watch(
+        self,
+        process: ContainedProcess,
+        limits: StepLimits,
+        mark: str,
+        ceiling: Ceiling | None = None,
+        *,
+        warm: bool = False,
+    ) -> StepWatch:
+        """Enforce limits on a process and everything it starts from now on; `ceiling` is that of its tuple."""
+        ceilings = [found for found in (ceiling, self._ceiling) if found is not None]
+        watch = StepWatch(self, process, limits, mark, ceilings, warm=warm)
         if not process.containment.supervisors:
             _prefer_for_oom_kill(process.pid)
         with self._lock:
@@ -110,6 +145,7 @@ class LimitEnforcer:
                 del self._watches[watch.pid]
         watch.record(ended.exceeded)
         watch.is_clean = ended.is_clean
+        watch.written_bytes = ended.written_bytes
 
     def describe(self, seconds: float = 10.0) -> str:
         """Say how limits are enforced on this machine, and why not by a better method."""
@@ -172,7 +208,10 @@ class LimitEnforcer:
                 pending = self._pending.pop(answer["done"], None)
                 if pending is not None:
                     pending.exceeded, pending.is_clean = answer["exceeded"], answer["is_clean"]
+                    pending.written_bytes = answer["written_bytes"]
                     pending.answered.set()
+            elif "end_idle" in answer:
+                self._end_idle()
             elif (watch := self._watches.get(answer["pid"])) is not None:
                 watch.record(answer["exceeded"])
         if process.stdout is not None:
@@ -208,6 +247,18 @@ class LimitEnforcer:
         for pending in list(self._pending.values()):
             if pending.order["do"] != "watch":
                 self._send(pending.order)
+
+
+def _refusal(code: str, used: int, limit: int, scope: str) -> EngramBusError:
+    """Return the error of a step that was stopped for a limit of its own, of its tuple or of its worker."""
+    if scope == "step":
+        return _REFUSALS[code](limit=limit, used=used)
+    term, words = _SHARED[code]
+    if scope == "tuple":
+        detail = f"The steps of the tuple that ran at once together {words} than it may; this one most."
+        return _REFUSALS[code](detail, field=f"agent_terms.{term}", limit=limit, used=used)
+    detail = f"The steps of the worker together {words} than it may; this one most."
+    return WorkerQuota(detail, field=term, limit=limit, used=used)
 
 
 def _write(process: subprocess.Popen[bytes], order: dict[str, Any]) -> None:

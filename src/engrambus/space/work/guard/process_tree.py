@@ -18,6 +18,8 @@ class ProcessUsage(NamedTuple):
     ram_bytes: int
     """Bytes held now."""
     written_bytes: int
+    processes: int = 0
+    """Processes there are now."""
 
 
 class ProcessTree:
@@ -31,12 +33,20 @@ class ProcessTree:
     # worker and enforcer are killed.
 
     def __init__(
-        self, root: int, mark: bytes, table: ProcessTable, strangers: Iterable[int] = (), supervisors: int = 0
+        self,
+        root: int,
+        mark: bytes,
+        table: ProcessTable,
+        strangers: Iterable[int] = (),
+        supervisors: int = 0,
+        max_processes: int | None = None,
     ) -> None:
         """`strangers` ran before the step and are not examined; without them all processes are.
 
-        The step's first process is below that many `supervisors`, of which `root` is the outermost.
+        The step's first process is below that many `supervisors`, of which `root` is the outermost. With more processes
+        than `max_processes` they are not all found: they multiply faster than they can be read.
         """
+        self._max_members = None if max_processes is None else max_processes + supervisors
         self.root = root
         self._supervisor_count = supervisors
         self._supervisors: tuple[int, ...] = ()
@@ -69,6 +79,7 @@ class ProcessTree:
             cpu_seconds=total.cpu_seconds - self._baseline.cpu_seconds,
             ram_bytes=total.ram_bytes,
             written_bytes=total.written_bytes - self._baseline.written_bytes,
+            processes=total.processes,
         )
 
     def send(self, number: signal.Signals, *, first: bool = True) -> None:
@@ -77,6 +88,14 @@ class ProcessTree:
             if first or pid != self.first:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
+
+    def kill(self) -> None:
+        """Kill everything at once: by the supervisor, which finds what is started meanwhile, or each process."""
+        if self._supervisor_count:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.root, signal.SIGUSR2)
+        else:
+            self.send(signal.SIGKILL)
 
     def end_supervisors(self) -> None:
         """Kill the supervisors, once nothing else is left for them to end."""
@@ -102,6 +121,8 @@ class ProcessTree:
         for pid in queue:  # grows while it is walked
             if pid in members:
                 continue
+            if self._max_members is not None and len(members) > self._max_members:
+                break
             process = self._table.find(pid)
             earlier = previous.get(pid)
             if process is None or (earlier is not None and earlier.start_ticks != process.start_ticks):
@@ -120,11 +141,13 @@ class ProcessTree:
             return []  # nothing leaves a PID namespace: every process is a descendant of its first one
         members = self._members
         groups = {process.group for process in members.values() if process.group in members} | {self.root}
-        escaped = []
+        escaped: list[int] = []
         strangers: dict[int, int | None] = {}
         for pid in self._table.pids():
             if pid in members or pid == self.root:
                 continue
+            if self._max_members is not None and len(escaped) > self._max_members:
+                break
             is_stranger, start_ticks = pid in self._strangers, self._strangers.get(pid)
             if is_stranger and not full_scan:
                 strangers[pid] = start_ticks
@@ -174,4 +197,5 @@ class ProcessTree:
             cpu_seconds=cpu_seconds + self._ended_cpu_seconds,
             ram_bytes=sum(process.private_bytes for process in processes) + shared_bytes,
             written_bytes=sum(process.written_bytes for process in members) + self._ended_written_bytes,
+            processes=len(processes),
         )

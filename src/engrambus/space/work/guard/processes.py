@@ -1,7 +1,7 @@
 """Processes of this machine, read from /proc, or from `ps` where there is none.
 
-psutil is not used: it reads every process to list one's children and leaves out cancelled writes, and the limit
-enforcer looks up to a hundred times a second.
+psutil is not used: it reads every process to list one's children, and the limit enforcer looks up to a hundred times a
+second.
 """
 
 from __future__ import annotations
@@ -182,8 +182,9 @@ def _stat_fields(text: bytes) -> list[bytes]:
 
 def _written_bytes(pid: int) -> int:
     counters = dict(line.split(b":") for line in _read(f"/proc/{pid}/io").splitlines())
-    # Not counted: what was written and deleted before it reached the disk.
-    return max(0, int(counters.get(b"write_bytes", 0)) - int(counters.get(b"cancelled_write_bytes", 0)))
+    # `cancelled_write_bytes` is not subtracted: who truncates a file that another process has just written would seem
+    # to have written less than nothing.
+    return int(counters.get(b"write_bytes", 0))
 
 
 def pid_namespace() -> str:
