@@ -196,7 +196,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── TooManySessions          429  TOO_MANY_SESSIONS
 ├── TooManyAgents            429  TOO_MANY_AGENTS
 ├── TooManyReservations      429  TOO_MANY_RESERVATIONS
-├── Notice                   200  the call succeeded, but not quite as asked; it comes beside the answer
+├── Notice                   200  the call succeeded, but not quite as asked; it comes with the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
 │   ├── ClaimNear                 CLAIM_NEAR

@@ -49,7 +49,7 @@ class Clock(Protocol):
 
 
 class BootTime(NamedTuple):
-    """A moment by the clock that counts from the machine's start: nobody can set it."""
+    """A moment by the clock that counts from the machine's start and cannot be set."""
 
     boot: str
     """Short id of the boot: the same until the machine is started again."""

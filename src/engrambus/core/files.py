@@ -1,6 +1,6 @@
 """The one way to open, create, rename and list what Engram Bus keeps on disk (decision 65).
 
-A cloned repository may carry anything in `.catalog`: links, and whatever else an archive can hold. So no component of a
+A cloned repository may carry anything in `.catalog`: links, and anything else an archive can hold. So no component of a
 path is followed if it is a symbolic link: each folder is opened relative to the one before it. Paths are absolute, and
 the folders above `.catalog` were resolved when the project was found. What is created is private under any umask.
 """

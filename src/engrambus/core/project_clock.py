@@ -140,7 +140,7 @@ class ProjectClock:
         return self._read(last_us, mark)[0]
 
     def machine_stamp(self) -> Stamp:
-        """Return the machine's time, whatever the journal says."""
+        """Return the machine's time, even if the journal is ahead of it."""
         boot = self._clock.since_boot()
         return Stamp(self._clock.now(), boot.boot, boot.elapsed_ms)
 
@@ -201,7 +201,7 @@ class ClockState(NamedTuple):
 
 
 class ClockAccepted(msgspec.Struct, frozen=True, kw_only=True, tag="clock.accepted", tag_field="fact"):
-    """A person confirmed that the machine's clock is right, though it is further ahead than the journal allows."""
+    """A person confirmed that the machine's clock is right, even if it is further ahead than the journal allows."""
 
     was_us: int
     """The project's time before."""
@@ -233,5 +233,5 @@ class TimedStore(Protocol):
         ...
 
     def set_time(self, change: ClockChange) -> None:
-        """Take the machine's time, whatever the journal says: a person has decided that."""
+        """Take the machine's time, even if the journal is ahead of it: a person has decided that."""
         ...

@@ -1,7 +1,7 @@
 """Reading ahead: what a parent points a child at is read in the background, before the child asks for it.
 
 decision 89: only a process that goes on running does so. Nothing is charged and nothing is shown: what was read is a
-cache behind the checks of every dereference. Nobody waits for it, and what fails is left for the reader to be told.
+cache behind the checks of every dereference. No call waits for it, and the reader gets the error of what fails.
 """
 
 from __future__ import annotations

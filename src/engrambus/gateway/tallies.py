@@ -91,7 +91,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageTrend(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an agent's messages are rejected less often than before: the first half of them beside the second."""
+    """Whether an agent's messages are rejected less often than before: the first half of them against the second."""
 
     sent: int
     """Messages that are compared, rejected ones included."""

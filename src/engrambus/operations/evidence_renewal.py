@@ -142,7 +142,7 @@ def _not_current(context: Context, pointers: Sequence[Pointer]) -> list[int]:
 
 
 def _check_current(context: Context, named: Sequence[Pointer]) -> None:
-    """Refuse lines of a commit that the files no longer have: nobody has seen them there."""
+    """Refuse lines of a commit that the files no longer have."""
     if stale := _not_current(context, named):
         raise LinesUncommitted(
             field=f"pointers[{stale[0]}]",

@@ -64,7 +64,7 @@ def export_keys(path: Path, folders: Iterable[Path]) -> list[str]:
 def import_keys(path: Path, folder_of: Callable[[str], Path], *, replace: bool) -> list[ImportedKeys]:
     """Write the keys of a file into the folders of their projects; nothing is written if one would be replaced.
 
-    With `replace`, the key that was there before stays beside it, under a name that ends with `.replaced`.
+    With `replace`, the key that was there before stays in the same folder, under a name that ends with `.replaced`.
     """
     archive = _read(path)
     different = [

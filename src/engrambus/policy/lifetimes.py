@@ -40,7 +40,7 @@ def fresh_span(lifetime: TokenLifetime, *, now_us: int, asked_us: int | None) ->
 def renewed_span(lifetime: TokenLifetime, *, now_us: int, asked_us: int | None, earlier: TokenSpan) -> TokenSpan:
     """Return the span of a token with which an agent renews its own, which ends with `earlier`.
 
-    No chain of renewals lives longer than its first token, which somebody else issued, could have lived.
+    No chain of renewals lives longer than its first token, which another caller issued, could have lived.
     """
     latest_us = end_of(earlier, lifetime.ceiling_us, renewable=True)
     expires_us = min(now_us + lifetime.default_us, latest_us) if asked_us is None else now_us + asked_us

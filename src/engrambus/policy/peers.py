@@ -38,7 +38,7 @@ class Receiver(NamedTuple):
 
 
 def find_receiver(reads: IdentityReads, caller: Caller, name: str | None, field: str = "to") -> Receiver:
-    """Return whom the caller means by a name; its parent if it names nobody. Refuse whom it may not write to."""
+    """Return whom the caller means by a name; its parent if it names none. Refuse whom it may not write to."""
     own_run = caller.run.run_id
     parent = parent_of(reads, caller)
     if name is None:

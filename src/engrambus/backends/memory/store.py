@@ -149,7 +149,7 @@ class JournalledStore(Generic[V]):
             return self._clock.state(self._at_us, self._clock_mark)
 
     def set_time(self, change: ClockChange) -> None:
-        """Take the machine's time, whatever the journal says."""
+        """Take the machine's time, even if the journal is ahead of it."""
         with self._lock:
             self._append([change], self._clock.machine_stamp())
             self._synced_bytes = self._size_bytes

@@ -174,7 +174,7 @@ class IndexedStore(Generic[S, P, V]):
         return self._clock.state(position.at_us, position.clock)
 
     def set_time(self, change: ClockChange) -> None:
-        """Take the machine's time, whatever the journal says: a person has decided that."""
+        """Take the machine's time, even if the journal is ahead of it: a person has decided that."""
 
         def work() -> None:
             _, state = self.index.begin_write()

@@ -147,7 +147,7 @@ def route_of(operation: Operation[Any, Any]) -> Route:
 def query_fields(operation: Operation[Any, Any]) -> frozenset[str]:
     """Return the request fields that are parameters of the query string.
 
-    A body that is itself the text of an operation leaves no other place for the fields beside it.
+    A body that is itself the text of an operation leaves no other place for further fields.
     """
     route = route_of(operation)
     fields = field_names(operation) - path_fields(route)

@@ -114,7 +114,7 @@ def engram_line(engram: Engram, about: EngramAbout) -> str:
 def _readers(engram: Engram, about: EngramAbout) -> str:
     """Return who read the evidence, in few tokens; a line has no room for more than the first.
 
-    Of what was learned from the repository, where it was learned: nobody read it to say it.
+    Of what was learned from the repository, where it was learned: no agent has read it.
     """
     if about.learned is not None and not about.read_by:
         return describe_learned(about.learned)

@@ -68,7 +68,7 @@ class Bus(Methods):
     ) -> None:
         """`worktree` is the checkout the caller works in: `path:10-20` means the commit that is checked out there.
 
-        The state of evidence is told of the files there.
+        The state of evidence is that of the files there.
         """
         self._worktree = worktree
         self._transport = transport

@@ -2,7 +2,7 @@
 
 Queries leave nothing in the journal, so a gateway learns of those that `engrambus query` and `engrambus mcp` answer
 only if they tell it. A process that answers such a call writes its event, one line, into every FIFO in
-`.catalog/activity/`. A FIFO exists only while somebody follows events in the process that made it: usually there is
+`.catalog/activity/`. A FIFO exists only while a client follows events in the process that made it: usually there is
 none, and nothing is written. No writer waits: an event that does not fit into a full FIFO is dropped.
 """
 

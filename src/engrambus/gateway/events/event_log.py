@@ -120,7 +120,7 @@ class EventLog:
             self._followers = tuple(registered for registered in self._followers if registered is not follower)
 
     def add_call(self, operation: str, caller: Caller, now_us: int, request: object, answer: object) -> None:
-        """Add the event of a call that leaves nothing in the journal, if it has one and somebody follows."""
+        """Add the event of a call that leaves nothing in the journal, if it has one and a client follows."""
         if operation not in CALL_EVENTS:
             return
         make_event = partial(call_event, operation, caller, now_us, request, answer)

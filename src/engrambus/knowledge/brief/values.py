@@ -36,7 +36,7 @@ class BriefReads(Protocol):
 
     # decision 61: the versions of a role and of its agents are numbered together
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
-        """Return a version of a role's brief, whichever agent it was made for; the last one without a version."""
+        """Return a version of a role's brief, made for any agent of it; the last one without a version."""
         ...
 
     def brief_versions(self, run_id: str, role: str, agent: str, *, limit: int) -> list[Brief]:

@@ -73,7 +73,7 @@ def record_contradictions(
 ) -> list[Any]:
     """Return what follows from the facts of a put: contradictions of its new claims, each with its risk engram.
 
-    `near` are the earlier claims near each new one, by its text. The author is told of them. Contradictions that
+    `near` are the earlier claims near each new one, by its text. The author is shown them. Contradictions that
     wait are closed where one of their claims was replaced.
     """
     replaced = {fact.id for fact in facts if isinstance(fact, EngramReplaced)}
@@ -171,7 +171,7 @@ def may_see_contradiction(view: ContradictionView, record: Contradiction, caller
 
 
 def is_waiting(view: ContradictionView, record: Contradiction, caller: Caller) -> bool:
-    """True if nobody has decided yet, and both claims are still live."""
+    """True if it is undecided and both claims are still live."""
     return record.keep is None and all(
         _live_side(view, side, caller) is not None for side in (record.newer, record.older)
     )

@@ -62,7 +62,7 @@ class CortexReads(Protocol):
         ...
 
     def contradictions(self, *, waiting: bool, limit: int, before: str | None) -> Sequence[Contradiction]:
-        """Return contradictions, the newest first; if `waiting`, only those that nobody has decided."""
+        """Return contradictions, the newest first; if `waiting`, only the undecided ones."""
         ...
 
     def waiting_contradictions(self, engram_id: str) -> Sequence[Contradiction]:

@@ -58,7 +58,7 @@ def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), ow
 
 
 def renew_keys(engram: Engram, more_keys: Sequence[str], key_format: int) -> tuple[str, ...]:
-    """Return the keys beyond `hash_keys` that a stored engram is found by, whatever rules it was stored by.
+    """Return the keys beyond `hash_keys` that a stored engram is found by, under the rules of every format.
 
     Keys of an older format are read again by today's rules, and so are the claim, the pointers and the tags; the stored
     keys stay.

@@ -60,7 +60,7 @@ def put_learned(
     """Make the store hold the chosen claims, named by their keys, best first; `new` has those it did not hold before.
 
     A second call with the same keys and the same commit returns no facts. What was learned from `unread_sources` stays
-    as it is, because nobody looked there this time.
+    as it is, because that source was not read this time.
     """
     author = msgspec.structs.replace(caller, name=LEARN)
     live = {row.learned.key: row for row in view.learned_engrams()}

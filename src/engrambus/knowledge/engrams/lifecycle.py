@@ -207,7 +207,7 @@ def repoint(
     pointers: Sequence[Pointer],
     words: Sequence[str],
 ) -> tuple[list[EngramConfirmed], Engram]:
-    """Give an engram the pointers of a claim that repeats it, unless somebody else has renewed them since.
+    """Give an engram the pointers of a claim that repeats it, unless another agent has renewed them since.
 
     `words` are those of the lines that the pointers lead to.
     """

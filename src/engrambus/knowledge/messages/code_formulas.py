@@ -25,7 +25,7 @@ _WORDS = re.compile(r"(?<![\w.])[A-Za-z][a-z]{2,}(?![\w(.])")
 
 
 def is_formula(line: str) -> bool:
-    """True if only short variables, numbers and mathematical functions stand beside the operators of a line.
+    """True if only short variables, numbers and mathematical functions stand with the operators of a line.
 
     A line that has no words besides also needs something that code would not have: `2x`, `x^2`, `f(x) =`, `|x|`.
     """

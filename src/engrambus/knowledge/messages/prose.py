@@ -98,7 +98,7 @@ def accept_prose(
 ) -> tuple[list[MessageAccepted | TurnClosed], MessageAccepted, int]:
     """Deliver the report to the caller's parent; return the facts, the message and the number of the open turn.
 
-    An answer that somebody hands in for the agent is a boundary and closes its turn.
+    An answer that another caller hands in for the agent is a boundary and closes its turn.
     """
     run_id = caller.run.run_id
     open_rejections = view.open_rejections(run_id, caller.name, "child", limit=1) if was_sent_back else []

@@ -111,7 +111,7 @@ def find_grant(view: GrantReads, caller: Caller, grant_id: str) -> GrantIssued:
 
 
 def read_budget_token(view: GrantReads, caller: Caller, key: GrantKey, text: str) -> Grant:
-    """Return the grant of a budget token with its whole chain, whoever presents it; its limits are not checked yet."""
+    """Return the grant of a budget token with its whole chain, for any bearer; its limits are not checked yet."""
     grant_id = grant_id_of(text)
     if grant_id is not None:
         return journalled_grant(view, find_grant(view, caller, grant_id), caller.project)

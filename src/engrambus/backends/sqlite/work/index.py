@@ -115,7 +115,7 @@ class WorkIndex:
         projection.end_batch()
 
     def must_sync(self, facts: Sequence[Fact]) -> bool:
-        """True if a tuple has ended: its last receipt is synced, whichever commit notices the end (decision 22)."""
+        """True if a tuple has ended: its last receipt is synced by the commit that notices the end (decision 22)."""
         return TupleDone in map(type, facts)
 
     def decision_view(self, projection: WorkProjection, time: ProjectTime) -> WorkView:
