@@ -125,10 +125,16 @@ class CortexFiles(Protocol):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that `verify` found wrong, and where."""
+    """One thing that `verify` found wrong, where, and what to do about it."""
 
     what: str
     where: str
+    """The file, as it is called in the project's folder of private files."""
+    is_copy: bool = False
+    """True if the file is made from the journals or from git: `verify --repair` makes it again."""
+    repaired: bool = False
+    hint: str = ""
+    """What to do next, where a repair is not possible."""
 
 
 class Store(Protocol):
