@@ -7,8 +7,9 @@ function that raises changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -121,6 +122,26 @@ class CortexFiles(Protocol):
 
     def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
         """Append the episodes that the file does not have yet."""
+        ...
+
+    def find_difference(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> str | None:
+        """Explain how the file differs from the store's episodes; None if it does not."""
+        ...
+
+    def rewrite_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+        """Write the file again from the start."""
+        ...
+
+
+class CacheFiles(Protocol):
+    """Files that can be deleted at any time: what is in them is worked out again."""
+
+    def find_damaged(self) -> Iterator[tuple[Path, str]]:
+        """Yield each file that does not check by itself, and what is wrong with it."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Delete one of these files."""
         ...
 
 

@@ -105,9 +105,23 @@ class IndexVerifier(Generic[S, P]):
             row = self._first_difference(table, self._part_done(number, total))
             if row is not None:
                 yield Finding(what=f"{OTHER}: {row}", where=f"{self._index.path.name}, table {name}", is_copy=True)
+        yield from self._find_structure()
         with self._both() as (index, state):
             yield from self._comparison.find_rest(index, self._draft.connection, state, self._draft.state)
         self._index.report_progress(total, total)
+
+    def _find_structure(self) -> Iterator[Finding]:
+        """Have SQLite check each table: that its pages hang together, and that its indexes list the same rows."""
+        with self._read() as (connection, _):
+            rows: Any = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+            names = [name for (name,) in rows]
+        for name in names:
+            with self._read() as (connection, _):
+                ((found, *_), *_) = connection.execute(f"PRAGMA integrity_check({name})").fetchall()
+            if found != "ok":
+                yield Finding(
+                    what=f"SQLite says: {found}", where=f"{self._index.path.name}, table {name}", is_copy=True
+                )
 
     def _part_done(self, number: int, total: int) -> Callable[[int], None]:
         """Return what reports progress inside a table. The first one counts for most: it holds the bodies."""

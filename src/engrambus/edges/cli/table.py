@@ -673,14 +673,14 @@ COMMANDS: dict[str, Entry] = {
     ),
     "verify": Entry(
         "maintenance",
-        "Check every checksum, and compare the index with a rebuild from the journal.",
+        "Check every file of the project: journals, stored output, and all copies made from them.",
         "engrambus verify",
         "verify",
         "verify",
     ),
     "recover": Entry(
         "maintenance",
-        "Repair a damaged journal: set the damaged part aside and keep everything before it.",
+        "Repair a damaged journal: set the damaged part aside and keep every line that still checks.",
         "engrambus recover",
         "maintenance:recover",
     ),
