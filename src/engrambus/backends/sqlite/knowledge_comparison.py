@@ -155,7 +155,7 @@ class PostingWeights:
     """Random factors by which postings are summed up."""
 
     def __init__(self) -> None:
-        self._random = random.SystemRandom()
+        self._random = random.Random()  # noqa: S311
         self.offsets = [self._random.getrandbits(40) for _ in range(BLOCK_ROWS)]
         self._blocks: dict[int, int] = {}
 
