@@ -96,6 +96,10 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
 def append(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"text": "brought along"}\n')
@@ -131,7 +135,7 @@ def foreign_receipt(path: Path) -> None:
 COPIES = {
     "receipt edited": Harm("receipts/*/*.json", edit_unnoticed, "receipts/"),
     "receipt torn": Harm("receipts/*/*.json", cut, "receipts/"),
-    "receipt zeroed": Harm("receipts/*/*.json", lambda path: path.write_bytes(bytes(100)), "receipts/"),
+    "receipt zeroed": Harm("receipts/*/*.json", zero, "receipts/"),
     "receipt deleted": Harm("receipts/*/*.json", Path.unlink, "receipts/"),
     "receipt foreign": Harm("receipts/*/*.json", foreign_receipt, "0" * 62),
     "receipt a link": Harm("receipts/*/*.json", replace_by_link, "receipts/"),
@@ -201,7 +205,12 @@ def test_a_list_of_an_index_that_misses_a_row_is_found(project: TorturedProject)
     assert verify(project).findings == []
 
 
-BODIES = {"damaged": flip, "cut": cut, "missing": Path.unlink, "a link": replace_by_link}
+BODIES: dict[str, Callable[[Path], None]] = {
+    "damaged": flip,
+    "cut": cut,
+    "missing": Path.unlink,
+    "a link": replace_by_link,
+}
 
 
 @pytest.mark.parametrize("name", BODIES)

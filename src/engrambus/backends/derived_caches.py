@@ -26,7 +26,7 @@ class DerivedCaches:
         yield from ((path, "its checksum is wrong") for path in self._segments.find_damaged())
 
     def remove(self, path: Path) -> None:
-        """Delete a database with the files beside it, or an entry."""
+        """Delete a database with its `-wal` and `-shm` files, or an entry."""
         if path in self._databases:
             remove_database(path)
         else:

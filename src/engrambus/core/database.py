@@ -99,12 +99,12 @@ def find_problem(path: Path) -> str | None:
     try:
         with closing(open_database(path)) as connection:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            ((found, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+            ((result, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
     except (OtherFormat, apsw.BusyError, FileNotFoundError):  # made again when it is used, in use, or gone
         return None
     except (apsw.Error, UnicodeDecodeError) as problem:
         return f"it is damaged ({problem})"
-    return None if found == "ok" else f"it is damaged ({found})"
+    return None if result == "ok" else f"it is damaged ({result})"
 
 
 def open_main_file(path: Path) -> apsw.Connection:

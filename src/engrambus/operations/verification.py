@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -77,43 +78,41 @@ def _check_indexes(context: Context, *, repair: bool) -> list[Finding]:
     stores: list[_Rebuilt] = [context.store]
     if context.tuple_space.has_journal():
         stores.append(context.tuple_space.space.store)
-    found: list[list[Finding]] = [store.verify() for store in stores]
+    by_store: list[list[Finding]] = [store.verify() for store in stores]
     if not repair:
-        return [finding for findings in found for finding in findings]
+        return [finding for findings in by_store for finding in findings]
     return [
-        finding for store, findings in zip(stores, found, strict=True) for finding in _repaired(findings, store.rebuild)
+        finding
+        for store, findings in zip(stores, by_store, strict=True)
+        for finding in _repaired(findings, store.rebuild)
     ]
 
 
 def _check_receipts(context: Context, repair: bool) -> list[Finding]:
     """Compare the files of receipts with the journal; those that no worker has written yet are no finding."""
-    folder = context.project_files.state_path("receipts")
     if not context.tuple_space.has_journal():
         return []
     space, receipts = context.tuple_space.space, context.project_files.receipts
     differences = space.receipt_differences(receipts)
-    findings = _listed(
-        (Finding(what=what, where=str(path.relative_to(folder.parent)), is_copy=True) for path, what in differences),
-        "receipts",
-        is_copy=True,
-    )
+    every = (Finding(what=problem, where=_place(path, context), is_copy=True) for path, problem in differences)
+    findings = _listed(every, "receipts", is_copy=True)
     return _repaired(findings, lambda: space.rewrite_receipts(receipts)) if repair else findings
 
 
 def _check_bodies(context: Context, repair: bool) -> list[Finding]:
-    """Recompute the digest of every stored body, and look for those that receipts name. They are nobody's copies."""
+    """Recompute the digest of every stored body, and look for those that receipts name; they are no copies."""
     if not context.tuple_space.has_journal():
         return []
-    bodies, state = context.tuple_space.bodies, context.project_files.state_path("cas").parent
+    bodies = context.tuple_space.bodies
 
     def find() -> Iterator[Finding]:
-        for path, what in bodies.find_damaged(context.tuple_space.on_progress):
-            where = str(path.relative_to(state))
-            yield Finding(what=what, where=where, hint=BODY_HINT.format(path=where))
+        for path, problem in bodies.find_damaged(context.tuple_space.on_progress):
+            where = _place(path, context)
+            yield Finding(what=problem, where=where, hint=BODY_HINT.format(path=where))
         for sha, receipt in context.tuple_space.space.missing_bodies(bodies):
             where = f"cas/{sha[7:9]}/{sha[9:]}"
-            what = f"the stored body is missing; {receipt} names it"
-            yield Finding(what=what, where=where, hint=BODY_HINT.format(path=where))
+            problem = f"the stored body is missing; {receipt} names it"
+            yield Finding(what=problem, where=where, hint=BODY_HINT.format(path=where))
 
     return _listed(find(), "cas", is_copy=False)
 
@@ -121,10 +120,10 @@ def _check_bodies(context: Context, repair: bool) -> list[Finding]:
 def _check_episodes(context: Context, repair: bool) -> list[Finding]:
     """Compare the memory store of the team's episodes with the journal."""
     cortex = context.cortex
-    what = cortex.find_difference(context.store.read) if cortex is not None else None
-    if cortex is None or what is None:
+    problem = cortex.find_difference(context.store.read) if cortex is not None else None
+    if cortex is None or problem is None:
         return []
-    findings = [Finding(what=what, where="sam/episodes.jsonl", is_copy=True)]
+    findings = [Finding(what=problem, where="sam/episodes.jsonl", is_copy=True)]
     return _repaired(findings, lambda: cortex.rewrite_episodes(context.store.read)) if repair else findings
 
 
@@ -133,14 +132,15 @@ def _check_caches(context: Context, repair: bool) -> list[Finding]:
     caches = context.project_files.caches
     if caches is None:
         return []
-    found: list[Finding] = []
-    for path, what in list(caches.find_damaged()):
-        findings = [Finding(what=what, where=_place(path, context), is_copy=True)]
-        found += _repaired(findings, lambda path=path: caches.remove(path)) if repair else findings  # type: ignore[misc]
-    return found
+    findings: list[Finding] = []
+    for path, problem in list(caches.find_damaged()):
+        finding = Finding(what=problem, where=_place(path, context), is_copy=True)
+        findings += _repaired([finding], partial(caches.remove, path)) if repair else [finding]
+    return findings
 
 
 def _place(path: Path, context: Context) -> str:
+    """Return a path as findings name it: from the folder of private files."""
     return str(path.relative_to(context.project_files.state_path("cas").parent))
 
 

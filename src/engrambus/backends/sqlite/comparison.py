@@ -2,7 +2,7 @@
 
 Both are read in the order of a table's key, some rows at a time, each time in a read transaction of its own: a long one
 would keep SQLite from emptying the WAL. Before each the draft is brought up to the line at which the index is then, so
-that what others commit meanwhile is no difference.
+that what is committed during the comparison is no difference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROWS = 1000
 """Rows of a table that are compared in one read transaction."""
 MAX_KEY_TEXT = 100
 """Characters of a key that a finding shows."""
-OTHER = "differs from the journal"
+DIFFERS = "differs from the journal"
 
 S = TypeVar("S", bound="IndexState")
 P = TypeVar("P", bound="Projection")
@@ -104,7 +104,7 @@ class IndexVerifier(Generic[S, P]):
         for number, (name, table) in enumerate(self._comparison.tables.items()):
             row = self._first_difference(table, self._part_done(number, total))
             if row is not None:
-                yield Finding(what=f"{OTHER}: {row}", where=f"{self._index.path.name}, table {name}", is_copy=True)
+                yield Finding(what=f"{DIFFERS}: {row}", where=f"{self._index.path.name}, table {name}", is_copy=True)
         yield from self._find_structure()
         with self._both() as (index, state):
             yield from self._comparison.find_rest(index, self._draft.connection, state, self._draft.state)
@@ -117,10 +117,10 @@ class IndexVerifier(Generic[S, P]):
             names = [name for (name,) in rows]
         for name in names:
             with self._read() as (connection, _):
-                ((found, *_), *_) = connection.execute(f"PRAGMA integrity_check({name})").fetchall()
-            if found != "ok":
+                ((result, *_), *_) = connection.execute(f"PRAGMA integrity_check({name})").fetchall()
+            if result != "ok":
                 yield Finding(
-                    what=f"SQLite says: {found}", where=f"{self._index.path.name}, table {name}", is_copy=True
+                    what=f"SQLite says: {result}", where=f"{self._index.path.name}, table {name}", is_copy=True
                 )
 
     def _part_done(self, number: int, total: int) -> Callable[[int], None]:
@@ -142,14 +142,14 @@ class IndexVerifier(Generic[S, P]):
         while True:
             with self._both() as (index, state):
                 at_us = state.position.at_us
-                found, expected = table.rows(index, at_us, after), table.rows(self._draft.connection, at_us, after)
-            if found != expected:
-                return _describe(table.key, found, expected)
-            rows += len(found)
+                actual, expected = table.rows(index, at_us, after), table.rows(self._draft.connection, at_us, after)
+            if actual != expected:
+                return _describe(table.key, actual, expected)
+            rows += len(actual)
             report(rows)
-            if not table.key or len(found) < ROWS:
+            if not table.key or len(actual) < ROWS:
                 return None
-            after = found[-1][: len(table.key)]
+            after = actual[-1][: len(table.key)]
 
     @contextmanager
     def _both(self) -> Iterator[tuple[apsw.Connection, S]]:
@@ -196,18 +196,17 @@ class IndexVerifier(Generic[S, P]):
                 self._connection = None
 
 
-def _describe(key: Sequence[str], found: Sequence[Row], expected: Sequence[Row]) -> str:
+def _describe(key: Sequence[str], actual: Sequence[Row], expected: Sequence[Row]) -> str:
     """Describe the first difference between two lists of rows."""
-    for actual, wanted in zip_longest(found, expected):
-        if actual != wanted:
-            break
     if not key:
         return "its rows are others"
-    rows = {"is missing": wanted, "does not belong there": actual}
-    if actual is not None and wanted is not None and actual[: len(key)] == wanted[: len(key)]:
-        rows = {"has other values": actual}
+    pairs = zip_longest(actual, expected)
+    row, expected_row = next((row, expected_row) for row, expected_row in pairs if row != expected_row)
+    rows = {"is missing": expected_row, "does not belong there": row}
+    if row and expected_row and row[: len(key)] == expected_row[: len(key)]:
+        rows = {"has other values": row}
     names = ", ".join(key)
-    return " and ".join(f"the row {names} = {_text(row[: len(key)])} {what}" for what, row in rows.items() if row)
+    return " and ".join(f"the row {names} = {_text(row[: len(key)])} {problem}" for problem, row in rows.items() if row)
 
 
 def _text(values: Row) -> str:

@@ -108,7 +108,7 @@ class IndexSchema(Protocol[S, P, V]):
         ...
 
     def replay_projection(self, connection: apsw.Connection, state: S) -> P:
-        """Return a projection for many lines of the journal at once, from which nobody reads in between."""
+        """Return a projection for many lines of the journal at once; nothing is read until its transaction ends."""
         ...
 
     def end_batch(self, projection: P, now_us: int) -> None:
@@ -493,7 +493,7 @@ def _may_be_ahead(state: IndexState) -> bool:
 
 
 class IndexDraft(Generic[S, P]):
-    """An index in a file without a name, which follows the journal when it is told to."""
+    """An index in a file without a name, which follows the journal on request."""
 
     def __init__(
         self,

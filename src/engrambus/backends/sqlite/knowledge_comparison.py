@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from engrambus.backends.sqlite.comparison import OTHER, ComparedTable, whole_tables
+from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.postings import all_postings
 from engrambus.backends.sqlite.projection import (
     PAST,
@@ -122,16 +122,16 @@ class KnowledgeComparison:
             expected.post([(ordinal, tokens_of(PAST + space, engram, keys))])
             counted[space, kind] -= 1
         if {key: count for key, count in counted.items() if count} != _live(index):
-            yield Finding(what=f"{OTHER}: engrams are miscounted", where="index.db, table live", is_copy=True)
+            yield Finding(what=f"{DIFFERS}: engrams are miscounted", where="index.db, table live", is_copy=True)
         actual = PostingsSum(self._weights)
         for token, chunk in all_postings(index):
             actual.add_chunk(token, chunk)
         if actual.count != expected.count:
-            what = f"{OTHER}: there are {actual.count:,} postings where {expected.count:,} belong"
-            yield Finding(what=what, where="index.db, postings", is_copy=True)
+            problem = f"{DIFFERS}: there are {actual.count:,} postings where {expected.count:,} belong"
+            yield Finding(what=problem, where="index.db, postings", is_copy=True)
         elif actual.total != expected.total:
-            what = f"{OTHER}: an engram is not on the lists of its keys"
-            yield Finding(what=what, where="index.db, postings", is_copy=True)
+            problem = f"{DIFFERS}: an engram is not on the lists of its keys"
+            yield Finding(what=problem, where="index.db, postings", is_copy=True)
 
 
 def _live(connection: apsw.Connection) -> dict[tuple[str, str], int]:

@@ -219,8 +219,7 @@ class BulkPostings(PostingsWriter):
 
     def _is_gathered(self, ordinal: int) -> bool:
         """Forget what is gathered of an engram; False if nothing is."""
-        found = self._new.pop(ordinal, None) or self._changed.pop(ordinal, None)
-        return found is not None
+        return (self._new.pop(ordinal, None) or self._changed.pop(ordinal, None)) is not None
 
 
 class PostingsReader:

@@ -68,7 +68,7 @@ class ReceiptFolder:
     def differences(self, read_receipts: ReadReceipts, *, batch: int = 500) -> Iterator[tuple[Path, str]]:
         """Yield each file that is not as the journal has it, with what is wrong with it.
 
-        A receipt that nobody has written as a file yet is no difference.
+        A receipt that no worker has written as a file yet is no difference.
         """
         written, _ = self._noted_position()
         strange = set(self._names())

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from engrambus.backends.facts import decode_work_facts
-from engrambus.backends.sqlite.comparison import OTHER, ComparedTable, whole_tables
+from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.connections import FileId
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
@@ -165,7 +165,7 @@ class WorkComparison:
         actual, expected = _figures(index, state), _figures(draft, draft_state)
         for table in expected:
             if actual[table] != expected[table]:
-                yield Finding(what=f"{OTHER}: figures are others", where=f"work.db, table {table}", is_copy=True)
+                yield Finding(what=f"{DIFFERS}: figures are others", where=f"work.db, table {table}", is_copy=True)
 
 
 def _figures(connection: apsw.Connection, state: WorkIndexState) -> dict[str, Any]:

@@ -225,16 +225,16 @@ def verification(answer: VerifyAnswer) -> Iterator[str]:
         yield click.style("sound", fg="green", bold=True) + checked
         return
     repaired = [finding for finding in answer.findings if finding.repaired]
-    others = [finding for finding in answer.findings if not finding.repaired]
-    if others:
+    unrepaired = [finding for finding in answer.findings if not finding.repaired]
+    if unrepaired:
         yield click.style("not sound", fg="red", bold=True)
-        yield from _findings(others)
+        yield from _findings(unrepaired)
     if repaired:
         yield click.style("repaired", fg="green", bold=True) + ": made again from the journals and git"
         yield from _findings(repaired)
-    if any(finding.is_copy and not finding.hint for finding in others):
+    if any(finding.is_copy and not finding.hint for finding in unrepaired):
         yield dim("`engrambus verify --repair` makes what is a copy again, from the journals and git.")
-    yield from (dim(safe(hint)) for hint in dict.fromkeys(finding.hint for finding in others if finding.hint))
+    yield from (dim(safe(hint)) for hint in dict.fromkeys(finding.hint for finding in unrepaired if finding.hint))
 
 
 def _findings(findings: Sequence[Finding]) -> list[str]:
