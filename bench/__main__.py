@@ -26,6 +26,7 @@ from bench.page import page_rows
 from bench.peers import peer_rows
 from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
+from bench.verification import verification_rows
 from bench.work import work_rows
 from engrambus.app import init_project, open_project
 from engrambus.settings import Settings
@@ -73,6 +74,8 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             imported = size
             progress.update(task, description=f"recall at {size:,}")
             recalls |= {(size, kind): recall_times(gateway, list(asked[kind])) for kind in asked}
+            progress.update(task, description=f"verify at {size:,}")
+            rows += verification_rows(project, environment, size)
             if size == sizes[0]:
                 rows += put_rows(gateway, project / ".catalog" / "memory.jsonl", corpus, refs, scratch)
                 rows.append(bulk_row(gateway, index, corpus, refs, scratch))
@@ -124,8 +127,8 @@ counts. The cost of a put by stage is in [decision 13](decisions/0013-put-cost-b
 [decision 35](decisions/0035-tuple-cost-by-stage.md). The catalog's *resolved names* come from its dict of resolved
 names, *the walk* descends the trie every time; both look up the same names as `immutables.Map`, a dict and
 pyrsistent, each in the best of five rounds. `memory.read` is
-measured in processor time, each read in a process of its own; *literal* is the contract read line by line with
-Python's own JSON, making the same package. *Followers* read every event while four clients
+measured in processor time, each read in a process of its own, and so are `verify` and *rebuild* (of the index);
+*literal* is the contract read line by line with Python's own JSON, making the same package. *Followers* read every event while four clients
 send queries, and an engram once in a hundred requests, to a server that is warmed up for two seconds. A latency
 counts from the time its request was due, so one slow sync counts against every request its client has waiting.
 Pending writes of an import are synced before anything else is timed. The peers hold as many records, get the same

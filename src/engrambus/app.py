@@ -20,6 +20,7 @@ from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, R
 from engrambus.evidence.receipts import BodyStore
 from engrambus.gateway import Gateway, LazyEmbeddings, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
 from engrambus.gateway.events import ActivityChannel
+from engrambus.gateway.project_files import ALIGNMENTS, ANCHORS
 from engrambus.knowledge import cortex, engrams
 from engrambus.policy import (
     JOURNAL,
@@ -39,6 +40,7 @@ from engrambus.policy.grants import GrantKey
 from engrambus.settings import Settings
 
 if TYPE_CHECKING:
+    from engrambus.backends.derived_caches import DerivedCaches
     from engrambus.backends.jsonl_stores import FileStores
     from engrambus.backends.sqlite.work import SqliteWork
     from engrambus.backends.vector_file import VectorFile
@@ -144,6 +146,7 @@ def open_project(
         project.state,
         derived,
         _memory_stores(project, derived, start),
+        lambda: _caches(derived),
     )
     tuple_space = _tuple_space(project, settings, journal_key, clock or SystemClock(), project_files, store, progress)
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
@@ -221,9 +224,20 @@ def _tuple_space(
             space, bodies, project.state, clock, retention=retention, pinned=lambda: pinned_by_engrams(knowledge)
         )
 
+    def has_journal() -> bool:
+        check_remains(project.state, WORK_JOURNAL)
+        return is_file(project.state / WORK_JOURNAL)
+
     bodies = BodyStore(project.state / "cas")
 
-    return LazyTupleSpace(open_space, bodies, ci=settings.ci, open_collector=open_collector, on_progress=progress)
+    return LazyTupleSpace(
+        open_space,
+        bodies,
+        ci=settings.ci,
+        open_collector=open_collector,
+        on_progress=progress,
+        has_journal=has_journal,
+    )
 
 
 def open_worker_dependencies(
@@ -517,6 +531,12 @@ def _shared_stores(settings: Settings, clock: Clock, randomness: Randomness) -> 
         return open_store
 
     return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
+
+
+def _caches(derived: Path) -> DerivedCaches:
+    from engrambus.backends.derived_caches import DerivedCaches
+
+    return DerivedCaches([derived / name for name in (ANCHORS, ALIGNMENTS, VECTORS)], derived / MEMORY_CACHE)
 
 
 def _memory_stores(project: Project, derived: Path, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:

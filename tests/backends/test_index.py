@@ -383,11 +383,15 @@ def test_damage_to_the_last_line_is_not_taken_for_a_torn_tail(harness: SqliteHar
     assert harness.gateway.store.verify() == []
 
 
-def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness) -> None:
+# BX-03
+def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engrambus.backends.sqlite.postings.MIN_BULK", MAX_PENDING)  # a rebuild fills the blocks
     for statement in (
+        "DELETE FROM pending",
         "UPDATE engrams SET confidence = 0.123 WHERE ordinal = 3",
         "DELETE FROM engrams WHERE ordinal = 3",
-        "DELETE FROM pending",
+        "DELETE FROM posting_blocks WHERE token = (SELECT max(token) FROM posting_blocks)",
+        "UPDATE posting_blocks SET token = token || 'x' WHERE token = (SELECT max(token) FROM posting_blocks)",
         "DELETE FROM agents",
         "UPDATE runs SET goal = 'another'",
         "UPDATE live SET engrams = engrams + 1",

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engrambus.backends.sqlite import postings
+from engrambus.backends.sqlite.knowledge_comparison import PostingsSum, PostingWeights
 from engrambus.backends.sqlite.postings import (
     NO_LIMIT,
+    BulkPostings,
     PostingsReader,
     PostingsWriter,
     all_postings,
@@ -20,6 +22,7 @@ from engrambus.backends.sqlite.queries import schema
 from engrambus.knowledge.engrams.postings import BLOCK_ROWS, ordinals_of
 
 TOKENS = ("p:alpha", "p:beta", "r1:alpha", "p:=gamma", "~p:alpha")
+WEIGHTS = PostingWeights()
 
 
 class Counts(msgspec.Struct):
@@ -36,6 +39,7 @@ class PostingsMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(postings, "MAX_PENDING", 3)
         self.patch.setattr(postings, "MAX_TAIL", 5)
+        self.patch.setattr(postings, "MIN_BULK", 4)
         self.connection = apsw.Connection(":memory:")
         self.connection.execute(schema())
         self.counts = Counts()
@@ -61,7 +65,7 @@ class PostingsMachine(RuleBasedStateMachine):
         if not self.model:
             return
         ordinal = data.draw(st.sampled_from(sorted(self.model)))
-        self.writer.unpost(ordinal, " ".join(sorted(self.model.pop(ordinal))))
+        self.writer.unpost_all([(ordinal, " ".join(sorted(self.model.pop(ordinal))))])
         if again:
             self.writer.post_again(ordinal, " ".join(sorted(tokens)))
             self.model[ordinal] = tokens
@@ -72,6 +76,21 @@ class PostingsMachine(RuleBasedStateMachine):
             return
         chosen = data.draw(st.sets(st.sampled_from(sorted(self.model)), max_size=6))
         self.writer.unpost_all([(ordinal, " ".join(sorted(self.model.pop(ordinal)))) for ordinal in chosen])
+
+    @rule(
+        data=st.data(),
+        sets=st.lists(st.sets(st.sampled_from(TOKENS), min_size=1), max_size=7),
+        changed=st.sets(st.sampled_from(TOKENS), min_size=1),
+    )
+    def replay(self, data: st.DataObject, sets: list[set[str]], changed: set[str]) -> None:
+        """Many lines are applied at once: new engrams, one that changes and one that is taken off."""
+        direct, self.writer = self.writer, BulkPostings(self.connection, self.counts)
+        if sets:
+            self.post(sets)
+        self.change(data, changed, again=True)
+        self.change(data, changed, again=False)
+        self.writer.finish()
+        self.writer = direct
 
     @invariant()
     def lists_agree(self) -> None:
@@ -87,8 +106,20 @@ class PostingsMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_listed_once(self) -> None:
-        listed = sorted((token, row) for token, rows in all_postings(self.connection) for row in rows)
+        listed = sorted((token, row) for token, chunk in all_postings(self.connection) for row in ordinals_of(chunk))
         assert listed == sorted((token, row) for row, tokens in self.model.items() for token in tokens)
+
+    @invariant()
+    def the_sum_of_the_lists_is_that_of_the_engrams(self) -> None:
+        listed, expected = PostingsSum(WEIGHTS), PostingsSum(WEIGHTS)
+        for token, chunk in all_postings(self.connection):
+            listed.add_chunk(token, chunk)
+        expected.post([(ordinal, " ".join(tokens)) for ordinal, tokens in self.model.items()])
+        assert (listed.count, listed.total) == (expected.count, expected.total)
+        if self.model:
+            expected.unpost_all([(min(self.model), "p:alpha")])
+            expected.post([(max(self.model) + 1, "p:alpha")])
+            assert listed.total != expected.total
 
 
 TestPostings = PostingsMachine.TestCase

@@ -17,13 +17,14 @@ from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway.ports import Finding
 from engrambus.knowledge.engrams import Reader
 from engrambus.operations import OPERATIONS
-from engrambus.operations.admin import PolicyAnswer, VerifyAnswer
+from engrambus.operations.admin import PolicyAnswer
 from engrambus.operations.engram_about import EngramAbout
 from engrambus.operations.engram_queries import QueryAnswer, ShownEngram
 from engrambus.operations.engram_uses import UseAbout, UsesAbout
 from engrambus.operations.pointers import LinkAnswer
 from engrambus.operations.runs import AgentRow, AgentsAnswer, RunAnswer
 from engrambus.operations.tokens import AgentAnswer
+from engrambus.operations.verification import VerifyAnswer
 from tests.cli.runner import Shell
 
 HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7f"
@@ -83,7 +84,7 @@ def test_hostile_answers_of_a_server_are_escaped() -> None:
         LinkAnswer(ref=HOSTILE, editor=HOSTILE, github=HOSTILE, swhid=HOSTILE),
         PolicyAnswer(policy={HOSTILE: HOSTILE}),
         RunAnswer(run_id=HOSTILE),
-        VerifyAnswer(sound=False, commits=1, findings=[Finding(what=HOSTILE, where=HOSTILE)]),
+        VerifyAnswer(sound=False, commits=1, findings=[Finding(what=HOSTILE, where=HOSTILE, hint=HOSTILE)]),
         DerefAnswer(excerpt=HOSTILE, pointer=pointer, content_digest=HOSTILE, truncated=True),
     ]
     names = ["query_engrams", "list_agents", "add_agent", "link_pointer", "apply_policy", "open_run", "verify"]

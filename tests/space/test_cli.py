@@ -35,8 +35,36 @@ def test_verify_names_a_damaged_index(terminal: Terminal) -> None:
     printed, _ = terminal.start("verify").communicate(timeout=120)
     assert "work.db" in printed
     assert "index.db" not in printed
+    assert "engrambus verify --repair" in printed
     index.unlink()
     assert terminal.run("verify").startswith("sound")
+
+
+# BX-03, YT-08
+def test_verify_repairs_copies_and_fails_for_a_damaged_output(terminal: Terminal) -> None:
+    terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
+    terminal.run(*WORK)
+    catalog = terminal.path / ".catalog"
+    receipt, body = next(catalog.glob("receipts/*/*.json")), next(catalog.glob("cas/*/*"))
+    content = receipt.read_bytes()
+    receipt.write_bytes(content.replace(b'"exit": 0', b'"exit": 1'))
+    process = terminal.start("verify")
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"a receipt differs from the journal  receipts/{receipt.parent.name}/{receipt.name}" in printed
+    assert "engrambus verify --repair" in printed
+    assert terminal.run("verify", "--repair").startswith("repaired")
+    assert receipt.read_bytes() == content
+    assert terminal.json("verify", "--repair") == {**terminal.json("verify"), "sound": True, "findings": []}
+    receipt.unlink()
+    body.write_bytes(b"something else")
+    process = terminal.start("verify", "--repair")
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert printed.startswith("not sound\n")
+    assert f"cas/{body.parent.name}/{body.name}" in printed
+    assert "put the tuple again" in printed
+    assert receipt.read_bytes() == content
 
 
 def test_the_second_run_of_a_step_is_a_cache_hit(terminal: Terminal) -> None:

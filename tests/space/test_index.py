@@ -400,7 +400,7 @@ def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, table: st
     with closing(apsw.Connection(str(tmp_path / "catalog" / KEY.derived_folder / WORK_INDEX))) as index:
         index.execute(statement)
         assert index.changes() > 0
-    assert f"work table {table}" in [item.where for item in harness.space.store.verify()]
+    assert f"work.db, table {table}" in [item.where for item in harness.space.store.verify()]
     harness.space.store.rebuild()
     assert harness.space.store.verify() == []
     harness.close()

@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,33 @@ class CortexFolder:
                 with suppress(OSError, Trouble):
                     files.remove(self._store)  # or its reader would take it for the journal's
 
+    def find_difference(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> str | None:
+        """Explain how the store differs from the journal's episodes, None if it does not.
+
+        A process that was killed may have left episodes out, or half of one behind what was recorded.
+        """
+        if not files.is_file(self._store) and self._recorded().count == 0:
+            return None
+        with self._locked(), read() as reads:
+            recorded = self._recorded()
+            try:
+                with files.open_reader(self._store) as file:
+                    return _compare(file, reads, recorded.size_bytes)
+            except FileNotFoundError:
+                return "the store of episodes is missing" if recorded.count else None
+
+    def rewrite_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+        """Write the store again from the start."""
+        with self._locked(), read() as reads:
+            self._rewrite(reads)
+
+    def _recorded(self) -> StoreState:
+        """Return the state of the store when it was last written; an empty one if that is not known."""
+        try:
+            return msgspec.json.decode(files.read_file(self._derived / STATE_NAME), type=StoreState)
+        except (OSError, msgspec.MsgspecError):
+            return StoreState()
+
     def _load_state(self) -> StoreState | None:
         """Return the state of the store after cutting off unrecorded bytes; None if its content was changed."""
         try:
@@ -151,6 +179,22 @@ class CortexFolder:
         files.make_folder(self._derived)
         with file_lock(self._derived / LOCK_NAME):
             yield
+
+
+def _compare(file: BufferedReader, reads: CortexReads, recorded_bytes: int) -> str | None:
+    """Explain where a store differs from the episodes; None if it has all that was recorded and nothing else."""
+    count = offset = 0
+    while episodes := reads.episodes_after(count, limit=BATCH_SIZE):
+        for episode in episodes:
+            expected = canonical(episode.record()) + b"\n"
+            line = file.readline(len(expected))
+            if line != expected:
+                if not expected.startswith(line):
+                    return f"line {count + 1} differs from the journal"
+                return "lines are missing at the end" if offset + len(line) < recorded_bytes else None
+            count += 1
+            offset += len(line)
+    return "there are lines that the journal does not have" if file.read(1) else None
 
 
 def _log() -> Logger:

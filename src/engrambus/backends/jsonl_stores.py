@@ -117,6 +117,13 @@ class FileStores:
         return file
 
 
+def _payload(entry: bytes) -> memoryview | None:
+    """Return what an entry of the cache holds behind its checksum; None if that is wrong."""
+    header_bytes = len(CACHE_FORMAT) + hashlib.sha256().digest_size
+    payload = memoryview(entry)[header_bytes:]
+    return payload if entry[:header_bytes] == CACHE_FORMAT + hashlib.sha256(payload).digest() else None
+
+
 def _read_whole_lines(file: int, offset: int, size: int) -> bytes:
     """Read `SEGMENT_BYTES` and the rest of the line they end in."""
     pieces: list[bytes] = []
@@ -159,11 +166,17 @@ class SegmentCache:
                 entry = stream.read()
         except OSError:
             return None
-        header_bytes = len(CACHE_FORMAT) + hashlib.sha256().digest_size
-        payload = memoryview(entry)[header_bytes:]
-        if entry[:header_bytes] != CACHE_FORMAT + hashlib.sha256(payload).digest():
-            return None
-        return _decode_lines(payload)
+        payload = _payload(entry)
+        return None if payload is None else _decode_lines(payload)
+
+    def find_damaged(self) -> Iterator[Path]:
+        """Yield the entries whose checksum is wrong."""
+        with suppress(FileNotFoundError):
+            for path in self._entries():
+                if not path.name.startswith("."):
+                    with suppress(FileNotFoundError):  # removed meanwhile
+                        if _payload(files.read_file(path)) is None:
+                            yield path
 
     def put(self, key: str, lines: list[StoreLine]) -> None:
         """Store the lines of a segment. A full disk is no reason to fail a read."""

@@ -94,6 +94,19 @@ def _check_header(connection: apsw.Connection, reserved: int) -> None:
         raise FileDamaged("it is shorter than it was")
 
 
+def find_problem(path: Path) -> str | None:
+    """Read every page of a database of ours; explain what is wrong with it, None if nothing is."""
+    try:
+        with closing(open_database(path)) as connection:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            ((result, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    except (OtherFormat, apsw.BusyError, FileNotFoundError):  # made again when it is used, in use, or gone
+        return None
+    except (apsw.Error, UnicodeDecodeError) as problem:
+        return f"it is damaged ({problem})"
+    return None if result == "ok" else f"it is damaged ({result})"
+
+
 def open_main_file(path: Path) -> apsw.Connection:
     """Open a database as it is without its `-wal` file, to read what was moved from there."""
     reserved = checksum_bytes()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engrambus.errors import NoTupleSpace
-from engrambus.gateway.ports import Finding
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import BodyStore
@@ -26,12 +25,15 @@ class LazyTupleSpace:
         ci: bool = False,
         open_collector: Callable[[TupleSpace], GarbageCollector] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        has_journal: Callable[[], bool] | None = None,
     ) -> None:
+        """`has_journal` tells whether anything was ever put, without opening the space, which would begin a journal."""
         self._open_space = open_space
         self._open_collector = open_collector
         self.on_progress = on_progress or (lambda done, total: None)
         """Called with the parts done and the total during long work."""
         self._bodies = bodies
+        self._has_journal = has_journal or (lambda: open_space is not None)
         self._space: TupleSpace | None = None
         self._lock = threading.Lock()
         self.ci = ci
@@ -54,9 +56,9 @@ class LazyTupleSpace:
             raise NoTupleSpace
         return self._bodies
 
-    def verify(self) -> list[Finding]:
-        """Check the journal of work and its index; nothing is found where there is no tuple space."""
-        return list(self.space.store.verify()) if self._open_space is not None else []
+    def has_journal(self) -> bool:
+        """True if there is a journal of work; refuse if it is gone and what was made from it is there."""
+        return self._has_journal()
 
     def commits(self) -> int:
         """Return the number of commits in the journal of work."""

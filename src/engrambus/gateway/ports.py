@@ -7,8 +7,9 @@ function that raises changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -121,12 +122,38 @@ class CortexFiles(Protocol):
         """Append the episodes that the file does not have yet."""
         ...
 
+    def find_difference(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> str | None:
+        """Explain how the file differs from the store's episodes; None if it does not."""
+        ...
+
+    def rewrite_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+        """Write the file again from the start."""
+        ...
+
+
+class CacheFiles(Protocol):
+    """Files that can be deleted at any time: what is in them is worked out again."""
+
+    def find_damaged(self) -> Iterator[tuple[Path, str]]:
+        """Yield each file that does not check by itself, and what is wrong with it."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Delete one of these files."""
+        ...
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that `verify` found wrong, and where."""
+    """One thing that `verify` found wrong, where, and what to do about it."""
 
     what: str
     where: str
+    """The file, as it is called in the project's folder of private files."""
+    is_copy: bool = False
+    """True if the file is made from the journals or from git: `verify --repair` makes it again."""
+    repaired: bool = False
+    hint: str = ""
+    """What to do next, where a repair is not possible."""
 
 
 class Store(TimedStore, Protocol):

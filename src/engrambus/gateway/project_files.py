@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from engrambus.evidence.pointers.cited_places import CitedPlaces
     from engrambus.evidence.receipts import ReceiptFolder
+    from engrambus.gateway.ports import CacheFiles
     from engrambus.knowledge.memory import Stores
     from engrambus.space.catalog import Catalog, CatalogReader
 
@@ -62,6 +63,7 @@ class ProjectFiles:
         state: Path | None = None,
         derived: Path | None = None,
         memory_stores: OpenStores | None = None,
+        open_caches: Callable[[], CacheFiles] | None = None,
     ) -> None:
         """`catalog` holds the committed files, `state` the private ones.
 
@@ -69,6 +71,7 @@ class ProjectFiles:
         """
         self.root = root
         self._memory_stores = memory_stores
+        self._open_caches = open_caches
         self.repositories = repositories
         self._catalog = catalog
         self._state = state
@@ -212,6 +215,11 @@ class ProjectFiles:
     def derived_path(self, name: str) -> Path | None:
         """Return the path of the file `name` that is made from others and may be deleted; None if there is none."""
         return self._derived / name if self._derived is not None else None
+
+    @property
+    def caches(self) -> CacheFiles | None:
+        """The files that can be deleted at any time, where the project has any."""
+        return self._open_caches() if self._open_caches is not None else None
 
     @property
     def receipts(self) -> ReceiptFolder:

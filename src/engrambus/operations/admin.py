@@ -1,4 +1,4 @@
-"""Administration of a project: its policy, and the integrity of its files."""
+"""Administration of a project: its policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engrambus.core.files import read_file
 from engrambus.errors import EngramBusError, RoleForbidden
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
-from engrambus.gateway.ports import Finding, View
+from engrambus.gateway.ports import View
 from engrambus.policy import ADMIN, POLICY_FILE, ROLES, LimitSetting, Policy, PolicyApplied, Role
 
 MAX_POLICIES = 100
@@ -149,46 +149,3 @@ def _compare_file(path: Path, in_force: Policy) -> tuple[FileState, str | None]:
     except (OSError, UnicodeDecodeError):
         return "invalid", f"{POLICY_FILE} cannot be read as text."
     return ("applied" if written == in_force else "edited"), None
-
-
-class Verify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class VerifyAnswer(Struct, frozen=True, kw_only=True):
-    sound: bool
-    commits: int
-    """Lines of both journals: memory.jsonl and tuples.jsonl."""
-    findings: list[Finding]
-
-
-@operation(
-    "verify",
-    roles=ADMINS,
-    command=Command(
-        "verify",
-        section="maintenance",
-        example="engrambus verify",
-        renderer="maintenance:verification",
-        rank=30,
-        override="maintenance:verify",
-    ),
-    absent_from=_LOCAL_ONLY,
-)
-def verify(context: Context, request: Verify) -> VerifyAnswer:
-    """Check every checksum, and compare the index with a rebuild from the journal.
-
-    The journal, .catalog/memory.jsonl, is the record of everything; the index only makes it searchable.
-    """
-    findings = [*context.store.verify(), *context.tuple_space.verify(), *_receipt_findings(context)]
-    commits = context.view.counts().commits + context.tuple_space.commits()
-    return VerifyAnswer(sound=not findings, commits=commits, findings=findings)
-
-
-def _receipt_findings(context: Context) -> list[Finding]:
-    """Compare the files of receipts with the journal; those that a worker has not written yet are no finding."""
-    folder = context.project_files.state_path("receipts")
-    if not folder.is_dir():
-        return []
-    differences = context.tuple_space.space.receipt_differences(context.project_files.receipts)
-    return [Finding(what=what, where=str(path.relative_to(folder.parent))) for path, what in differences]

@@ -9,7 +9,7 @@ from engrambus.gateway.declare import Operations
 
 # fmt: off
 OPERATIONS = Operations(__package__, {
-    "admin": "apply_policy show_policy verify",
+    "admin": "apply_policy show_policy",
     "adoption": "adopt_knowledge",
     "answers": "take_answer",
     "artifacts": "store_artifact",
@@ -42,5 +42,6 @@ OPERATIONS = Operations(__package__, {
     "tokens": "agent_token list_tokens revoke_tokens",
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",
+    "verification": "verify",
     "work_board": "work_board list_work",
 })

@@ -139,7 +139,8 @@ class IndexedStore(Generic[S, P, V]):
                 raise
             self._heal(file, problem)
             what = "was damaged, and has been rebuilt from the journal"
-            return [Finding(what=what, where=f"index {self.index.path.name}"), *self.index.verify()]
+            finding = Finding(what=what, where=self.index.path.name, is_copy=True, repaired=True)
+            return [finding, *self.index.verify()]
 
     def rebuild(self) -> None:
         """Rebuild the index from the journal."""

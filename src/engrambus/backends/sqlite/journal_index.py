@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import apsw
 import msgspec
 
+from engrambus.backends.sqlite.comparison import Comparison, IndexVerifier
 from engrambus.backends.sqlite.connections import (
     FileId,
     connect,
@@ -34,10 +35,12 @@ from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
 REPLAY_BATCH_LINES = 2000
-REPLAY_BATCH_FACTS = 2000
+REPLAY_BATCH_FACTS = 8000
 """Facts applied before a transaction ends: a line of a bulk import holds thousands (decision 94)."""
 CHECKPOINT_PAGES = 8192
 """Pages in SQLite's WAL before they are written to the index file, which costs two syncs: 32 MB."""
+DRAFT_CACHE_KIB = 64_000
+"""Memory for pages of an index that is being built."""
 
 OnProgress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all."""
@@ -122,6 +125,10 @@ class IndexSchema(Protocol[S, P, V]):
         """Return a projection that writes through `connection` and moves `state` on."""
         ...
 
+    def replay_projection(self, connection: apsw.Connection, state: S) -> P:
+        """Return a projection for many lines of the journal at once; nothing is read until its transaction ends."""
+        ...
+
     def end_batch(self, projection: P, now_us: int) -> None:
         """Finish what a batch of commits has written."""
         ...
@@ -142,8 +149,8 @@ class IndexSchema(Protocol[S, P, V]):
         """Return work to do on the index because of what a read came across; usually None."""
         ...
 
-    def differences(self, index: apsw.Connection, rebuilt: apsw.Connection, project: str) -> list[Finding]:
-        """Return where an index differs from one that was just rebuilt from the journal."""
+    def comparison(self) -> Comparison[S, P]:
+        """Return what compares an index with a draft built from the journal."""
         ...
 
 
@@ -314,7 +321,7 @@ class JournalIndex(Generic[S, P]):
             return None
         if state.position.offset < self.journal.size():
             self._check_tail(state.position, synced_bytes=state.synced_bytes)
-            state = self._replay(writer, state, None)
+            state = self.replay(writer, state, self.schema.replay_projection)
             state.synced_bytes = state.position.offset
         elif not was_last_writer and state.synced_bytes < state.position.offset:
             # decision 22: the last lines may be another process's unsynced claims
@@ -388,33 +395,44 @@ class JournalIndex(Generic[S, P]):
         files.rename(draft, path)
 
     @contextmanager
-    def _build_temporary(self, reached: S) -> Iterator[apsw.Connection]:
-        """Build another index up to the same position, in a file without a name."""
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
-        with closing(open_database(draft, create=True)) as connection:
-            files.remove(draft)  # open as long as it is needed; a process that dies leaves nothing behind
-            built = self._fill(connection, reached.position)
-            if built.position.offset < reached.position.offset:
-                self.journal.classify_tail(built.position, reached.synced_bytes)
-            yield connection
+    def open_draft(
+        self, projection: Callable[[apsw.Connection, S], P], prepare: Callable[[apsw.Connection], None]
+    ) -> Iterator[IndexDraft[S, P]]:
+        """Open an empty index in a file without a name, to which the facts are applied by another projection."""
+        name = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
+        with closing(open_database(name, create=True)) as connection:
+            files.remove(name)  # open as long as it is needed; a process that dies leaves nothing behind
+            state = self._create(connection)
+            prepare(connection)
+            yield IndexDraft(self, connection, state, projection)
 
-    def _fill(self, connection: apsw.Connection, until: JournalPosition | None = None) -> S:
+    def _create(self, connection: apsw.Connection) -> S:
         # A draft that a crash leaves behind is deleted, so it needs no protection while it is filled.
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA cache_size = -64000")
+        connection.execute(f"PRAGMA cache_size = {-DRAFT_CACHE_KIB}")
         state = self.schema.create(connection, self.project, self.journal.start)
         state.is_from_start = True
-        state = self._replay(connection, state, self._on_progress, until)
+        return state
+
+    def _fill(self, connection: apsw.Connection) -> S:
+        state = self._create(connection)
+        state = self.replay(connection, state, self.schema.replay_projection, self.report_progress)
         state.synced_bytes = state.position.offset  # checking the tail has synced it
         self.schema.save_state(connection, state)
         return state
 
-    def _replay(
+    def report_progress(self, done: int, total: int) -> None:
+        """Report how far long work has come, in bytes."""
+        if self._on_progress is not None:
+            self._on_progress(done, total)
+
+    def replay(
         self,
         connection: apsw.Connection,
         state: S,
-        on_progress: OnProgress | None,
+        make_projection: Callable[[apsw.Connection, S], P],
+        on_progress: OnProgress | None = None,
         until: JournalPosition | None = None,
     ) -> S:
         """Apply the valid lines the index lacks, up to a position or all, in transactions of its own."""
@@ -426,7 +444,7 @@ class JournalIndex(Generic[S, P]):
             lines = takewhile(lambda read: read[1].offset <= last, lines)
         while True:
             with transaction(connection):
-                projection = schema.projection(connection, state)
+                projection = make_projection(connection, state)
                 count = facts = 0
                 for line, behind in islice(lines, REPLAY_BATCH_LINES):
                     decoded = schema.decode_facts(line.facts)
@@ -457,23 +475,11 @@ class JournalIndex(Generic[S, P]):
     # Maintenance
 
     def verify(self) -> list[Finding]:
-        """Recompute every checksum and compare the index with one rebuilt from the journal.
+        """Recompute every checksum and compare the index with the journal.
 
-        decision 22: the lock is held only until there is a snapshot; held throughout, workers would lose their leases.
+        decision 22: the lock is held only at the start; held throughout, workers would lose their leases.
         """
-
-        def snapshot() -> tuple[apsw.Connection, S | None]:
-            self.catch_up()
-            connection = connect(self.path)
-            connection.execute("BEGIN")
-            return connection, self.schema.read_state(connection, self.project)
-
-        index, state = self.run_locked(snapshot)
-        with closing(index):
-            if state is None:
-                raise IndexDamaged
-            with self._build_temporary(state) as rebuilt:
-                return self.schema.differences(index, rebuilt, self.project)
+        return IndexVerifier(self, self.schema.comparison()).run()
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Continue in a new segment if the open one is that long and was begun before a moment; compress the others.
@@ -507,13 +513,26 @@ def _may_be_ahead(state: IndexState) -> bool:
     return state.synced_bytes < state.position.offset and state.boot_id != boot_id()
 
 
-def same_rows(index: apsw.Connection, rebuilt: apsw.Connection, query: str, values: dict[str, Any]) -> bool:
-    """True if two indexes answer a query alike."""
-    bindings = values if ":at" in query else {}
-    index_rows, rebuilt_rows = index.execute(query, bindings), rebuilt.execute(query, bindings)
-    while True:
-        a, b = index_rows.fetchone(), rebuilt_rows.fetchone()
-        if a != b:
-            return False
-        if a is None:
-            return True
+class IndexDraft(Generic[S, P]):
+    """An index in a file without a name, which follows the journal on request."""
+
+    def __init__(
+        self,
+        index: JournalIndex[S, P],
+        connection: apsw.Connection,
+        state: S,
+        projection: Callable[[apsw.Connection, S], P],
+    ) -> None:
+        self._index = index
+        self.connection = connection
+        self.state = state
+        self._projection = projection
+        self._is_empty = True
+
+    def fill(self, reached: S) -> None:
+        """Apply the lines up to the position that another index has reached; refuse a damaged one."""
+        index = self._index
+        on_progress, self._is_empty = index.report_progress if self._is_empty else None, False
+        self.state = index.replay(self.connection, self.state, self._projection, on_progress, reached.position)
+        if self.state.position.offset < reached.position.offset:
+            index.journal.classify_tail(self.state.position, reached.synced_bytes)

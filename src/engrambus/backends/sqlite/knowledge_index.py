@@ -1,4 +1,4 @@
-"""The index of `memory.jsonl`: its tables and views, sweeping out expired engrams, and comparing it with a rebuild."""
+"""The index of `memory.jsonl`: its tables and views, and sweeping out expired engrams."""
 
 from __future__ import annotations
 
@@ -6,82 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
-import msgspec
 
 from engrambus.backends.facts import Fact, decode_facts
 from engrambus.backends.sqlite.connections import FileId, transaction
-from engrambus.backends.sqlite.journal_index import JournalIndex, encode_clock, read_position, same_rows
-from engrambus.backends.sqlite.postings import all_postings
-from engrambus.backends.sqlite.projection import (
-    LAYOUT,
-    PAST,
-    KnowledgeIndexState,
-    KnowledgeProjection,
-    decode_engram,
-    tokens_of,
-)
+from engrambus.backends.sqlite.journal_index import JournalIndex, encode_clock, read_position
+from engrambus.backends.sqlite.knowledge_comparison import KnowledgeComparison
+from engrambus.backends.sqlite.postings import BulkPostings
+from engrambus.backends.sqlite.projection import LAYOUT, KnowledgeIndexState, KnowledgeProjection
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.view import ReadCache, SqliteView
 from engrambus.core import SECOND_US, ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition, encode_facts
-from engrambus.gateway.ports import Finding, View
+from engrambus.gateway.ports import View
 
 SWEEP_EVERY_US = SECOND_US
-
-# Each query selects what an index says, however it came to say it: rows in an order of their own, without expired
-# engrams (when they are swept out is not recorded in the journal) and without where new postings wait.
-COMPARED = {
-    "runs": "SELECT * FROM runs ORDER BY number",
-    "agents": "SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents "
-    "ORDER BY position",
-    "tokens": "SELECT * FROM tokens ORDER BY token_id",
-    "policies": "SELECT * FROM policies ORDER BY position",
-    "gate_overrides": "SELECT * FROM gate_overrides ORDER BY position",
-    "promotions": "SELECT * FROM promotions ORDER BY request_id",
-    "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
-    # An expired engram is in `past` or waits to be swept there.
-    "past": "SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, "
-    "sequence, body, replaced_at, replaced_by FROM past "
-    "UNION ALL SELECT ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, "
-    "sequence, body, NULL, NULL FROM engrams WHERE expires_at <= :at ORDER BY ordinal",
-    "used_ids": "SELECT id FROM used_ids ORDER BY id",
-    "listed": "SELECT * FROM listed ORDER BY run, agent",
-    "puts": "SELECT * FROM puts ORDER BY root, second, author",
-    "mail": "SELECT * FROM mail ORDER BY position",
-    "mail_handed_over": "SELECT * FROM mail_handed_over ORDER BY run, agent",
-    "packs": "SELECT * FROM packs ORDER BY position",
-    "requests": "SELECT * FROM requests ORDER BY request_id",
-    "grants": "SELECT * FROM grants ORDER BY grant_id",
-    "reservations": "SELECT * FROM reservations ORDER BY reservation_id",
-    "blocks": "SELECT * FROM blocks ORDER BY block_id",
-    "given_budgets": "SELECT * FROM given_budgets ORDER BY run, agent",
-    "rejections": "SELECT * FROM rejections ORDER BY run, agent, kind, rejection",
-    "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
-    "agent_paths": "SELECT * FROM agent_paths ORDER BY run, agent, path",
-    "delivered": "SELECT * FROM delivered ORDER BY run, agent, digest",
-    "tallies": "SELECT * FROM tallies ORDER BY run, agent",
-    "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
-    "outcomes": "SELECT * FROM outcomes ORDER BY run, agent",
-    "denials": "SELECT * FROM denials ORDER BY run, agent, code",
-    "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
-    "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",
-    "adoptions": "SELECT a.* FROM adoptions a JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
-    "captures": "SELECT c.* FROM captures c JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
-    "learned": "SELECT l.* FROM learned l JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY ordinal",
-    "learned_from": "SELECT * FROM learned_from",
-    "unwanted": "SELECT * FROM unwanted ORDER BY key",
-    "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",
-    "recalled": "SELECT run, agent, engram, stale FROM recalled ORDER BY run, agent, engram",
-    "recalled_tasks": "SELECT run, agent, task, engrams FROM recalled_tasks ORDER BY position",
-    "uses": "SELECT * FROM uses ORDER BY position",
-    "episodes": "SELECT * FROM episodes ORDER BY ordinal",
-    "contradictions": "SELECT * FROM contradictions ORDER BY id",
-    "contributions": "SELECT * FROM contributions ORDER BY id",
-    "turns": "SELECT * FROM turns ORDER BY run, agent",
-    "reads": "SELECT * FROM reads ORDER BY content, run, agent, first, last, to_end, unit",
-    "remembered": "SELECT * FROM remembered ORDER BY caller, key",
-    "applied": "SELECT layout, project, position, seq, checksum, at, ordinal, runs, identity FROM applied",
-}
 
 KnowledgeJournalIndex = JournalIndex[KnowledgeIndexState, KnowledgeProjection]
 
@@ -129,6 +67,10 @@ class KnowledgeIndex:
         """Return a projection that writes through `connection`."""
         return KnowledgeProjection(connection, state)
 
+    def replay_projection(self, connection: apsw.Connection, state: KnowledgeIndexState) -> KnowledgeProjection:
+        """Return a projection that gathers postings until its transaction ends."""
+        return KnowledgeProjection(connection, state, BulkPostings(connection, state))
+
     def end_batch(self, projection: KnowledgeProjection, now_us: int) -> None:
         """Sweep out some expired engrams, at most once a second, and write everything gathered."""
         if not 0 <= self._next_sweep_us - now_us <= SWEEP_EVERY_US:
@@ -158,15 +100,9 @@ class KnowledgeIndex:
         """Return the sweep if a read had to skip many expired engrams."""
         return sweep_expired if isinstance(view, SqliteView) and view.saw_many_expired else None
 
-    def differences(self, index: apsw.Connection, rebuilt: apsw.Connection, project: str) -> list[Finding]:
-        """Return where an index differs from one that was just rebuilt from the journal."""
-        ((at_us,),) = rebuilt.execute("SELECT at FROM applied").fetchall()
-        findings = [
-            Finding(what="differs from a rebuild", where=f"index table {table}")
-            for table, query in COMPARED.items()
-            if not same_rows(index, rebuilt, query, {"at": at_us})
-        ]
-        return [*findings, *_live_findings(index), *_postings_findings(index)]
+    def comparison(self) -> KnowledgeComparison:
+        """Return what compares an index with a draft built from the journal."""
+        return KnowledgeComparison()
 
 
 def _state(
@@ -202,46 +138,3 @@ def sweep_expired(index: KnowledgeJournalIndex, writer: apsw.Connection, state: 
             projection.finish()
             state.position = position
             index.schema.save_state(writer, state)
-
-
-def _live_findings(index: apsw.Connection) -> list[Finding]:
-    """Compare the counts in `live` with the rows of `engrams`, expired ones included."""
-    counted = index.execute("SELECT space, kind, engrams FROM live WHERE engrams != 0").fetchall()
-    actual = index.execute("SELECT space, kind, count(*) FROM engrams GROUP BY space, kind").fetchall()
-    if sorted(counted) == sorted(actual):
-        return []
-    return [Finding(what="engrams are miscounted", where="index table live")]
-
-
-def _postings_findings(index: apsw.Connection) -> list[Finding]:
-    """Check that every engram is on the list of each of its keys, and on no other."""
-    expected = _PostingsSum()
-    rows: Any = index.execute(
-        "SELECT ordinal, space, more_keys, body FROM engrams "
-        "UNION ALL SELECT ordinal, ? || space, more_keys, body FROM past",
-        (PAST,),
-    )
-    for ordinal, space, more_keys, body in rows:
-        for token in tokens_of(space, decode_engram(body), more_keys.split()).split(" "):
-            expected.add(token, ordinal)
-    actual = _PostingsSum()
-    for token, ordinals in all_postings(index):
-        for ordinal in ordinals:
-            actual.add(token, ordinal)
-    if actual == expected:
-        return []
-    if actual.count == expected.count:
-        return [Finding(what="an engram is not on the lists of its keys", where="index postings")]
-    what = f"there are {actual.count:,} postings where {expected.count:,} belong"
-    return [Finding(what=what, where="index postings")]
-
-
-class _PostingsSum(msgspec.Struct):
-    """The number of some postings and a sum that shows whether they are the same, in whatever order they come."""
-
-    count: int = 0
-    total: int = 0
-
-    def add(self, token: str, ordinal: int) -> None:
-        self.count += 1
-        self.total = (self.total + hash((token, ordinal))) & 0xFFFF_FFFF_FFFF_FFFF

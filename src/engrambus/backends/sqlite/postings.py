@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
@@ -17,12 +17,14 @@ from typing import Any, Protocol, TypeAlias
 import apsw
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.knowledge.engrams import BLOCK_BITS, BLOCK_ROWS, PostingChunk, chunks_of, ordinals_of
+from engrambus.knowledge.engrams import BLOCK_BITS, BLOCK_ROWS, PostingChunk, chunks_of
 
 MAX_PENDING = 32
 """Engrams that wait in `pending` before they are posted together (decision 2)."""
 MAX_TAIL = 2048
 """Engrams in the FTS5 table before they are merged into blocks."""
+MIN_BULK = 512
+"""Engrams that a replay posts at once from which on they go straight into blocks."""
 NEWEST_FIRST = 1 << 40
 """A row id of the FTS5 table is this minus the ordinal: it reads upwards fastest, and the newest come first."""
 NO_LIMIT = 1 << 62
@@ -44,6 +46,26 @@ class PostingCounts(Protocol):
     """The highest ordinal in blocks."""
 
 
+class Postings(Protocol):
+    """Takes the postings of engrams as facts are applied."""
+
+    def post(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Post new engrams, each an ordinal and its tokens separated by spaces."""
+        ...
+
+    def post_again(self, ordinal: int, tokens: str) -> None:
+        """Post an engram under other tokens than before."""
+        ...
+
+    def unpost_all(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Take engrams off the lists of these tokens, which are all that they are on."""
+        ...
+
+    def finish(self) -> None:
+        """Write what is still gathered, before the transaction ends."""
+        ...
+
+
 class PostingsWriter:
     """Posts engrams, and takes them off their lists, through one connection inside one transaction."""
 
@@ -59,10 +81,7 @@ class PostingsWriter:
             self._connection.executemany(self._sql["add_pending"], rows)
             self._counts.pending += len(rows)
             return
-        pending: list[Any] = self._connection.execute(self._sql["pending"]).fetchall()
-        self._connection.execute(self._sql["delete_all_pending"])
-        self._counts.pending = 0
-        newest_first = sorted([*pending, *rows], reverse=True)
+        newest_first = sorted([*self._take_pending(), *rows], reverse=True)
         for start in range(0, len(newest_first), MAX_TAIL):
             self._add_to_tail(newest_first[start : start + MAX_TAIL])
 
@@ -70,9 +89,8 @@ class PostingsWriter:
         """Post an engram under other tokens than before; not pending, which holds only the newest."""
         self._add_to_tail([(ordinal, tokens)])
 
-    def unpost(self, ordinal: int, tokens: str) -> None:
-        """Take an engram off the lists of these tokens, which are all that it is on."""
-        self.unpost_all([(ordinal, tokens)])
+    def finish(self) -> None:
+        """Nothing is gathered."""
 
     def unpost_all(self, rows: Sequence[tuple[int, str]]) -> None:
         """Take engrams off their lists; a list that several are on is written once."""
@@ -97,6 +115,13 @@ class PostingsWriter:
         self._counts.tail -= 1
         return True
 
+    def _take_pending(self) -> list[tuple[int, str]]:
+        """Empty the table `pending`; return its rows."""
+        pending: list[Any] = self._connection.execute(self._sql["pending"]).fetchall()
+        self._connection.execute(self._sql["delete_all_pending"])
+        self._counts.pending = 0
+        return pending
+
     def _add_to_tail(self, rows: Sequence[tuple[int, str]]) -> None:
         self._connection.executemany(
             self._sql["insert_posting"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in rows)
@@ -107,20 +132,32 @@ class PostingsWriter:
 
     def _merge_tail(self) -> None:
         """Move every entry of the FTS5 table into blocks."""
-        merged = self._counts.merged
+        self._merge(self._take_tail())
+
+    def _take_tail(self) -> dict[str, list[int]]:
+        """Empty the FTS5 table; return its tokens with their ordinals."""
+        by_token = _tail_lists(self._connection)
+        self._connection.execute(self._sql["delete_tail"])
+        self._counts.tail = 0
+        return by_token
+
+    def _merge(self, by_token: dict[str, list[int]]) -> None:
+        """Add ordinals to the blocks of their tokens; in the order of the tokens, in which the table is stored."""
+        merged = highest = self._counts.merged
         appended: list[tuple[str, int, bytes]] = []
         inserted: list[tuple[str, int]] = []
-        for token, ordinals in _tail_lists(self._connection):
-            # Only an engram whose space or keys have changed is older than what is in blocks.
-            inserted += [(token, ordinal) for ordinal in ordinals if ordinal <= merged]
-            chunks = chunks_of(ordinal for ordinal in ordinals if ordinal > merged)
-            appended += [(token, chunk.block, chunk.offsets.tobytes()) for chunk in chunks]
-            self._counts.merged = max(self._counts.merged, *ordinals)
+        for token in sorted(by_token):
+            ordinals = by_token[token]
+            highest = max(highest, *ordinals)
+            if min(ordinals) <= merged:
+                # Only an engram whose space or keys have changed is older than what is in blocks.
+                inserted += [(token, ordinal) for ordinal in ordinals if ordinal <= merged]
+                ordinals = [ordinal for ordinal in ordinals if ordinal > merged]
+            appended += [(token, chunk.block, chunk.offsets.tobytes()) for chunk in chunks_of(ordinals)]
         self._connection.executemany(self._sql["append_to_block"], appended)
         for token, ordinal in inserted:
             self._insert_into_block(token, ordinal)
-        self._connection.execute(self._sql["delete_tail"])
-        self._counts.tail = 0
+        self._counts.merged = highest
 
     def _insert_into_block(self, token: str, ordinal: int) -> None:
         block, offset = ordinal >> BLOCK_BITS, ordinal & (BLOCK_ROWS - 1)
@@ -143,6 +180,46 @@ class PostingsWriter:
             self._connection.execute(self._sql["set_posting_block"], (token, block, offsets.tobytes()))
         else:
             self._connection.execute(self._sql["delete_posting_block"], (token, block))
+
+
+class BulkPostings(PostingsWriter):
+    """Gathers the postings of many facts and writes them into blocks at once, for a replay (decision 94)."""
+
+    def __init__(self, connection: apsw.Connection, counts: PostingCounts) -> None:
+        super().__init__(connection, counts)
+        self._new: dict[int, str] = {}
+        self._changed: dict[int, str] = {}
+
+    def post(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Gather new engrams."""
+        self._new.update(rows)
+
+    def post_again(self, ordinal: int, tokens: str) -> None:
+        """Gather an engram that is posted under other tokens than before."""
+        self._changed[ordinal] = tokens
+
+    def unpost_all(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Take engrams off their lists; those only gathered are on none yet."""
+        super().unpost_all([row for row in rows if not self._is_gathered(row[0])])
+
+    def finish(self) -> None:
+        """Write what is gathered: a few as a commit does, many straight into blocks."""
+        new, changed = self._new, self._changed
+        self._new, self._changed = {}, {}
+        if len(new) + len(changed) < MIN_BULK:
+            super().post([*new.items()])
+            for ordinal, tokens in changed.items():
+                super().post_again(ordinal, tokens)
+            return
+        by_token = self._take_tail()
+        for ordinal, tokens in (*self._take_pending(), *new.items(), *changed.items()):
+            for token in tokens.split(" "):
+                by_token.setdefault(token, []).append(ordinal)
+        self._merge(by_token)
+
+    def _is_gathered(self, ordinal: int) -> bool:
+        """Forget what is gathered of an engram; False if nothing is."""
+        return (self._new.pop(ordinal, None) or self._changed.pop(ordinal, None)) is not None
 
 
 class PostingsReader:
@@ -205,20 +282,22 @@ def read_pending(connection: apsw.Connection) -> PendingRows:
     return [(ordinal, frozenset(tokens.split(" "))) for ordinal, tokens in rows]
 
 
-def all_postings(connection: apsw.Connection) -> Iterator[tuple[str, Iterable[int]]]:
-    """Yield every token of the index with some of its ordinals, for `verify`."""
+def all_postings(connection: apsw.Connection) -> Iterator[tuple[str, PostingChunk]]:
+    """Yield every token of the index with chunks of its ordinals, for `verify`."""
     for ordinal, tokens in read_pending(connection):
-        yield from ((token, (ordinal,)) for token in tokens)
-    yield from _tail_lists(connection)
+        (chunk,) = chunks_of((ordinal,))
+        yield from ((token, chunk) for token in tokens)
+    for token, ordinals in _tail_lists(connection).items():
+        yield from ((token, chunk) for chunk in chunks_of(ordinals))
     rows: Any = connection.execute(queries()["all_posting_blocks"])
     for token, block, blob in rows:
-        yield token, ordinals_of(PostingChunk(block, array("H", blob)))
+        yield token, PostingChunk(block, array("H", blob))
 
 
-def _tail_lists(connection: apsw.Connection) -> list[tuple[str, list[int]]]:
+def _tail_lists(connection: apsw.Connection) -> dict[str, list[int]]:
     """Return the tokens of the FTS5 table with their ordinals."""
     by_token: dict[str, list[int]] = {}
     rows: Any = connection.execute(queries()["tail_terms"])
     for token, row_id in rows:
         by_token.setdefault(token, []).append(NEWEST_FIRST - row_id)
-    return list(by_token.items())
+    return by_token

@@ -22,7 +22,7 @@ from engrambus.backends.facts import (
     used_paths_of,
 )
 from engrambus.backends.sqlite.cortex import apply_cortex
-from engrambus.backends.sqlite.postings import PostingsWriter
+from engrambus.backends.sqlite.postings import Postings, PostingsWriter
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
 from engrambus.core import SECOND_US, canonical, parse_duration, parse_time, print_time
@@ -154,7 +154,9 @@ def tokens_of(space: str, engram: Engram, more_keys: Collection[str]) -> str:
 class KnowledgeProjection:
     """Applies facts through one connection inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, state: KnowledgeIndexState) -> None:
+    def __init__(
+        self, connection: apsw.Connection, state: KnowledgeIndexState, postings: Postings | None = None
+    ) -> None:
         self.connection = connection
         self._sql = queries()
         self.state = state
@@ -168,7 +170,7 @@ class KnowledgeProjection:
         self._live: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[str, str, str], int] = {}
         self._tallies = TallyWriter(connection)
-        self._postings = PostingsWriter(connection, state)
+        self._postings = postings or PostingsWriter(connection, state)
         self._runs: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at_us: int) -> None:
@@ -414,6 +416,7 @@ class KnowledgeProjection:
     def finish(self) -> None:
         """Write everything gathered."""
         self.flush()
+        self._postings.finish()
         self.connection.executemany(self._sql["use_path"], ((*key, at_us) for key, at_us in self._paths.items()))
         self._paths = {}
         self._tallies.write()
@@ -478,7 +481,7 @@ class KnowledgeProjection:
         names, twin = engrams.pointer_names(engram), engrams.twin_key(engram)
         self._execute("enrich_engram", engram.confidence, names, twin, " ".join(keys), _encode(engram), ordinal)
         if keys != tuple(more_keys.split()):
-            self._postings.unpost(ordinal, tokens_of(fact.space, earlier, more_keys.split()))
+            self._postings.unpost_all([(ordinal, tokens_of(fact.space, earlier, more_keys.split()))])
             self._postings.post_again(ordinal, tokens_of(fact.space, engram, keys))
 
     def _promote(self, fact: EngramPromoted) -> None:
@@ -487,7 +490,7 @@ class KnowledgeProjection:
         earlier = decode_engram(body)
         engram = engrams.as_promoted(earlier, fact)
         self._vacate(space, fact.id)
-        self._postings.unpost(ordinal, tokens_of(fact.space, earlier, more_keys.split()))
+        self._postings.unpost_all([(ordinal, tokens_of(fact.space, earlier, more_keys.split()))])
         self._execute("promote_engram", space, fact.scope, _encode(engram), ordinal)
         self._execute("count_live", fact.space, engram.kind, -1)
         self._execute("count_live", space, engram.kind, 1)
@@ -510,7 +513,7 @@ class KnowledgeProjection:
         ordinal, more_keys, body = self._row_of(space, engram_id)
         self._vacate(to_space, engram_id)
         engram = decode_engram(body)
-        self._postings.unpost(ordinal, tokens_of(space, engram, more_keys.split()))
+        self._postings.unpost_all([(ordinal, tokens_of(space, engram, more_keys.split()))])
         self._execute("promote_engram", to_space, engram.scope, body, ordinal)
         self._execute("count_live", space, engram.kind, -1)
         self._execute("count_live", to_space, engram.kind, 1)
@@ -561,7 +564,7 @@ class KnowledgeProjection:
         for (ordinal,) in past:
             ended: Any = self.connection.execute(self._sql["past_body"], (ordinal,)).fetchone()
             space, more_keys, body = ended
-            self._postings.unpost(ordinal, tokens_of(PAST + space, decode_engram(body), more_keys.split()))
+            self._postings.unpost_all([(ordinal, tokens_of(PAST + space, decode_engram(body), more_keys.split()))])
             self._execute("delete_past", ordinal)
             self._execute("delete_adoption", ordinal)
             self._execute("delete_capture", ordinal)
@@ -570,7 +573,7 @@ class KnowledgeProjection:
         deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
         for space, kind, more_keys, body in deleted:
             self._execute("count_live", space, kind, -1)
-            self._postings.unpost(ordinal, tokens_of(space, decode_engram(body), more_keys.split()))
+            self._postings.unpost_all([(ordinal, tokens_of(space, decode_engram(body), more_keys.split()))])
         self._execute("delete_votes", ordinal)
         self._execute("unpin", ordinal)
         self._execute("delete_adoption", ordinal)

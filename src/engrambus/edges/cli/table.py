@@ -673,7 +673,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "verify": Entry(
         "maintenance",
-        "Check every checksum, and compare the index with a rebuild from the journal.",
+        "Check every file of the project: journals, stored output, and all copies made from them.",
         "engrambus verify",
         "verify",
         "verify",

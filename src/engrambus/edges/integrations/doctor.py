@@ -115,8 +115,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
     with closing(gateway):
         differences = [difference.what for difference in gateway.store.verify()]
         if differences:
-            remove = f"Remove {project.state / 'derived-*' / 'index.db'}: it is rebuilt from the journal."
-            yield _broken("index", "; ".join(differences)[:200], remove)
+            yield _broken("index", "; ".join(differences)[:200], "engrambus verify --repair makes it again.")
         else:
             yield _ok("index", "agrees with the journal")
         yield _catalog(gateway)

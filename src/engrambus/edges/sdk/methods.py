@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ClaimsConfirmed, ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.gate import GateOverride
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
-    from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
+    from engrambus.operations.admin import PolicyAnswer, PolicyShown
     from engrambus.operations.answers import AnswerTaken
     from engrambus.operations.artifacts import ArtifactAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
     from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
+    from engrambus.operations.verification import VerifyAnswer
     from engrambus.operations.work_board import BoardAnswer, WorkRunsAnswer
 
 
@@ -81,12 +82,6 @@ class Methods(ABC):
             role: Show how the limits apply to this role only
         """
         return cast("PolicyShown", self._do("show_policy", {"role": role}))
-
-    def verify(
-        self,
-    ) -> VerifyAnswer:
-        """Check every checksum, and compare the index with a rebuild from the journal."""
-        return cast("VerifyAnswer", self._do("verify", {}))
 
     def take_answer(
         self,
@@ -1687,6 +1682,20 @@ class Methods(ABC):
     ) -> TeamBudget:
         """Show what the run's agents have read together, and what they may still read; of an agent, also its own turn."""
         return cast("TeamBudget", self._do("team_budget", {}))
+
+    def verify(
+        self,
+        *,
+        repair: bool = False,
+        idempotency_key: str | None = None,
+    ) -> VerifyAnswer:
+        """Check every file of the project: journals, stored output, and all copies made from them.
+
+        Args:
+            repair: Make copies that differ again, from the journals and from git
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("VerifyAnswer", self._do("verify", {"repair": repair}, idempotency_key))
 
     def work_board(
         self,

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -159,6 +160,31 @@ class BodyStore:
             if problem.errno in _TRANSIENT:
                 raise
             return False
+
+    def find_damaged(self, on_progress: Callable[[int, int], None]) -> Iterator[tuple[Path, str]]:
+        """Recompute the digest of every body; yield the path of each that is not intact, and what is wrong with it."""
+        total = sum(size for _, size in self.sizes(untouched_since=inf))
+        done = 0
+        for digest, size in self.sizes(untouched_since=inf):
+            problem = self._problem(digest)
+            if problem is not None:
+                yield self._root / digest[7:9] / digest[9:], problem
+            done += size
+            on_progress(min(done, total), total)
+
+    def _problem(self, digest: str) -> str | None:
+        try:
+            with self._folder(digest) as folder:
+                intact = _digest_of_file(folder, digest[9:]) == digest
+        except FileNotFoundError:  # deleted meanwhile by garbage collection
+            return None
+        except (LinkRefused, NotAFile) as problem:
+            return problem.detail
+        except OSError as problem:
+            if problem.errno in _TRANSIENT:
+                raise
+            return f"the stored body cannot be read: {problem.strerror}"
+        return None if intact else "the stored body does not have the digest it is stored under"
 
     def exists(self, digest: str) -> bool:
         """True if a body is stored under that digest, damaged or not."""

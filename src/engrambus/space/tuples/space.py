@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from engrambus.errors import (
     YoolForbidden,
     YoolNotFound,
 )
-from engrambus.evidence.receipts import Receipt, ReceiptFolder
+from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
 from engrambus.space.catalog import CatalogEntry
 from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
 from engrambus.space.tuples.access import authority_kind, find_tuple
@@ -361,9 +361,27 @@ class TupleSpace:
         """Write every receipt that is not a file in the folder yet; return how many were written."""
         return folder.catch_up(self._numbered_receipts)
 
-    def receipt_differences(self, folder: ReceiptFolder) -> list[tuple[Path, str]]:
-        """Return each receipt's file that the journal does not have, or has otherwise, with what is wrong."""
-        return list(folder.differences(self._numbered_receipts))
+    def receipt_differences(self, folder: ReceiptFolder) -> Iterator[tuple[Path, str]]:
+        """Yield each file in the folder that is not as the journal has it, with what is wrong."""
+        return folder.differences(self._numbered_receipts)
+
+    def rewrite_receipts(self, folder: ReceiptFolder) -> None:
+        """Compare every file in the folder with the journal, and write again what differs."""
+        folder.rewrite(self._numbered_receipts)
+
+    def missing_bodies(self, bodies: BodyStore, *, batch: int = 500) -> Iterator[tuple[str, str]]:
+        """Yield digest and receipt of each body that a receipt names and that is neither stored nor was deleted."""
+        after = 0
+        while page := self._numbered_receipts(after, batch):
+            after = page[-1][0]
+            for _, receipt in page:
+                for sha in bodies_of(receipt):
+                    if sha != EMPTY_DIGEST and not bodies.exists(sha) and not self._is_purged(sha):
+                        yield sha, receipt.id
+
+    def _is_purged(self, sha: str) -> bool:
+        with self.store.read() as view:
+            return view.purged_at_us(sha) is not None
 
     def _numbered_receipts(self, after: int, limit: int) -> list[tuple[int, Receipt]]:
         with self.store.read() as view:

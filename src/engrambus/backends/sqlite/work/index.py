@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apsw
 import msgspec
 
 from engrambus.backends.facts import decode_work_facts
+from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.connections import FileId
-from engrambus.backends.sqlite.journal_index import encode_clock, same_rows
+from engrambus.backends.sqlite.journal_index import encode_clock
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_row
 from engrambus.backends.sqlite.work.view import SqliteWorkView
 from engrambus.core import ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition
-from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
 from engrambus.space.tuples import STAMPED_FIELDS, Fact, TupleDone, WorkView
 
 _encode = msgspec.json.Encoder().encode
 
 COMPARED = {
-    "applied": "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch,"
-    " boot, counter FROM applied",
-    "bodies": "SELECT * FROM bodies ORDER BY ordinal",
-    "tuples": "SELECT * FROM tuples ORDER BY ordinal",
-    "tuple ids": "SELECT * FROM all_tuple_ids ORDER BY head, ordinal",
-    "receipt ids": "SELECT * FROM all_receipt_ids ORDER BY head, number",
-    "posted": "SELECT * FROM posted ORDER BY path, value, live, rank, ordinal",
-    "receipts": "SELECT * FROM receipts ORDER BY number",
-    "links": "SELECT * FROM links ORDER BY ordinal, number",
-    "results": "SELECT * FROM results ORDER BY key, number",
-    "purged": "SELECT * FROM purged ORDER BY sha",
-    "asked": "SELECT * FROM asked ORDER BY key",
-    "running": "SELECT * FROM running ORDER BY ordinal, step",
-    "counted": "SELECT * FROM counted ORDER BY ordinal, epoch, counter, step",
-    "run numbers": "SELECT number, run FROM runs ORDER BY number",
+    **whole_tables(bodies="ordinal", tuples="ordinal"),
+    "tuple ids": ComparedTable(
+        ("SELECT * FROM tuple_ids", "SELECT * FROM new_tuple_ids"),
+        ("head", "ordinal"),
+    ),
+    "receipt ids": ComparedTable(
+        ("SELECT * FROM receipt_ids", "SELECT * FROM new_receipt_ids"),
+        ("head", "number"),
+    ),
+    **whole_tables(
+        posted="path value live rank ordinal",
+        receipts="number",
+        links="ordinal number",
+        results="key number",
+        purged="sha",
+        asked="key",
+        running="ordinal step",
+        counted="ordinal epoch counter step",
+    ),
+    "run numbers": ComparedTable(("SELECT number, run FROM runs",), ("number",)),
+    "applied": ComparedTable(
+        (
+            "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch, "
+            "boot, counter FROM applied",
+        )
+    ),
 }
 
 
@@ -110,6 +121,10 @@ class WorkIndex:
         """Return a projection that writes through `connection`."""
         return WorkProjection(connection, state)
 
+    def replay_projection(self, connection: apsw.Connection, state: WorkIndexState) -> WorkProjection:
+        """Return a projection that writes through `connection`."""
+        return WorkProjection(connection, state)
+
     def end_batch(self, projection: WorkProjection, now_us: int) -> None:
         """Write what the batch has gathered; figures only when they have become many."""
         projection.end_batch()
@@ -131,15 +146,31 @@ class WorkIndex:
     def upkeep_after(self, view: WorkView) -> None:
         """No read calls for upkeep."""
 
-    def differences(self, index: apsw.Connection, rebuilt: apsw.Connection, project: str) -> list[Finding]:
-        """Return where an index differs from one that was just rebuilt from the journal."""
-        state, rebuilt_state = self.read_state(index, project), self.read_state(rebuilt, project)
-        if state is None or rebuilt_state is None:
-            raise IndexDamaged
-        tables = [table for table, query in COMPARED.items() if not same_rows(index, rebuilt, query, {})]
-        actual, expected = _figures(index, state), _figures(rebuilt, rebuilt_state)
-        tables += [table for table in expected if actual[table] != expected[table]]
-        return [Finding(what="differs from a rebuild", where=f"work table {table}") for table in tables]
+    def comparison(self) -> WorkComparison:
+        """Return what compares an index with a draft built from the journal."""
+        return WorkComparison()
+
+
+class WorkComparison:
+    """Compares the work index with a draft."""
+
+    tables = COMPARED
+
+    def prepare(self, draft: apsw.Connection) -> None:
+        """Leave the draft as it is: facts are applied with the help of all its indexes."""
+
+    def projection(self, draft: apsw.Connection, state: WorkIndexState) -> WorkProjection:
+        """Return a projection that applies facts to the draft."""
+        return WorkProjection(draft, state)
+
+    def find_rest(
+        self, index: apsw.Connection, draft: apsw.Connection, state: WorkIndexState, draft_state: WorkIndexState
+    ) -> Iterator[Finding]:
+        """Compare the figures."""
+        actual, expected = _figures(index, state), _figures(draft, draft_state)
+        for table in expected:
+            if actual[table] != expected[table]:
+                yield Finding(what=f"{DIFFERS}: figures are others", where=f"work.db, table {table}", is_copy=True)
 
 
 def _figures(connection: apsw.Connection, state: WorkIndexState) -> dict[str, Any]:

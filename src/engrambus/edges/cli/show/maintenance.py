@@ -14,10 +14,11 @@ from engrambus.gateway.tallies import Tally
 from engrambus.policy import as_yaml
 
 if TYPE_CHECKING:
-    from engrambus.gateway.ports import Counts
-    from engrambus.operations.admin import PolicyAnswer, PolicyShown, VerifyAnswer
+    from engrambus.gateway.ports import Counts, Finding
+    from engrambus.operations.admin import PolicyAnswer, PolicyShown
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.stats import AgentFigures, Figures, StatsAnswer
+    from engrambus.operations.verification import VerifyAnswer
 
 _REASONS = {
     "artifact": "artifacts past their retention",
@@ -219,21 +220,25 @@ def _modes(modes: dict[str, str]) -> str:
 
 
 def verification(answer: VerifyAnswer) -> Iterator[str]:
-    if answer.sound:
-        yield click.style("sound", fg="green", bold=True) + f": {answer.commits:,} commits check, and the index agrees."
+    if answer.sound and not answer.findings:
+        checked = f": {answer.commits:,} commits check, and every copy of them agrees."
+        yield click.style("sound", fg="green", bold=True) + checked
         return
-    yield click.style("not sound", fg="red", bold=True)
-    yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
-    copies = sorted({_copy_with(finding.where) for finding in answer.findings})
-    removed = " and ".join(f".catalog/{name}" for name in copies)
-    yield dim(f"A copy is made again when it is removed: {removed}. `engrambus recover` sets a damaged journal aside.")
+    repaired = [finding for finding in answer.findings if finding.repaired]
+    unrepaired = [finding for finding in answer.findings if not finding.repaired]
+    if unrepaired:
+        yield click.style("not sound", fg="red", bold=True)
+        yield from _findings(unrepaired)
+    if repaired:
+        yield click.style("repaired", fg="green", bold=True) + ": made again from the journals and git"
+        yield from _findings(repaired)
+    if any(finding.is_copy and not finding.hint for finding in unrepaired):
+        yield dim("`engrambus verify --repair` makes what is a copy again, from the journals and git.")
+    yield from (dim(safe(hint)) for hint in dict.fromkeys(finding.hint for finding in unrepaired if finding.hint))
 
 
-def _copy_with(place: str) -> str:
-    """Return what to remove so that it is made again from the journals, for a place that `verify` names."""
-    if place.startswith("receipts/"):
-        return "receipts"
-    return "derived-*/work.db" if place.startswith("work") else "derived-*/index.db"
+def _findings(findings: Sequence[Finding]) -> list[str]:
+    return table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in findings])
 
 
 def garbage_report(answer: GarbageAnswer) -> Iterator[str]:
