@@ -117,8 +117,8 @@ def lowest_quotas(*sources: Quotas) -> Quotas:
     """Return the lowest limit that any source sets."""
     # The minimum, in any order: a tuple or a yool can lower what the project allows and never raise it.
     names = Quotas.__struct_fields__
-    found = {name: [value for quotas in sources if (value := getattr(quotas, name)) is not None] for name in names}
-    return Quotas(**{name: min(values, default=None) for name, values in found.items()})
+    limits = {name: [value for quotas in sources if (value := getattr(quotas, name)) is not None] for name in names}
+    return Quotas(**{name: min(values, default=None) for name, values in limits.items()})
 
 
 def step_limits(*sources: Quotas) -> StepLimits:

@@ -34,7 +34,7 @@ Stream = int | IO[bytes] | None
 
 
 class Containment(msgspec.Struct, frozen=True, kw_only=True):
-    """How the processes of a step are kept together."""
+    """Level at which the processes of a step are kept together."""
 
     level: ContainmentLevel
     reason: str = ""

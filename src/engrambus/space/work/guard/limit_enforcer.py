@@ -128,7 +128,7 @@ class LimitEnforcer:
         warm: bool = False,
     ) -> StepWatch:
         """Enforce limits on a process and everything it starts from now on; `ceiling` is that of its tuple."""
-        ceilings = [found for found in (ceiling, self._ceiling) if found is not None]
+        ceilings = filter(None, (ceiling, self._ceiling))
         watch = StepWatch(self, process, limits, mark, ceilings, warm=warm)
         if not process.containment.supervisors:
             _prefer_for_oom_kill(process.pid)
@@ -234,7 +234,7 @@ class LimitEnforcer:
     def _restart(self) -> None:
         """Start another enforcer and send it all watches and pending orders.
 
-        Steps that were running are stopped: nobody knows what they did while they were not watched (decision 95).
+        Steps that were running are stopped: what they did while they were not watched is unknown (decision 95).
         """
         for watch in self._watches.values():
             if not watch.is_ending and watch.refusal is None:

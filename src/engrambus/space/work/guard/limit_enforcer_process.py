@@ -31,7 +31,7 @@ MAX_KILL_ROUNDS = 8
 
 
 class StepEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """What the enforcer knows of a step that has ended."""
+    """Report on a step that has ended."""
 
     exceeded: ExceededQuota | None = None
     is_clean: bool = True
@@ -151,7 +151,7 @@ class EnforcedStep:
             limits.insert(0, (self._limits.ram_bytes, "step"))
         if not limits:
             return None  # the machine was out of memory
-        limit, scope = min(limits, key=lambda found: found[0])
+        limit, scope = min(limits, key=lambda pair: pair[0])
         return ExceededQuota("MEMORY_QUOTA", max(usage.ram_bytes, limit), limit, scope)
 
 
@@ -281,7 +281,7 @@ class LimitEnforcerProcess:
 
     def _check_due_steps(self) -> None:
         now = time.monotonic()
-        ceilings = [found for found in self._ceilings.values() if found.check_due <= now and not found.is_empty]
+        ceilings = [shared for shared in self._ceilings.values() if shared.check_due <= now and not shared.is_empty]
         steps = {
             pid: step
             for pid, step in self._steps.items()
@@ -299,15 +299,15 @@ class LimitEnforcerProcess:
             step.apply()
 
     def _check_ceiling(self, ceiling: SharedCeiling) -> None:
-        if (found := ceiling.find_exceeding()) is not None:
-            self._refuse(*found)
+        if (exceeding := ceiling.find_exceeding()) is not None:
+            self._refuse(*exceeding)
         elif ceiling.limits.scope == "worker" and self._idle and not ceiling.has_room_for(self._idle_ram_bytes()):
             self._answer(end_idle=True)
 
     def _idle_ram_bytes(self) -> int:
-        found = {pid: process for pid in self._idle if (process := self._processes.find(pid)) is not None}
-        self._idle = set(found)
-        return sum(process.private_bytes for process in found.values())
+        processes = [process for pid in self._idle if (process := self._processes.find(pid)) is not None]
+        self._idle = {process.pid for process in processes}
+        return sum(process.private_bytes for process in processes)
 
     def _refuse(self, pid: int, exceeded: ExceededQuota | None) -> None:
         if exceeded is not None:

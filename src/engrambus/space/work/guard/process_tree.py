@@ -90,7 +90,7 @@ class ProcessTree:
                     os.kill(pid, number)
 
     def kill(self) -> None:
-        """Kill everything at once: by the supervisor, which finds what is started meanwhile, or each process."""
+        """Kill everything at once: by the supervisor, which also finds new ones, or each process."""
         if self._supervisor_count:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.root, signal.SIGUSR2)
