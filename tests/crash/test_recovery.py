@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from engrambus.backends.memory import MemoryJournal, MemoryStore
 from engrambus.backends.memory.work import MemoryWork
+from engrambus.backends.sqlite import check_remains
 from engrambus.backends.sqlite.recovery import recover_journals
-from engrambus.core.journal import Journal, find_damage
+from engrambus.core.journal import Journal, JournalKey, find_damage
 from engrambus.evidence.receipts import ReceiptFolder
 from engrambus.space.tuples import TupleSpace
-from engrambus.testing import GatewayClient
+from engrambus.testing import GatewayClient, expect_refusal
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.harness import KEY, PROJECT
 from tests.cli.runner import Shell
@@ -49,6 +51,20 @@ def test_a_deleted_journal_beside_what_was_made_with_it_is_refused(shell: Shell)
     assert list(Path(answer["begun_anew"]).iterdir())
     assert shell.run("out", "-", stdin='{"lane": "notes"}').code == 0
     assert shell.ok("verify").code == 0
+
+
+def test_receipts_alone_show_that_their_journal_is_gone(tmp_path: Path) -> None:
+    """Also where everything that may be deleted was deleted; receipts that somebody else wrote show nothing."""
+    space = open_work(tmp_path)
+    space.cancel(put(space, 1))
+    space.write_receipts(ReceiptFolder(tmp_path / "receipts", tmp_path / KEY.derived_folder / "receipts.written"))
+    space.close()
+    (tmp_path / "tuples.jsonl").unlink()
+    shutil.rmtree(tmp_path / KEY.derived_folder)
+    with expect_refusal("JOURNAL_MISSING"):
+        check_remains(tmp_path, "tuples.jsonl", KEY)
+    check_remains(tmp_path, "tuples.jsonl", JournalKey(b"somebody else's"))
+    check_remains(tmp_path, "tuples.jsonl", None)
 
 
 def test_a_deleted_journal_of_knowledge_is_not_created_anew(shell: Shell) -> None:

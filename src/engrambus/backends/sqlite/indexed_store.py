@@ -252,11 +252,12 @@ class IndexedStore(Generic[S, P, V]):
         return end
 
     def _begin_read(self) -> _Snapshot:
+        size = self.journal.size()  # before the snapshot: it notices that `recover` has replaced the journal
         snapshot = self._snapshot()
         if snapshot is None:
             self.index.run_locked(self.index.catch_up)
             snapshot = self._snapshot()
-        elif self.journal.size() > snapshot.state.position.offset:
+        elif size > snapshot.state.position.offset:
             # A process was killed between its sync and its index's commit, or is just about to commit.
             self._end_read(snapshot)
             self.index.catch_up_if_free()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +43,15 @@ from engrambus.core.journal.sync_failure import (
     refusal,
     remove_note,
 )
-from engrambus.errors import DiskError, DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
+from engrambus.errors import (
+    DiskError,
+    DiskPressure,
+    FolderNotOurs,
+    FormatUnknown,
+    JournalDamaged,
+    LinkInCatalog,
+    StoreReadOnly,
+)
 
 MAX_HEADER_BYTES = 1024
 _NO_KEY = JournalKey(b"")
@@ -85,6 +94,23 @@ def read_header(path: Path) -> Header:
     """Return the header of the journal at `path`."""
     with files.open_reader(path) as file:
         return parse_header(file.readline(MAX_HEADER_BYTES))
+
+
+def is_own_journal(path: Path, key: JournalKey) -> bool:
+    """True if a file is a journal, or a segment of one, whose header was written with this key."""
+    with (
+        suppress(OSError, EOFError, zlib.error, FormatUnknown, LinkInCatalog, FolderNotOurs),
+        files.open_reader(path) as file,
+    ):
+        if path.suffix == ".gz":
+            from gzip import GzipFile  # needed rarely; importing it would slow every start
+
+            first = GzipFile(fileobj=file, mode="rb").readline(MAX_HEADER_BYTES)
+        else:
+            first = file.readline(MAX_HEADER_BYTES)
+        header = parse_header(first)
+        return is_marked_line(key.line_key(kind=header.kind, project=header.project), header.after, first)
+    return False
 
 
 class _OpenSegment:

@@ -680,7 +680,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "recover": Entry(
         "maintenance",
-        "Repair a damaged journal: set the damaged part aside and keep everything before it.",
+        "Repair a damaged journal: set the damaged part aside and keep every line that still checks.",
         "engrambus recover",
         "maintenance:recover",
     ),

@@ -6,6 +6,7 @@ deleted it is written again. Nothing is read back from it; `verify` compares it 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +16,23 @@ import msgspec
 from engrambus.core import files
 from engrambus.evidence.receipts.values import Receipt
 
+RECEIPTS = "receipts"
+"""Name of the folder in the folder of private state."""
+RECEIPTS_POSITION = "receipts.written"
+"""Name of the position file in the folder of derived files."""
+
 ReadReceipts = Callable[[int, int], Iterable[tuple[int, Receipt]]]
 """Returns the receipts after a number, up to a limit, each with its number."""
+
+
+def is_written_by(folder: Path, derived: str) -> bool:
+    """True if receipts in a folder were written by the project with this folder of derived files (decision 97)."""
+    return files.is_file(folder / _mark(derived))
+
+
+def _mark(derived: str) -> str:
+    # A hash, because receipts may be given to others, and nobody else may know the name itself (decision 67).
+    return f".written-{hashlib.sha256(derived.encode()).hexdigest()[:16]}"
 
 
 class ReceiptFolder:
@@ -97,7 +113,10 @@ class ReceiptFolder:
         return (int(number), last_id) if number.isdigit() and files.is_file(self.path(last_id)) else (0, "")
 
     def _write_position(self, position: str) -> None:
-        files.make_folder(self._position_file.parent)
+        derived = self._position_file.parent
+        if not is_written_by(self._folder, derived.name):
+            files.replace_file(self._folder / _mark(derived.name), b"")
+        files.make_folder(derived)
         files.replace_file(self._position_file, position.encode("ascii"))
 
 
