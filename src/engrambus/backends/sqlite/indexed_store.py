@@ -193,6 +193,7 @@ class IndexedStore(Generic[S, P, V]):
                 self.journal.append([lines])
                 if synced:
                     self.journal.sync(cut_to=start)
+                    self.journal.note_synced(state.position)
         except BaseException:
             roll_back(writer)
             raise

@@ -26,7 +26,7 @@ from engrambus.backends.sqlite.connections import (
 )
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.core import Clock, ProjectClock, boot_id, files, parse_time
-from engrambus.core.database import check_wal, has_wal, open_database, remove_database, report_damage
+from engrambus.core.database import check_wal, has_wal, open_database, print_note, remove_database, report_damage
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
@@ -301,6 +301,7 @@ class JournalIndex(Generic[S, P]):
         elif not was_last_writer and state.synced_bytes < state.position.offset:
             # decision 22: the last lines may be another process's unsynced claims
             self.journal.sync()
+            self.journal.note_synced(state.position)
             state.synced_bytes = state.position.offset
         self._data_version = writer.pragma("data_version")
         return writer, state
@@ -312,6 +313,14 @@ class JournalIndex(Generic[S, P]):
             self.journal.cut(end.offset)
         else:
             self.journal.sync()
+            noted = self.journal.noted()
+            if noted.offset > end.offset:
+                # decision 97: a person may put an older copy back, and need not be asked
+                print_note(
+                    f"{self.journal.path} ends with line {end.seq + 1}, but {noted.seq + 1} lines had been saved: "
+                    "it was cut, or replaced by an older copy."
+                )
+        self.journal.note_synced(end)
 
     def _open_writer(self) -> apsw.Connection:
         file = file_id(self.name)
@@ -475,6 +484,7 @@ class JournalIndex(Generic[S, P]):
         if due and not dry_run:
             journal.sync()
             state.position = journal.begin_segment(state.position, self.clock.now(state.position.at_us))
+            journal.note_synced(state.position)
             state.synced_bytes = state.position.offset
             with transaction(writer):
                 self.schema.save_state(writer, state)

@@ -43,6 +43,7 @@ from engrambus.core.journal.sync_failure import (
     refusal,
     remove_note,
 )
+from engrambus.core.journal.synced_note import Synced, SyncedNote
 from engrambus.errors import (
     DiskError,
     DiskPressure,
@@ -161,6 +162,7 @@ class Journal:
         self._kind = kind
         self.segments = Segments(path)
         self._note_name = str(note_path(path))
+        self._synced_note = SyncedNote(path)
         self._failure: SyncFailure | None = None
         """The sync of this process that failed."""
         self._current = _OpenSegment(path, key, kind, vouched=vouched)
@@ -184,8 +186,9 @@ class Journal:
         return self._current.start
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         self._current.close()
+        self._synced_note.close()
 
     def size(self) -> int:
         """Return the number of bytes in all segments now."""
@@ -308,13 +311,14 @@ class Journal:
         """Return the number of bytes after the last valid line that are a torn tail: commits that never happened.
 
         Raise JournalDamaged if they lie before an offset that was synced, by the mark of a later line or by
-        `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1).
+        `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1). What the
+        note beside the journal says was synced counts too (decision 97).
         """
         size = self.size()
         if size == end.offset:
             return 0
         # A segment is begun only when everything before it is on disk.
-        synced_bytes = max(synced_bytes, self._current.header.base)
+        synced_bytes = max(synced_bytes, self._current.header.base, self.noted().offset)
         for text, offset in self._raw_lines(end.offset):
             mark = stated_mark(text)
             if mark <= offset + len(text):  # no honest line marks what comes after it
@@ -333,6 +337,20 @@ class Journal:
         return size - end.offset
 
     # Writing
+
+    def note_synced(self, position: JournalPosition) -> None:
+        """Note that everything before a position is on disk. The caller holds the lock, and has synced it."""
+        current = self._current
+        synced = Synced(position.offset, position.seq)
+        self._synced_note.write(current.line_key, current.header.checksum, synced)
+
+    def noted(self) -> Synced:
+        """Return how far the journal was on disk by the note beside it; zeros if there is none."""
+        return self._synced_note.read(self._current.line_key, self._current.header.checksum)
+
+    def forget_synced(self) -> None:
+        """Delete that note, because the journal was written anew."""
+        self._synced_note.remove()
 
     def encode(self, end: JournalPosition, *, at_us: int, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
         """Return the line of a commit that follows the position `end`, and the position behind it."""
@@ -433,6 +451,7 @@ class Journal:
         except BaseException:
             files.remove(draft)
             raise
+        self.forget_synced()
         files.rename(draft, self.path)
         self.end_failure()
         self.size()
