@@ -10,10 +10,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from engrambus.core import files
+from engrambus.core import boot_id, files, is_digest
 from engrambus.evidence.receipts.values import Receipt
 
 RECEIPTS = "receipts"
@@ -35,6 +36,22 @@ def _mark(derived: str) -> str:
     return f".written-{hashlib.sha256(derived.encode()).hexdigest()[:16]}"
 
 
+class _Position(NamedTuple):
+    """How far the receipts are written as files."""
+
+    number: int = 0
+    """Number of the last receipt that was written."""
+    last_id: str = ""
+    boot: str = ""
+    """The machine's boot in which it was written."""
+    synced: int = 0
+    """Number of the last receipt that was written before that boot; the system has flushed those."""
+
+    def on_disk(self) -> int:
+        """Return the number of the last receipt whose file no power cut can have torn."""
+        return self.number if self.boot == boot_id() else self.synced
+
+
 class ReceiptFolder:
     """The receipts of a project as files.
 
@@ -54,36 +71,43 @@ class ReceiptFolder:
     def catch_up(self, read_receipts: ReadReceipts, *, batch: int = 500) -> int:
         """Write every receipt that is not there yet; return how many were written."""
         files.make_folder(self._folder)
-        (position, last_id), written = self._read_position(), 0
+        noted, written = self._read_position(), 0
         # Listed before the journal is read: a file that another process writes from now on is not in the list.
-        strange = set() if position else set(self._files())
-        page = list(read_receipts(max(0, position - 1), batch + 1))
-        if position and (not page or page[0][1].id != last_id):
+        strange = set() if noted.on_disk() else set(self._files())
+        page = list(read_receipts(max(0, noted.number - 1), batch + 1))
+        if noted.number and (not page or page[0][1].id != noted.last_id):
             # Another receipt has that number now: the journal lost its end, or was restored from a copy.
+            noted = _Position()
             page = list(read_receipts(0, batch))
-        elif position:
+        elif noted.on_disk() < noted.number:
+            page = list(read_receipts(noted.on_disk(), batch))
+        elif noted.number:
             del page[0]
+        on_disk = noted.number if noted.boot != boot_id() else noted.synced
         while page:
             for number, receipt in page:
-                self._write(receipt)
+                # What was written before a restart of the machine may be torn; what is compared after it is on disk.
+                self._write(receipt, synced=number <= on_disk)
                 strange.discard(self.path(receipt.id))
-                position, last_id = number, receipt.id
             written += len(page)
-            self._write_position(f"{position} {last_id}")
+            position, last = page[-1]
+            self._write_position(_Position(position, last.id, boot_id(), min(position, on_disk)))
             page = list(read_receipts(position, batch))
         for path in strange:
             files.remove(path)
         return written
 
     def differences(self, read_receipts: ReadReceipts, *, batch: int = 500) -> Iterator[tuple[Path, str]]:
-        """Yield each file that the journal does not have or has otherwise, with what is wrong with it."""
-        strange = set(self._files())
+        """Yield each file that the journal does not have or has otherwise, with what is wrong with it.
+
+        Files that a power cut may have torn are no finding: the next worker writes them again.
+        """
+        strange, on_disk = set(self._files()), self._read_position().on_disk()
         position = 0
         while page := list(read_receipts(position, batch)):
-            position = page[-1][0]
-            for _, receipt in page:
+            for position, receipt in page:
                 path = self.path(receipt.id)
-                if path in strange and files.read_file(path) != _text(receipt):
+                if position <= on_disk and path in strange and files.read_file(path) != _text(receipt):
                     yield path, "a receipt differs from the journal"
                 strange.discard(path)
         yield from ((path, "a receipt is not in the journal") for path in sorted(strange))
@@ -97,27 +121,29 @@ class ReceiptFolder:
                         if name.endswith(".json") and not name.startswith("."):
                             yield self._folder / head / name
 
-    def _write(self, receipt: Receipt) -> None:
+    def _write(self, receipt: Receipt, *, synced: bool) -> None:
         path = self.path(receipt.id)
         if files.is_file(path) and files.read_file(path) == _text(receipt):
             return
         files.make_folder(path.parent)
-        files.replace_file(path, _text(receipt))
+        files.replace_file(path, _text(receipt), synced=synced)
 
-    def _read_position(self) -> tuple[int, str]:
-        """Return number and id of the last receipt that was written; 0 if its file is gone."""
-        try:
-            number, _, last_id = files.read_file(self._position_file).decode("ascii").partition(" ")
-        except (FileNotFoundError, UnicodeDecodeError):
-            return 0, ""
-        return (int(number), last_id) if number.isdigit() and files.is_file(self.path(last_id)) else (0, "")
+    def _read_position(self) -> _Position:
+        """Return how far the files are written; zero if the note, or the last file, is gone or damaged."""
+        with suppress(FileNotFoundError, UnicodeDecodeError, ValueError):
+            number, last_id, boot, synced = files.read_file(self._position_file).decode("ascii").split()
+            position = _Position(int(number), last_id, boot, int(synced))
+            if is_digest(last_id) and 0 <= position.synced <= position.number and files.is_file(self.path(last_id)):
+                return position
+        return _Position()
 
-    def _write_position(self, position: str) -> None:
+    def _write_position(self, position: _Position) -> None:
         derived = self._position_file.parent
         if not is_written_by(self._folder, derived.name):
             files.replace_file(self._folder / _mark(derived.name), b"")
         files.make_folder(derived)
-        files.replace_file(self._position_file, position.encode("ascii"))
+        text = f"{position.number} {position.last_id} {position.boot} {position.synced}"
+        files.replace_file(self._position_file, text.encode("ascii"))
 
 
 def _text(receipt: Receipt) -> bytes:
