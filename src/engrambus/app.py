@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, check_remains, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
+from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.errors import FormatUnknown, ProjectExists, ProjectNotFound
@@ -68,6 +69,7 @@ class ForeignState(NamedTuple):
     """Folders that were set aside, and whose knowledge is not taken on yet."""
 
 
+@naming_the_disk()
 def init_project(
     start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
 ) -> Project:
@@ -112,6 +114,7 @@ def init_files(start: Path, settings: Settings, *, randomness: Randomness = os.u
     return create_project(start, new_ulid(SystemClock().now(), randomness), settings.private_home, files_only=True)
 
 
+@naming_the_disk()
 def open_project(
     start: Path,
     settings: Settings,
@@ -187,6 +190,7 @@ def _tuple_space(
         with knowledge.read() as view:
             return view.policy().guardrails.gc
 
+    @naming_the_disk()
     def open_space() -> TupleSpace:
         from engrambus.backends.sqlite.work import SqliteWork, create_work
         from engrambus.policy.guardrails import DiskBreaker

@@ -51,6 +51,10 @@ def _load(folder: Path, outcome: Outcome, options: argparse.Namespace) -> None:
 PARTS: dict[str, Part] = {"kills": _kills, "power": _power, "errors": _errors, "flips": _flips, "load": _load}
 
 
+MAX_PRINTED = 40
+"""Most problems printed below the table; stderr has shown all of them."""
+
+
 def main() -> int:
     """Run the parts, print the table, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
@@ -72,7 +76,7 @@ def main() -> int:
     sys.stderr.write("\r\x1b[K")
     print(markdown_table(outcomes))
     problems = [(outcome, found) for outcome in outcomes for found in outcome.problems]
-    for outcome, found in problems:
+    for outcome, found in problems[:MAX_PRINTED]:
         print(f"{outcome.part}, seed {options.seed}, {found.case}: {found.problem.kind}: {found.problem.text[-300:]}")
     return 1 if problems else 0
 

@@ -108,23 +108,22 @@ def flip(project: FlippedProject, target: Target, numbers: Sequence[int], seed: 
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        status = 1
         try:
             _quiet()
             found = [
                 project.round(target, number, random.Random(f"{seed} {target.name} {number}")) for number in numbers
             ]
-            with os.fdopen(writer, "wb") as pipe:
-                pipe.write(msgspec.json.encode(found))
-            status = 0
-        finally:
-            os._exit(status)
+        except BaseException:
+            found = [(f"{target.name} rounds {numbers}", [Problem("traceback", traceback.format_exc())])]
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(msgspec.json.encode(found))
+        os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read()
     os.waitpid(pid, 0)
     if not answer:
-        return [(f"{target.name} {list(numbers)}", [Problem("traceback", "the process died")])]
+        return [(f"{target.name} rounds {numbers}", [Problem("traceback", "the process died")])]
     return msgspec.json.decode(answer, type=list[tuple[str, list[Problem]]])
 
 
@@ -191,7 +190,7 @@ class FlippedProject:
 
     def restore(self) -> None:
         """Put the undamaged files back."""
-        shutil.rmtree(self.catalog)
+        shutil.rmtree(self.catalog, ignore_errors=True)
         shutil.copytree(self._whole, self.catalog)
 
     def round(self, target: Target, number: int, chance: random.Random) -> tuple[str, list[Problem]]:
