@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, check_remains, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
+from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
@@ -73,6 +74,7 @@ class ForeignState(NamedTuple):
     """Folders that were set aside, and whose knowledge is not taken on yet."""
 
 
+@naming_the_disk()
 def init_project(
     start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
 ) -> Project:
@@ -88,7 +90,7 @@ def init_project(
         project, existing = find_project(start, settings.private_home), refusal
     check_folders(project)
     if not is_file(project.state / JOURNAL):
-        check_remains(project.state, JOURNAL)
+        check_remains(project.state, JOURNAL, load_journal_key(settings.key_folder(project.project_id)))
         key = create_journal_key(settings.key_folder(project.project_id))
         create_store(project.state, key, project=project.project_id, now_us=clock.now())
     # decision 36: if two processes create it at once, the id in the journal counts
@@ -117,6 +119,7 @@ def init_files(start: Path, settings: Settings, *, randomness: Randomness = os.u
     return create_project(start, new_ulid(SystemClock().now(), randomness), settings.private_home, files_only=True)
 
 
+@naming_the_disk()
 def open_project(
     start: Path,
     settings: Settings,
@@ -152,7 +155,7 @@ def open_project(
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
         store=store,
-        evidence=_evidence(project, repositories, store, tuple_space),
+        evidence=_evidence(project, journal_key, repositories, store, tuple_space),
         project_files=project_files,
         # decision 4: keys are outside the project, so that a copy of its files cannot sign tokens
         key=TokenKey.load(settings.key_folder(project.project_id)),
@@ -193,13 +196,14 @@ def _tuple_space(
         with knowledge.read() as view:
             return view.policy().guardrails.gc
 
+    @naming_the_disk()
     def open_space() -> TupleSpace:
         from engrambus.backends.sqlite.work import SqliteWork, create_work
         from engrambus.policy.guardrails import DiskBreaker
         from engrambus.space.tuples import TupleSpace
 
         space = settings.space()
-        check_remains(project.state, WORK_JOURNAL)
+        check_remains(project.state, WORK_JOURNAL, journal_key)
         create_work(project.state, journal_key, project=project.project_id, now_us=clock.now())
         store = SqliteWork(
             project.state,
@@ -339,7 +343,9 @@ def begin_lost_work_anew(start: Path, settings: Settings, *, clock: Clock | None
     """Set aside what remains of a journal of work that is gone; return the folder, None if the journal is there."""
     from engrambus.backends.sqlite.store import begin_anew
 
-    return begin_anew(_find_local_project(start, settings).state, WORK_JOURNAL, (clock or SystemClock()).now())
+    state = _find_local_project(start, settings).state
+    key = _journal_key(state / JOURNAL, settings)
+    return begin_anew(state, WORK_JOURNAL, key, (clock or SystemClock()).now())
 
 
 class JournalClock(NamedTuple):
@@ -490,7 +496,7 @@ def _find_local_project(start: Path, settings: Settings) -> Project:
     project = find_project(start, settings.private_home)
     check_folders(project)
     if not is_file(project.state / JOURNAL):
-        check_remains(project.state, JOURNAL)
+        check_remains(project.state, JOURNAL, load_journal_key(settings.key_folder(project.project_id)))
         raise ProjectNotFound(
             f"{project.catalog} names a project, but there is no journal of it on this machine.",
             hint="Create one: engrambus init.",
@@ -555,7 +561,11 @@ def _memory_stores(project: Project, derived: Path, start: Path) -> Callable[[tu
 
 
 def _evidence(
-    project: Project, repositories: Repositories, store: SqliteStore, tuple_space: LazyTupleSpace
+    project: Project,
+    journal_key: JournalKey,
+    repositories: Repositories,
+    store: SqliteStore,
+    tuple_space: LazyTupleSpace,
 ) -> Evidence:
     def url_settings() -> pointers.UrlSettings | None:
         with store.read() as view:
@@ -563,7 +573,7 @@ def _evidence(
         return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
     def read_work(read: Callable[[WorkView], T]) -> T | None:
-        check_remains(project.state, WORK_JOURNAL)
+        check_remains(project.state, WORK_JOURNAL, journal_key)
         if not is_file(project.state / WORK_JOURNAL):  # opening the tuple space would create it
             return None
         with tuple_space.space.store.read() as view:

@@ -448,7 +448,7 @@ def test_two_concurrent_open_run_calls_open_two_runs(harness: SqliteHarness, sec
 def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
     harness: SqliteHarness, first: str
 ) -> None:
-    """The journal has its old length again, but the index already holds a later line."""
+    """A gap stands in the place of the damaged line, but the index already holds that line (decision 97)."""
     journal = harness.folder / "memory.jsonl"
     client, length = GatewayClient(harness), journal.stat().st_size
     with closing(SqliteStore(harness.folder, KEY, harness.clock)) as second:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -35,7 +36,10 @@ def test_init_without_git_explains_and_does_not_suggest_put(bare_shell: Shell, t
 
 def test_a_project_from_a_checkout_gets_a_journal_on_this_machine(shell: Shell) -> None:
     project = shell.ok("stats", "--json").json["project"]
-    (shell.path / ".catalog" / "memory.jsonl").unlink()
+    shutil.copy(shell.path / ".catalog" / "project.yaml", shell.path)
+    shutil.rmtree(shell.path / ".catalog")
+    (shell.path / ".catalog").mkdir()
+    shutil.move(shell.path / "project.yaml", shell.path / ".catalog")
     refused = shell.run("query")
     assert refused.code == 1
     assert "engrambus init" in refused.err

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from engrambus.core.journal import JournalGap
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import (
     ENDED,
@@ -51,8 +52,8 @@ PATTERNS: tuple[dict[str, Any], ...] = (
     {"lane": "build", "map_pos.n": {"like": 1}},
 )
 STATES = (None, "waiting", "claimed", "done", "dead", "cancelled")
-FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__} - {BodyPurged.__struct_config__.tag}
-"""Tags of the facts that a tuple space can journal; bodies are purged by the garbage collector."""
+FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__ if kind not in (BodyPurged, JournalGap)}
+"""Tags of the facts that a tuple space can journal; others are of the garbage collector and of `recover`."""
 SETTINGS = SpaceSettings(queue_maxsize=8, max_retries=1)
 TURNS = (-60, 0, 1, 2, 10, 31)
 

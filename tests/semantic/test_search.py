@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engrambus.core import SECOND_US, SystemClock
+from engrambus.core.database import open_database
 from engrambus.edges.integrations.doctor import examine
 from engrambus.errors import EmbeddingsUnavailable, FieldValue
 from engrambus.gateway import Credential
@@ -82,7 +82,7 @@ def test_a_damaged_file_of_vectors_is_made_again(project: SemanticProject) -> No
 
 def test_a_vector_of_other_text_is_not_used(project: SemanticProject) -> None:
     expected = project.ask("login credentials")
-    with closing(sqlite3.connect(project.vector_file)) as file, file:
+    with closing(open_database(project.vector_file)) as file:
         file.execute("UPDATE vector SET text_digest = zeroblob(16), vector = zeroblob(384)")
     assert project.ask("login credentials") == expected
 
@@ -103,8 +103,8 @@ def _stored_refs(project: SemanticProject) -> set[str]:
     paths = list((project.repository.path / ".catalog").glob("derived-*/vectors.db"))
     if not paths:
         return set()
-    with closing(sqlite3.connect(paths[0])) as file:
-        return {row[0] for row in file.execute("SELECT ref FROM vector")}
+    with closing(open_database(paths[0])) as file:
+        return {str(ref) for (ref,) in file.execute("SELECT ref FROM vector")}
 
 
 def test_forgetting_makes_no_file(make_project: MakeProject) -> None:

@@ -29,8 +29,10 @@ def journal_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("append", "sync"):
         original: Callable[..., Any] = getattr(Journal, name)
 
-        def record(journal: Journal, *args: Any, _name: str = name, _call: Callable[..., Any] = original) -> None:
-            _call(journal, *args)
+        def record(
+            journal: Journal, *args: Any, _name: str = name, _call: Callable[..., Any] = original, **options: Any
+        ) -> None:
+            _call(journal, *args, **options)
             calls.append(_name)
 
         monkeypatch.setattr(Journal, name, record)

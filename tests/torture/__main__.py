@@ -36,13 +36,23 @@ def _errors(folder: Path, outcome: Outcome, options: argparse.Namespace) -> None
     fail_everywhere(folder, outcome, rounds=options.rounds, seed=options.seed)
 
 
+def _flips(folder: Path, outcome: Outcome, options: argparse.Namespace) -> None:
+    from tests.torture.flips import flip_everything
+
+    flip_everything(folder, outcome, rounds=options.rounds, seed=options.seed, files=options.file)
+
+
 def _load(folder: Path, outcome: Outcome, options: argparse.Namespace) -> None:
     from tests.torture.mixed_load import run_mixed_load
 
     run_mixed_load(folder, outcome, minutes=options.minutes, seed=options.seed)
 
 
-PARTS: dict[str, Part] = {"kills": _kills, "power": _power, "errors": _errors, "load": _load}
+PARTS: dict[str, Part] = {"kills": _kills, "power": _power, "errors": _errors, "flips": _flips, "load": _load}
+
+
+MAX_PRINTED = 40
+"""Most problems printed below the table; stderr has shown all of them."""
 
 
 def main() -> int:
@@ -51,6 +61,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long the mixed load runs")
     parser.add_argument("--rounds", type=int, help="cases of each other part, drawn by chance; every call if left out")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--file", action="append", default=[], help="damage only this file; may be repeated")
     parser.add_argument("--only", choices=PARTS, help="run one part")
     options = parser.parse_args()
     if problem := tracer.unsupported():
@@ -65,7 +76,7 @@ def main() -> int:
     sys.stderr.write("\r\x1b[K")
     print(markdown_table(outcomes))
     problems = [(outcome, found) for outcome in outcomes for found in outcome.problems]
-    for outcome, found in problems:
+    for outcome, found in problems[:MAX_PRINTED]:
         print(f"{outcome.part}, seed {options.seed}, {found.case}: {found.problem.kind}: {found.problem.text[-300:]}")
     return 1 if problems else 0
 

@@ -68,13 +68,18 @@ class CortexFolder:
         except (OSError, Trouble) as problem:  # the change that the line reports is committed and must not fail now
             _log().warning("%s could not be written: %s", self._log_file, problem)
 
-    def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
-        """Append the episodes that the store lacks; after an error, the next call tries again."""
+    def write_episodes(
+        self, read: Callable[[], AbstractContextManager[CortexReads]], *, to_be_read: bool = False
+    ) -> None:
+        """Append the episodes that the store lacks; after an error, the next call tries again.
+
+        A store that is `to_be_read` is checked whole: a disk that changes a byte does not change the file's time.
+        """
         ours = False
         try:
             # The view is opened under the lock: an earlier one could lack what another process has just written.
             with self._locked(), read() as reads:
-                state = self._load_state()
+                state = self._load_state(to_be_read)
                 ours = state is not None and self._belongs_to(reads, state)
                 if state is None or not ours:
                     self._rewrite(reads)
@@ -113,14 +118,14 @@ class CortexFolder:
         except (OSError, msgspec.MsgspecError):
             return StoreState()
 
-    def _load_state(self) -> StoreState | None:
+    def _load_state(self, checked: bool) -> StoreState | None:
         """Return the state of the store after cutting off unrecorded bytes; None if its content was changed."""
         try:
             state = msgspec.json.decode(files.read_file(self._derived / STATE_NAME), type=StoreState)
             status = files.status_of(self._store)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        if (status.st_size, status.st_mtime_ns) == (state.size_bytes, state.changed_ns):
+        if not checked and (status.st_size, status.st_mtime_ns) == (state.size_bytes, state.changed_ns):
             return state
         if status.st_size < state.size_bytes or self._chain(state.size_bytes) != state.chain:
             return None

@@ -133,7 +133,11 @@ def report_damage(path: Path | str, source: str, problem: BaseException | None =
     if isinstance(problem, OtherFormat):
         return
     reason = f" ({problem})" if problem is not None and str(problem) else ""
-    text = f"{path} was damaged{reason}; it is made again from {source}."
+    print_note(f"{path} was damaged{reason}; it is made again from {source}.")
+
+
+def print_note(text: str) -> None:
+    """Say something that a person should know: in the log where there is one, else on stderr."""
     logging = sys.modules.get("logging")  # decision 39: a command does not load it for this
     logger = logging.getLogger("engrambus.damage") if logging is not None else None
     if logger is not None and logger.hasHandlers():

@@ -92,10 +92,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if self.cortex is not None:
             self.cortex.note(f"{print_time(self.as_of)} {line}")
 
-    def write_episodes(self) -> None:
-        """Bring the file of episodes up to the store."""
+    def write_episodes(self, *, to_be_read: bool = False) -> None:
+        """Bring the file of episodes up to the store; check all of it if it is to be read."""
         if self.cortex is not None:
-            self.cortex.write_episodes(self.store.read)
+            self.cortex.write_episodes(self.store.read, to_be_read=to_be_read)
 
     def deliver(self, *scopes: str) -> None:
         """Copy engrams of these scopes to the shared stores they belong in."""

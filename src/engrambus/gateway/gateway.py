@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engrambus.core import Randomness, canonical, check_visible, parse_time
+from engrambus.core.disk_errors import disk_problem
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     BadText,
@@ -191,6 +192,10 @@ class Gateway:
             raise BadText("A text holds half of a surrogate pair.") from None
         except RecursionError:  # deeply nested input that the decoders let through
             raise TooDeep(limit=MAX_DEPTH) from None
+        except IndexDamaged as refusal:
+            # It was rebuilt as often as it may be: if the disk failed to read it each time, the disk is at fault.
+            trouble = disk_problem(refusal.__cause__) if refusal.__cause__ is not None else None
+            raise trouble or refusal from refusal.__cause__
         except EngramBusError as refusal:
             hide_secrets_in(refusal)
             if isinstance(refusal, (TokenExpired, GrantExpired)):
@@ -199,6 +204,11 @@ class Gateway:
             if refusal.is_denial and not refusal.is_recorded:
                 self._record_denial(operation, credential, refusal)
             raise
+        except Exception as problem:
+            trouble = disk_problem(problem)
+            if trouble is None:
+                raise
+            raise trouble from problem
 
     def _call_healing(
         self,

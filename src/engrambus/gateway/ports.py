@@ -118,8 +118,10 @@ class CortexFiles(Protocol):
         """Add a line to the log."""
         ...
 
-    def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
-        """Append the episodes that the file does not have yet."""
+    def write_episodes(
+        self, read: Callable[[], AbstractContextManager[CortexReads]], *, to_be_read: bool = False
+    ) -> None:
+        """Append the episodes that the file does not have yet; check all of it if it is to be read."""
         ...
 
     def find_difference(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> str | None:

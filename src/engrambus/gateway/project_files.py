@@ -224,9 +224,9 @@ class ProjectFiles:
     @property
     def receipts(self) -> ReceiptFolder:
         """The receipts as files."""
-        from engrambus.evidence.receipts import ReceiptFolder
+        from engrambus.evidence.receipts import RECEIPTS, RECEIPTS_POSITION, ReceiptFolder
 
-        return ReceiptFolder(self.state_path("receipts"), (self._derived or self.root) / "receipts.written")
+        return ReceiptFolder(self.state_path(RECEIPTS), (self._derived or self.root) / RECEIPTS_POSITION)
 
     def catalog(self) -> Catalog:
         """Return the catalog of yools as its file is now, with the built-in ones."""

@@ -262,7 +262,12 @@ def _is_text_path(path: str) -> bool:
 def _load(place: Path) -> RepositoryMemory:
     try:
         memory = msgspec.msgpack.decode(files.read_file(place), type=RepositoryMemory)
-    except (OSError, EngramBusError, msgspec.MsgspecError):  # none yet, or of another version
+    except (
+        OSError,
+        EngramBusError,
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+    ):  # none yet, damaged, or of another version
         return RepositoryMemory()
     return memory if memory.format == CACHE_FORMAT else RepositoryMemory()
 

@@ -13,6 +13,9 @@ from engrambus.gateway.ports import View
 from engrambus.knowledge.memory import ContextPackage, MemoryInput, Stores, count_dropped, read_memory, record_read
 from engrambus.knowledge.messages import read_payers
 
+EPISODES = "episodes.jsonl"
+"""Name of the file that holds the team's own memories."""
+
 
 class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question to JSONL memory stores, and how to answer about dropped records."""
@@ -45,7 +48,8 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
 def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     """Search JSONL memory files; equal input gives equal excerpts, within a token limit."""
     allowed_folders = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
-    context.write_episodes()  # the team's own store may be among those to read
+    # the team's own store may be among those to read
+    context.write_episodes(to_be_read=any(path.endswith(EPISODES) for path in request.store_paths))
     with context.project_files.memory_stores(allowed_folders) as stores:
         package = read_memory(request, _visible_stores(context, stores))
     if request.dropped == "counts":

@@ -10,8 +10,9 @@ Only where there is no index yet, a reader waits for the process that builds it,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -21,6 +22,7 @@ from engrambus.backends.sqlite.connections import FileId, ReaderPool, file_id, i
 from engrambus.backends.sqlite.journal_index import IndexSchema, JournalIndex, OnProgress, P, S, V
 from engrambus.core import Clock, Stamp, boot_id
 from engrambus.core.database import FileDamaged
+from engrambus.core.disk_errors import disk_problem, naming_the_disk
 from engrambus.core.journal import (
     GroupCommit,
     JournalKey,
@@ -32,10 +34,11 @@ from engrambus.core.journal import (
 )
 from engrambus.core.lock import LOCK_SECONDS, store_busy, this_process
 from engrambus.core.project_clock import ClockChange, ClockState
-from engrambus.errors import IndexDamaged
+from engrambus.errors import DiskError, DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
 T = TypeVar("T")
+_IN_MEMORY: FileId = (0, 0)
 
 
 class Change(NamedTuple):
@@ -49,6 +52,7 @@ class _Snapshot(NamedTuple):
     """A read transaction on the index file with this id."""
 
     file: FileId
+    """(0, 0) for an index in memory."""
     connection: apsw.Connection
     state: Any
 
@@ -73,6 +77,11 @@ class IndexedStore(Generic[S, P, V]):
         self._clock = self.index.clock
         self._readers = ReaderPool(index)
         self._lines = LineReader(self.journal)
+        self._memory: _Snapshot | None = None
+        """An index in memory, while the disk has no room for one in a file."""
+        self._memory_lock = threading.Lock()
+        self._unusable: FileId | None = None
+        """An index file that is damaged, and that the disk has no room to make again."""
         self._end: JournalPosition | None = None
         """Position behind the last line known to be committed."""
         self._watchers: list[Callable[[], None]] = []
@@ -107,7 +116,10 @@ class IndexedStore(Generic[S, P, V]):
         except BaseException as problem:
             if not self.index.is_damaged(problem):
                 self._end_read(snapshot)
-                raise
+                trouble = disk_problem(problem)
+                if trouble is None:
+                    raise
+                raise trouble from problem
             # The block has seen part of an answer, so it cannot be repeated here; the caller may.
             snapshot.connection.close()
             self._heal(snapshot.file, problem)
@@ -153,7 +165,10 @@ class IndexedStore(Generic[S, P, V]):
             if file_id(self.index.name) == file:
                 self.index.rebuild_damaged(problem)
 
-        self.index.run_locked(rebuild)
+        try:
+            self.index.run_locked(rebuild)
+        except (DiskPressure, DiskError):
+            self._unusable = file  # until there is room, the journal is read
 
     def record_time(self, moment_us: int) -> None:
         """Commit the time if it has come to a moment that the last line is before, so that it cannot be undone."""
@@ -194,7 +209,8 @@ class IndexedStore(Generic[S, P, V]):
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Continue the journal in a new segment if the open one is that long and was begun before a moment."""
-        return self.index.rotate(least_bytes=least_bytes, before_us=before_us, dry_run=dry_run)
+        with naming_the_disk():
+            return self.index.rotate(least_bytes=least_bytes, before_us=before_us, dry_run=dry_run)
 
     def close(self) -> None:
         """Close every file."""
@@ -219,7 +235,7 @@ class IndexedStore(Generic[S, P, V]):
 
     def _commit_batch(self, batch: list[Ticket[Change, Any]]) -> None:
         writer, state = self.index.begin_write()
-        start = state.position.offset
+        start = state.position
         try:
             writer.execute("BEGIN IMMEDIATE")  # inside the try: Ctrl-C may come right after it
             lines, synced = self._decide_all(writer, state, batch)
@@ -231,19 +247,36 @@ class IndexedStore(Generic[S, P, V]):
                 self.schema.save_state(writer, state)
                 self.journal.append([lines])
                 if synced:
-                    self.journal.sync(cut_to=start)
+                    self.journal.sync(cut_to=start.offset)
         except BaseException:
             roll_back(writer)
             raise
         try:
             writer.execute("COMMIT")
         except BaseException as problem:
-            # The journal has the lines: it happened. The index is behind, and the next writer brings it up to date.
             roll_back(writer)
+            refusal = disk_problem(problem)
+            if lines and refusal is not None and self._take_back(start):
+                raise refusal from problem
+            # The journal has the lines: it happened. The index is behind, and the next writer brings it up to date.
             if not isinstance(problem, apsw.Error):
                 raise  # Ctrl-C: the caller gets no answer
         else:
             self.index.end_write(state)
+        if lines and synced:
+            self.journal.note_synced(state.position)
+
+    def _take_back(self, start: JournalPosition) -> bool:
+        """Cut off lines that the index has no room for; return whether that was possible.
+
+        Acknowledged, they could not be read while the disk is full or fails. Nobody has seen them: others read as far
+        as the index goes, or hold the lock.
+        """
+        try:
+            self.journal.cut(start.offset)
+        except (OSError, StoreReadOnly):
+            return False
+        return True
 
     def _decide_all(self, writer: apsw.Connection, state: S, batch: list[Ticket[Change, Any]]) -> tuple[bytes, bool]:
         """Let every change of the batch decide, and apply its facts; return the lines to append and whether to sync."""
@@ -291,11 +324,37 @@ class IndexedStore(Generic[S, P, V]):
         return end
 
     def _begin_read(self) -> _Snapshot:
+        try:
+            with naming_the_disk():
+                snapshot = self._begin_indexed_read()
+                self._memory = None
+                return snapshot
+        except (DiskPressure, DiskError) as problem:
+            # Opening a database needs room for its `-shm` file; without any, or without an index, the journal is read.
+            from_memory = self._read_in_memory()
+            if from_memory is None:
+                raise problem from problem.__cause__
+            return from_memory
+
+    def _read_in_memory(self) -> _Snapshot | None:
+        """Return an index that was built in memory, built again if the journal has grown; None if that fails."""
+        with self._memory_lock:
+            memory = self._memory
+            if memory is None or memory.state.position.offset != self.journal.size():
+                with suppress(DiskPressure, DiskError, StoreReadOnly):
+                    connection, state = self.index.run_locked(self.index.build_in_memory)
+                    self._memory = _Snapshot(_IN_MEMORY, connection, state)
+                    return self._memory
+                return None
+            return memory
+
+    def _begin_indexed_read(self) -> _Snapshot:
+        size = self.journal.size()  # before the snapshot: it notices that `recover` has replaced the journal
         snapshot = self._snapshot()
         if snapshot is None:
             self.index.run_locked(self.index.catch_up)
             snapshot = self._snapshot()
-        elif self.journal.size() > snapshot.state.position.offset:
+        elif size > snapshot.state.position.offset:
             # A process was killed between its sync and its index's commit, or is just about to commit.
             self._end_read(snapshot)
             self.index.catch_up_if_free()
@@ -307,7 +366,7 @@ class IndexedStore(Generic[S, P, V]):
     def _snapshot(self) -> _Snapshot | None:
         """Begin a read transaction on the index file there is now; None if it cannot be trusted."""
         file = file_id(self.index.name)
-        if file is None:
+        if file is None or file == self._unusable:
             return None
         try:
             connection = self._readers.take(file)
@@ -333,5 +392,7 @@ class IndexedStore(Generic[S, P, V]):
         return _Snapshot(file, connection, state)
 
     def _end_read(self, snapshot: _Snapshot) -> None:
+        if snapshot.file == _IN_MEMORY:
+            return
         snapshot.connection.execute("COMMIT")
         self._readers.give_back(snapshot.file, snapshot.connection)

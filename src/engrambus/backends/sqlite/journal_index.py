@@ -27,11 +27,12 @@ from engrambus.backends.sqlite.connections import (
 )
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.core import Clock, ProjectClock, ProjectTime, boot_id, files, parse_time
-from engrambus.core.database import check_wal, has_wal, open_database, remove_database, report_damage
+from engrambus.core.database import check_wal, has_wal, open_database, print_note, remove_database, report_damage
+from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.core.project_clock import ClockMark
-from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
+from engrambus.errors import DiskError, DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
 REPLAY_BATCH_LINES = 2000
@@ -189,7 +190,8 @@ class JournalIndex(Generic[S, P]):
         self._data_version: object = None
         """SQLite's `data_version` at that moment: it changes when another process writes to the index."""
         if not files.is_file(path):
-            self.run_locked(self._open_writer)
+            with suppress(DiskPressure, DiskError):  # a reader makes do without it, a writer reports it
+                self.run_locked(self._open_writer)
 
     @property
     def project(self) -> str:
@@ -205,14 +207,9 @@ class JournalIndex(Generic[S, P]):
     # Under the lock
 
     def run_locked(self, work: Callable[[], T], waiting_since: float | None = None) -> T:
-        """Run some work under the lock; report a full disk as DiskPressure, and a lock that stays held as StoreBusy."""
-        try:
+        """Run some work under the lock; a disk that fails is named, and a lock that stays held is StoreBusy."""
+        with naming_the_disk():
             return self._lock.run(work, waiting_since)
-        except apsw.FullError as problem:
-            raise DiskPressure(
-                "The disk has no room for the index; nothing was stored.",
-                hint="Free some space; reading goes on, and writing will too.",
-            ) from problem
 
     def begin_write(self) -> tuple[apsw.Connection, S]:
         """Bring the index up to the journal; return the writing connection and the state. The caller holds the lock.
@@ -243,7 +240,7 @@ class JournalIndex(Generic[S, P]):
             else:
                 upkeep(self, *self.begin_write())
 
-        with suppress(apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
+        with suppress(StoreReadOnly, DiskPressure, DiskError), naming_the_disk():
             self._lock.run_if_free(work)
 
     def rebuild(self) -> None:
@@ -326,6 +323,7 @@ class JournalIndex(Generic[S, P]):
         elif not was_last_writer and state.synced_bytes < state.position.offset:
             # decision 22: the last lines may be another process's unsynced claims
             self.journal.sync()
+            self.journal.note_synced(state.position)
             state.synced_bytes = state.position.offset
         self._data_version = writer.pragma("data_version")
         return writer, state
@@ -337,6 +335,14 @@ class JournalIndex(Generic[S, P]):
             self.journal.cut(end.offset)
         else:
             self.journal.sync()
+            noted = self.journal.noted()
+            if noted.offset > end.offset:
+                # decision 97: a person may put an older copy back, and need not be asked
+                print_note(
+                    f"{self.journal.path} ends with line {end.seq + 1}, but {noted.seq + 1} lines had been saved: "
+                    "it was cut, or replaced by an older copy."
+                )
+        self.journal.note_synced(end)
 
     def _open_writer(self) -> apsw.Connection:
         file = file_id(self.name)
@@ -375,7 +381,7 @@ class JournalIndex(Generic[S, P]):
             with closing(connect(self.path)) as connection:
                 state = self.schema.read_state(connection, self.project)
         except Exception as problem:
-            if isinstance(problem, apsw.Error) or is_misread(problem):
+            if isinstance(problem, (apsw.Error, FileNotFoundError)) or is_misread(problem):
                 return 0
             raise
         return min(state.synced_bytes, self.journal.size()) if state else 0
@@ -393,6 +399,12 @@ class JournalIndex(Generic[S, P]):
             connection.execute("PRAGMA journal_mode = WAL")
         remove_database(path)
         files.rename(draft, path)
+
+    def build_in_memory(self) -> tuple[apsw.Connection, S]:
+        """Build another index in memory, for readers where the disk has no room for one. The caller holds the lock."""
+        self._check_tail(self.journal.start, synced_bytes=0)
+        connection = apsw.Connection(":memory:")
+        return connection, self._fill(connection)
 
     @contextmanager
     def open_draft(
@@ -501,6 +513,7 @@ class JournalIndex(Generic[S, P]):
             journal.sync()
             time = self.clock.commit_time(state.position.at_us, state.position.clock)
             state.position = journal.begin_segment(state.position, time.now_us)
+            journal.note_synced(state.position)
             state.synced_bytes = state.position.offset
             with transaction(writer):
                 self.schema.save_state(writer, state)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.connections import transaction
+from engrambus.backends.sqlite.earlier_index import EarlierIndex, open_earlier_index
 from engrambus.backends.sqlite.journal_index import REPLAY_BATCH_LINES, IndexSchema
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
@@ -31,12 +32,13 @@ from engrambus.core.journal import (
     JournalKey,
     JournalPosition,
     Line,
+    derived_folder,
     encode_facts,
     find_damage,
     set_damage_aside,
 )
 from engrambus.core.journal.salvage import Gap
-from engrambus.evidence.receipts import Receipt, receipt_id
+from engrambus.evidence.receipts import RECEIPTS, Receipt, receipt_id
 from engrambus.policy import ADMIN, RunOpened, TokenWithdrawn
 from engrambus.policy.grants import BlockRevoked, GrantIssued
 from engrambus.space.tuples import IdempotencyKeyUsed, TupleDone, TuplePut, TupleTaken
@@ -65,15 +67,16 @@ class Consequences(Protocol):
         """Return what follows from lost lines, in their place."""
         ...
 
-    def at_end(self) -> list[Any]:
-        """Return what follows from lost lines once everything else is known."""
+    def at_end(self, trial: apsw.Connection) -> Iterator[Any]:
+        """Yield what follows from lost lines once everything else is in the trial index."""
         ...
 
 
 class KnowledgeConsequences:
     """Grants and tokens that were alive at a gap are revoked: a revocation may have been lost in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: EarlierIndex | None) -> None:
+        self._earlier = earlier
         self._runs: set[str] = set()
         self._grants: dict[str, GrantIssued] = {}
 
@@ -108,16 +111,18 @@ class KnowledgeConsequences:
             *(BlockRevoked(block_id=grant.block_id, run=grant.run, by=ADMIN) for grant in alive),
         ]
 
-    def at_end(self) -> list[Any]:
-        """Return nothing: all was said in the gap's place."""
-        return []
+    def at_end(self, trial: apsw.Connection) -> Iterator[Any]:
+        """Forget again what was forgotten in a lost line, as far as the index of before knows."""
+        if self._earlier is not None:
+            yield from self._earlier.forgotten(trial)
 
 
 class WorkConsequences:
-    """Tuples that have a final receipt in the folder of receipts do not run again."""
+    """Tuples that have a final receipt, in the folder of receipts or in the index of before, do not run again."""
 
-    def __init__(self, receipts: Path) -> None:
+    def __init__(self, receipts: Path, earlier: EarlierIndex | None) -> None:
         self._receipts = receipts
+        self._earlier = earlier
         self._runs: dict[str, str] = {}
         """The run of each tuple."""
         self._ended: set[str] = set()
@@ -145,16 +150,19 @@ class WorkConsequences:
         """Return nothing: what was lost is known only at the end."""
         return []
 
-    def at_end(self) -> list[Any]:
-        """End every tuple that has a final receipt."""
-        ended: list[Any] = []
-        for receipt in _final_receipts(self._receipts):
+    def at_end(self, trial: apsw.Connection) -> Iterator[Any]:
+        """End every tuple that has a final receipt; record again which bodies were deleted."""
+        receipts = _final_receipts(self._receipts)
+        if self._earlier is not None:
+            receipts = chain(receipts, filter(_is_final, self._earlier.receipts()))
+        for receipt in receipts:
             run = self._runs.get(receipt.tuple_id)
             if run is not None and receipt.tuple_id not in self._ended:
                 self._ended.add(receipt.tuple_id)
                 state = _STATES.get(receipt.exit, "dead")
-                ended.append(TupleDone(id=receipt.tuple_id, run=run, state=state, receipt=receipt))
-        return ended
+                yield TupleDone(id=receipt.tuple_id, run=run, state=state, receipt=receipt)
+        if self._earlier is not None:
+            yield from self._earlier.purged(trial)
 
 
 class TrialIndex:
@@ -212,7 +220,7 @@ class TrialIndex:
 
     def rest(self, at_us: int) -> list[bytes]:
         """Return the facts of a last line that follows from the damage; nothing if nothing does."""
-        facts = self._consequences.at_end()
+        facts = list(self._consequences.at_end(self._connection))
         kept = [fact for fact in facts if self._try([fact], at_us) or self._report(fact)]
         return [encode_facts(kept)] if kept else []
 
@@ -246,6 +254,10 @@ class TrialIndex:
         self._schema.save_state(self._connection, self._state)
 
 
+def _is_final(receipt: Receipt) -> bool:
+    return receipt.yool == "tuple.run" and receipt_id(receipt) == receipt.id
+
+
 def _final_receipts(folder: Path) -> Iterator[Receipt]:
     """Yield the receipts of complete tuples in a folder of receipts, each checked against its name."""
     decoder = msgspec.json.Decoder(Receipt)
@@ -256,31 +268,36 @@ def _final_receipts(folder: Path) -> Iterator[Receipt]:
                     with suppress(msgspec.MsgspecError, UnicodeDecodeError, OSError):
                         receipt = decoder.decode(files.read_file(folder / head / name))
                         digits = head + name.removesuffix(".json")
-                        if receipt.yool == "tuple.run" and receipt_id(receipt) == receipt.id == f"sha256:{digits}":
+                        if _is_final(receipt) and receipt.id == f"sha256:{digits}":
                             yield receipt
 
 
 def recover_journals(folder: Path, key: JournalKey, now_us: int) -> list[Damage]:
     """Write each damaged journal of a folder of private state anew; return what was damaged."""
     damages: list[Damage] = []
+    derived = derived_folder(folder, key)
     for file in journals_in(folder):
         with closing(Journal(file.path, key, file.kind)) as journal, closing(WriteLock(file.lock)) as lock:
-            damage = lock.run(partial(_recover, journal, folder, now_us))
+            damage = lock.run(partial(_recover, journal, folder, derived / file.index_name, now_us))
         damages += [damage] if damage is not None else []
     return damages
 
 
-def _recover(journal: Journal, folder: Path, now_us: int) -> Damage | None:
+def _recover(journal: Journal, folder: Path, index: Path, now_us: int) -> Damage | None:
     if find_damage(journal) is None:
         return None
-    schema: IndexSchema[Any, Any, Any] = KnowledgeIndex()
-    consequences: Consequences = KnowledgeConsequences()
-    if journal.header.kind == WorkIndex.kind:
-        schema, consequences = WorkIndex(()), WorkConsequences(folder / "receipts")
+    is_work = journal.header.kind == WorkIndex.kind
+    schema: IndexSchema[Any, Any, Any] = WorkIndex(()) if is_work else KnowledgeIndex()
     trial = folder / f"recover.{os.getpid()}.{os.urandom(6).hex()}"
-    with closing(open_database(trial, create=True)) as connection:
+    with (
+        open_earlier_index(index, schema, journal.header.project) as earlier,
+        closing(open_database(trial, create=True)) as connection,
+    ):
         files.remove(trial)  # open as long as it is needed; a process that dies leaves nothing behind
         connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("PRAGMA synchronous = OFF")
+        consequences: Consequences = KnowledgeConsequences(earlier)
+        if is_work:
+            consequences = WorkConsequences(folder / RECEIPTS, earlier)
         editor = TrialIndex(connection, schema, journal.header.project, journal.start, consequences)
         return set_damage_aside(journal, now_us, editor)

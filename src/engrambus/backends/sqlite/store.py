@@ -16,8 +16,8 @@ from engrambus.backends.sqlite.projection import KnowledgeIndexState, KnowledgeP
 from engrambus.core import Clock, files, print_time
 from engrambus.core.database import remove_database
 from engrambus.core.files import is_file
-from engrambus.core.journal import Journal, JournalKey, create_journal, derived_folder
-from engrambus.core.journal.segments import DIGITS
+from engrambus.core.journal import Journal, JournalKey, create_journal, derived_folder, is_own_journal
+from engrambus.core.journal.segments import Segments
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import JournalMissing
 from engrambus.gateway.ports import View
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 INDEX = "index.db"
 LOCK = "lock"
+_BEGIN_ANEW = "`engrambus recover` sets aside what remains and begins a new journal"
+_MOVE_REMAINS = "move everything but `project.yaml` out of the folder and run `engrambus init`"
 
 
 def create_store(folder: Path, key: JournalKey, *, project: str, now_us: int) -> None:
@@ -73,44 +75,56 @@ def journals_in(folder: Path) -> list[JournalFile]:
     return [file for file in known if is_file(file.path)]
 
 
-def check_remains(folder: Path, name: str) -> None:
-    """Refuse to begin a journal anew in a folder where files remain that were made with it (decision 97)."""
-    if is_file(folder / name) or not folder.is_dir():
+def check_remains(folder: Path, name: str, key: JournalKey | None) -> None:
+    """Refuse to begin a journal anew in a folder where files remain that were made with it (decision 97).
+
+    `key` is the project's key on this machine; without one no journal of the project was ever written here.
+    """
+    if key is None or is_file(folder / name) or not folder.is_dir():
         return
-    remains = _remains(folder, name)
+    remains = _remains(folder, name, key)
     if remains is not None:
+        further = _MOVE_REMAINS if name == JOURNAL else _BEGIN_ANEW
         raise JournalMissing(
             f"{name} is gone from {folder}, but {remains.name} remains.",
             field=str(folder / name),
-            hint="Restore it from a copy. If there is none, `engrambus recover` sets aside what remains and begins a "
-            "new journal.",
+            hint=f"Restore it from a copy. If there is none, {further}.",
         )
 
 
-def _remains(folder: Path, name: str) -> Path | None:
-    """Return a file or folder that was made together with the journal of this name; None if there is none."""
-    is_work = name != JOURNAL
-    stem = name.removesuffix(".jsonl")
-    made_with = [*folder.glob(f"{stem}.{'[0-9]' * DIGITS}.jsonl*")]
-    made_with += folder.glob(f"derived-*/{'work.db' if is_work else INDEX}")
-    made_with += [folder / "tuples.jsonl"] if not is_work else []
-    made_with += folder.glob("receipts/[0-9a-f][0-9a-f]/*.json") if is_work else []
-    return next((path for path in sorted(made_with) if path.exists()), None)
+def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
+    """Return a file or folder that was made on this machine together with the journal of this name; None if none is.
+
+    A clone may bring receipts, segments or a journal of somebody else: only what carries our key counts.
+    """
+    # needed only where a journal is not there; slow to import
+    from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
+    from engrambus.evidence.receipts import RECEIPTS, RECEIPTS_POSITION, is_written_by
+
+    derived = folder / key.derived_folder
+    made_with = [derived / WORK_INDEX, derived / RECEIPTS_POSITION]
+    if name == JOURNAL:
+        work = folder / WORK_JOURNAL
+        made_with += [derived / INDEX, *([work] if is_own_journal(work, key) else [])]
+    segments = Segments(folder / name)
+    made_with += [path for path in map(segments.file, segments.bases()) if is_own_journal(path, key)]
+    found = next(filter(is_file, made_with), None)
+    if found is None and name != JOURNAL and is_written_by(folder / RECEIPTS, key.derived_folder):
+        return folder / RECEIPTS
+    return found
 
 
-def begin_anew(folder: Path, name: str, now_us: int) -> Path | None:
-    """Move what remains of a journal that is gone into a folder beside it; return that folder, None if all is there."""
-    if is_file(folder / name) or _remains(folder, name) is None:
+def begin_anew(folder: Path, name: str, key: JournalKey, now_us: int) -> Path | None:
+    """Move what remains of a journal of work that is gone into a folder beside it; return that folder.
+
+    Return None if the journal is there, or nothing remains of it.
+    """
+    if is_file(folder / name) or _remains(folder, name, key) is None:
         return None
     timestamp = print_time(now_us).replace("-", "").replace(":", "")
     aside = folder / f"lost-{name.removesuffix('.jsonl')}-{timestamp}"
     files.make_folder(aside)
-    is_work = name != JOURNAL
-    while (remains := _remains(folder, name)) is not None:
-        if remains.parent.parent.name == "receipts":
-            remains = folder / "receipts"
-        elif remains.name == "tuples.jsonl" and not is_work:
-            break  # the other journal is sound by itself
+    while (remains := _remains(folder, name, key)) is not None:
         files.rename(remains, aside / remains.name)
     return aside
 

@@ -2,7 +2,7 @@
 
 from engrambus.core.journal.damage import Damage, find_damage, set_damage_aside
 from engrambus.core.journal.derived import derived_folder
-from engrambus.core.journal.file import Journal, JournalPosition, create_journal, read_header
+from engrambus.core.journal.file import Journal, JournalPosition, create_journal, is_own_journal, read_header
 from engrambus.core.journal.foreign import foreign_journal
 from engrambus.core.journal.format import FORMAT, UNMARKED_FORMAT, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.group import GroupCommit, Ticket
@@ -35,6 +35,7 @@ __all__ = [
     "encode_line",
     "find_damage",
     "foreign_journal",
+    "is_own_journal",
     "position_after",
     "read_header",
     "read_note",

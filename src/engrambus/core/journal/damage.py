@@ -138,6 +138,7 @@ def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = 
     # The open file takes the place of every file from the damaged one on at once: if the process dies before or after
     # this, the journal is the damaged or the recovered one. The originals get their names beside it before and after.
     files.link(journal.path, journal.path.with_name(journal.path.name + ending))
+    journal.forget_synced()
     files.rename(draft, journal.path)
     sync_folder(journal.path.parent)
     for base in later:

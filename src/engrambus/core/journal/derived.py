@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,8 +16,12 @@ _EARLIER_FOLDERS = ("memory-cache",)
 def derived_folder(state: Path, key: JournalKey) -> Path:
     """Return the folder of derived files in a folder of private state; create it on first use."""
     folder = state / key.derived_folder
-    if files.make_folder(folder):
-        _remove_earlier(state)
+    try:
+        if files.make_folder(folder):
+            _remove_earlier(state)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise  # without room for it what is stored can still be read
     return folder
 
 

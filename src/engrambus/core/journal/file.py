@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -43,8 +44,17 @@ from engrambus.core.journal.sync_failure import (
     refusal,
     remove_note,
 )
+from engrambus.core.journal.synced_note import Synced, SyncedNote
 from engrambus.core.project_clock import ClockMark, Stamp, follow
-from engrambus.errors import DiskError, DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
+from engrambus.errors import (
+    DiskError,
+    DiskPressure,
+    FolderNotOurs,
+    FormatUnknown,
+    JournalDamaged,
+    LinkInCatalog,
+    StoreReadOnly,
+)
 
 MAX_HEADER_BYTES = 1024
 _NO_KEY = JournalKey(b"")
@@ -89,6 +99,23 @@ def read_header(path: Path) -> Header:
     """Return the header of the journal at `path`."""
     with files.open_reader(path) as file:
         return parse_header(file.readline(MAX_HEADER_BYTES))
+
+
+def is_own_journal(path: Path, key: JournalKey) -> bool:
+    """True if a file is a journal, or a segment of one, whose header was written with this key."""
+    with (
+        suppress(OSError, EOFError, zlib.error, FormatUnknown, LinkInCatalog, FolderNotOurs),
+        files.open_reader(path) as file,
+    ):
+        if path.suffix == ".gz":
+            from gzip import GzipFile  # needed rarely; importing it would slow every start
+
+            first = GzipFile(fileobj=file, mode="rb").readline(MAX_HEADER_BYTES)
+        else:
+            first = file.readline(MAX_HEADER_BYTES)
+        header = parse_header(first)
+        return is_marked_line(key.line_key(kind=header.kind, project=header.project), header.after, first)
+    return False
 
 
 class _OpenSegment:
@@ -139,6 +166,7 @@ class Journal:
         self._kind = kind
         self.segments = Segments(path)
         self._note_name = str(note_path(path))
+        self._synced_note = SyncedNote(path)
         self._failure: SyncFailure | None = None
         """The sync of this process that failed."""
         self._current = _OpenSegment(path, key, kind, vouched=vouched)
@@ -162,8 +190,9 @@ class Journal:
         return self._current.start
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         self._current.close()
+        self._synced_note.close()
 
     def size(self) -> int:
         """Return the number of bytes in all segments now."""
@@ -286,13 +315,14 @@ class Journal:
         """Return the number of bytes after the last valid line that are a torn tail: commits that never happened.
 
         Raise JournalDamaged if they lie before an offset that was synced, by the mark of a later line or by
-        `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1).
+        `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1). What the
+        note beside the journal says was synced counts too (decision 97).
         """
         size = self.size()
         if size == end.offset:
             return 0
         # A segment is begun only when everything before it is on disk.
-        synced_bytes = max(synced_bytes, self._current.header.base)
+        synced_bytes = max(synced_bytes, self._current.header.base, self.noted().offset)
         for text, offset in self._raw_lines(end.offset):
             mark = stated_mark(text)
             if mark <= offset + len(text):  # no honest line marks what comes after it
@@ -311,6 +341,20 @@ class Journal:
         return size - end.offset
 
     # Writing
+
+    def note_synced(self, position: JournalPosition) -> None:
+        """Note that everything before a position is on disk. The caller holds the lock, and has synced it."""
+        current = self._current
+        synced = Synced(position.offset, position.seq)
+        self._synced_note.write(current.line_key, current.header.checksum, synced)
+
+    def noted(self) -> Synced:
+        """Return how far the journal was on disk by the note beside it; zeros if there is none."""
+        return self._synced_note.read(self._current.line_key, self._current.header.checksum)
+
+    def forget_synced(self) -> None:
+        """Delete that note, because the journal was written anew."""
+        self._synced_note.remove()
 
     def encode(self, end: JournalPosition, *, stamp: Stamp, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
         """Return the line of a commit that follows the position `end`, and the position behind it."""
@@ -417,6 +461,7 @@ class Journal:
         except BaseException:
             files.remove(draft)
             raise
+        self.forget_synced()
         files.rename(draft, self.path)
         self.end_failure()
         self.size()

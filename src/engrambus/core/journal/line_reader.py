@@ -23,7 +23,7 @@ class LineReader:
         self._lock = threading.Lock()
 
     def read_after(self, seq: int, end: JournalPosition, limit: int) -> list[Line]:
-        """Return the lines after line number `seq`, up to `end`."""
+        """Return the lines after line number `seq`, up to `end`; raise JournalDamaged if one of them is damaged."""
         count = min(limit, end.seq - seq)
         if count <= 0:
             return []
@@ -34,6 +34,8 @@ class LineReader:
         lines = list(islice(self._journal.read(position), count))
         if lines:
             self._remember(lines[-1][1])
+        if len(lines) < count:  # all of them were committed: what stopped the reader is damage, not a torn tail
+            self._journal.classify_tail(lines[-1][1] if lines else position, end.offset)
         return [line for line, _ in lines]
 
     def _remember(self, position: JournalPosition) -> None:

@@ -87,8 +87,10 @@ class Salvage:
             yield from self._check(text, offset, stated)
             stated = stated_checksum(text)
         left = self._behind - self._last.offset
+        noted = self._journal.noted()
+        known = noted.seq - self._last.seq if noted.offset > self._last.offset else 0
         if left > 0:
-            yield Gap(after=self._last.seq, lines=self._whole_lines, size_bytes=left)
+            yield Gap(after=self._last.seq, lines=max(known, self._whole_lines), size_bytes=left)
 
     def _check(self, text: bytes, offset: int, stated: str | None) -> Iterator[Line | Gap]:
         previous = next(

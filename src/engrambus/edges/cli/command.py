@@ -177,8 +177,12 @@ def _silence_stdout() -> None:
 
 def _internal_error(problem: Exception) -> EngramBusError:
     """Return an unexpected exception as a one-line error: the system's own words, or the place of our bug."""
+    from engrambus.core.disk_errors import disk_problem
     from engrambus.errors import Internal
 
+    trouble = disk_problem(problem)
+    if trouble is not None:
+        return trouble
     if isinstance(problem, OSError):
         where = f": {problem.filename}" if problem.filename else ""
         return Internal(f"{problem.strerror or problem}{where}")

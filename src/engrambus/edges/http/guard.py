@@ -6,6 +6,7 @@ import logging
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engrambus.core.disk_errors import disk_problem
 from engrambus.edges.http.call_log import log_refusal
 from engrambus.edges.http.requests import ClientGone, header
 from engrambus.edges.http.responses import send_problem
@@ -59,9 +60,10 @@ class Guard:
             return
         except EngramBusError as error:
             refusal = error
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            refusal = Internal()
+        except Exception as problem:
+            refusal = disk_problem(problem) or Internal()
+            if refusal.code == Internal.code:
+                log.exception("%s %s failed", scope["method"], scope["path"])
         log_refusal(scope, hide_secrets_in(refusal))
         if not response_started:
             await send_problem(scope, receive, send, refusal)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from engrambus.core import estimate_tokens
+from engrambus.core.disk_errors import disk_problem
 from engrambus.edges.mcp.answers import QUERY_TOKENS, compact_text, problem_text, takes_text_budget
 from engrambus.edges.mcp.tools import FULL, SPEAK_AS, find_resource, take_operation
 from engrambus.edges.mcp.wire import tool_result
@@ -132,9 +133,10 @@ class ToolCalls:
             return tool_result(text, notes=notes)
         except EngramBusError as error:
             refusal = error
-        except Exception:
-            log.exception("%s failed", name)
-            refusal = Internal()
+        except Exception as failure:
+            refusal = disk_problem(failure) or Internal()
+            if refusal.code == Internal.code:
+                log.exception("%s failed", name)
         on_refusal(operation.name if operation else "mcp", refusal)
         problem = _with_less_code(name, hide_secrets_in(refusal).problem())
         return tool_result(problem if full else problem_text(problem), is_error=True)

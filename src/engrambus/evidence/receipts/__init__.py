@@ -6,7 +6,7 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts.cas import BodyStore
-    from engrambus.evidence.receipts.folder import ReceiptFolder
+    from engrambus.evidence.receipts.folder import RECEIPTS, RECEIPTS_POSITION, ReceiptFolder, is_written_by
     from engrambus.evidence.receipts.junit import MAX_REPORT_BYTES, JunitCase, JunitReport, read_junit
     from engrambus.evidence.receipts.purge_plan import (
         DAY_US,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "cas": "BodyStore",
-        "folder": "ReceiptFolder",
+        "folder": "RECEIPTS RECEIPTS_POSITION ReceiptFolder is_written_by",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
         "purge_plan": "DAY_US Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
@@ -43,7 +43,8 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "Artifact", "BodyStore", "Cost", "JunitCase",
-    "JunitReport", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder", "bodies_of", "in_toto_statement",
-    "new_receipt", "read_junit", "receipt_id", "result_sha", "with_step_receipts",
+    "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION", "Artifact",
+    "BodyStore", "Cost", "JunitCase", "JunitReport", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder",
+    "bodies_of", "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id", "result_sha",
+    "with_step_receipts",
 ]

@@ -15,10 +15,10 @@ from typing import BinaryIO
 
 from engrambus.core import digest as digest_of_bytes
 from engrambus.core import files, is_digest, print_time
+from engrambus.core.disk_errors import naming_the_disk
 from engrambus.errors import (
     BodyNotFound,
     ContentTooLarge,
-    DiskPressure,
     LinkRefused,
     NotAFile,
     ObjectDamaged,
@@ -47,12 +47,8 @@ class BodyStore:
 
     def put(self, body: bytes | BinaryIO) -> str:
         """Store a body and return its digest."""
-        try:
+        with naming_the_disk():
             return self._put_bytes(body) if isinstance(body, bytes) else self._put_stream(body)
-        except OSError as problem:
-            if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DiskPressure from None
-            raise
 
     def get(self, digest: str, limit: int | None = None) -> bytes:
         """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file."""

@@ -100,7 +100,7 @@ class ActivityChannel:
     def _decode(self, line: bytes) -> Event | None:
         try:
             event = msgspec.json.decode(line, type=Event)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         return event if event.project == self._project and is_call_event(event) else None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engrambus.core import SECOND_US, boot_id
+from engrambus.core.disk_errors import naming_the_disk
 from engrambus.errors import (
     BudgetReserved,
     DiskPressure,
@@ -359,7 +360,8 @@ class TupleSpace:
 
     def write_receipts(self, folder: ReceiptFolder) -> int:
         """Write every receipt that is not a file in the folder yet; return how many were written."""
-        return folder.catch_up(self._numbered_receipts)
+        with naming_the_disk():
+            return folder.catch_up(self._numbered_receipts)
 
     def receipt_differences(self, folder: ReceiptFolder) -> Iterator[tuple[Path, str]]:
         """Yield each file in the folder that is not as the journal has it, with what is wrong."""
