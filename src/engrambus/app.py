@@ -229,7 +229,7 @@ def _tuple_space(
         )
 
     def has_journal() -> bool:
-        check_remains(project.state, WORK_JOURNAL)
+        check_remains(project.state, WORK_JOURNAL, journal_key)
         return is_file(project.state / WORK_JOURNAL)
 
     bodies = BodyStore(project.state / "cas")

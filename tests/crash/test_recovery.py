@@ -179,7 +179,8 @@ def test_bodies_whose_deletion_was_lost_are_known_to_be_deleted(tmp_path: Path) 
     put(space, 0)
     shas = [f"sha256:{number:064x}" for number in (1, 2)]
     for sha in shas:
-        store(space).commit(lambda view, sha=sha: ([BodyPurged(sha=sha, size_bytes=1, reason="room")], None))
+        purged = [BodyPurged(sha=sha, size_bytes=1, reason="room")]
+        store(space).commit(lambda view, facts=purged: (facts, None))  # type: ignore[misc]
     put(space, 1)
     space.close()
     spoil_line(tmp_path / "tuples.jsonl", 2)

@@ -19,13 +19,12 @@ from engrambus.backends.sqlite import comparison
 from engrambus.backends.sqlite.connections import connect
 from engrambus.backends.vector_file import VectorFile
 from engrambus.errors import JournalDamaged
-from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.knowledge.engrams import StoredVector
-from engrambus.operations import OPERATIONS
 from engrambus.operations.verification import MAX_FINDINGS
 from engrambus.space.tuples import BodyPurged
 from engrambus.testing.work import PERSON
-from tests.torture.flips import TorturedProject
+from tests.crash.whole_project import WholeProject, call
 
 FLIPPED_BYTE = 2000
 ROUNDS = 5
@@ -33,9 +32,9 @@ AT = "src/parser.py:3-4"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> TorturedProject:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> WholeProject:
     """Return a project that has every kind of file."""
-    project = TorturedProject(tmp_path_factory.mktemp("whole") / "project")
+    project = WholeProject(tmp_path_factory.mktemp("whole") / "project")
     project.make()
     with closing(open_project(project.root, project.settings)) as gateway, pytest.MonkeyPatch.context() as patch:
         for slug in ("deploy", "review"):
@@ -49,32 +48,27 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> TorturedProject:
 
 
 @pytest.fixture
-def project(whole: TorturedProject, tmp_path: Path) -> TorturedProject:
+def project(whole: WholeProject, tmp_path: Path) -> WholeProject:
     """Return a copy that a test may damage."""
-    copy = TorturedProject(tmp_path / "project")
+    copy = WholeProject(tmp_path / "project")
     shutil.copytree(whole.folder, copy.folder, symlinks=True)
     return copy
 
 
-def call(gateway: Gateway, operation: str, **fields: Any) -> Any:
-    declared = OPERATIONS[operation]
-    return gateway.call(declared, to_request(fields, declared.request), LOCAL_ADMIN)
-
-
-def verify(project: TorturedProject, *, repair: bool = False) -> Any:
+def verify(project: WholeProject, *, repair: bool = False) -> Any:
     """Open the project and verify it."""
     with closing(open_project(project.root, project.settings)) as gateway:
         return call(gateway, "verify", repair=repair)
 
 
-def contents(project: TorturedProject) -> dict[str, bytes]:
+def contents(project: WholeProject) -> dict[str, bytes]:
     """Return the content of every private file; of databases without what SQLite puts beside them."""
     state = project.root / ".catalog"
     paths = (path for path in state.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm")))
     return {str(path.relative_to(state)): path.read_bytes() for path in paths}
 
 
-def first(project: TorturedProject, pattern: str) -> Path:
+def first(project: WholeProject, pattern: str) -> Path:
     """Return the first file that matches a pattern."""
     return min(path for path in (project.root / ".catalog").glob(pattern) if path.stat().st_size)
 
@@ -156,7 +150,7 @@ COPIES = {
 }
 
 
-def test_a_sound_project_is_sound_and_verify_changes_nothing(project: TorturedProject) -> None:
+def test_a_sound_project_is_sound_and_verify_changes_nothing(project: WholeProject) -> None:
     before = contents(project)
     answer = verify(project)
     assert answer.sound, answer.findings
@@ -166,7 +160,7 @@ def test_a_sound_project_is_sound_and_verify_changes_nothing(project: TorturedPr
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_a_damaged_copy_is_named_and_healed(project: TorturedProject, name: str) -> None:
+def test_a_damaged_copy_is_named_and_healed(project: WholeProject, name: str) -> None:
     harm = COPIES[name]
     harm.do(first(project, harm.pattern))
     before = contents(project)
@@ -183,7 +177,7 @@ def test_a_damaged_copy_is_named_and_healed(project: TorturedProject, name: str)
 
 
 @pytest.mark.parametrize("index", ["index.db", "work.db"])
-def test_an_index_that_sqlite_cannot_read_is_rebuilt_and_named(project: TorturedProject, index: str) -> None:
+def test_an_index_that_sqlite_cannot_read_is_rebuilt_and_named(project: WholeProject, index: str) -> None:
     path = first(project, f"derived-*/{index}")
     path.write_bytes(path.read_bytes()[:4096] + bytes(path.stat().st_size - 4096))
     with closing(open_project(project.root, project.settings)) as gateway:
@@ -191,7 +185,7 @@ def test_an_index_that_sqlite_cannot_read_is_rebuilt_and_named(project: Tortured
         assert call(gateway, "verify").findings == []
 
 
-def test_a_list_of_an_index_that_misses_a_row_is_found(project: TorturedProject) -> None:
+def test_a_list_of_an_index_that_misses_a_row_is_found(project: WholeProject) -> None:
     """SQLite answers from such a list without looking at the table."""
     path = first(project, "derived-*/index.db")
     with closing(apsw.Connection(str(path))) as connection:
@@ -214,7 +208,7 @@ BODIES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_is_reported_with_what_to_do_and_stays_as_it_is(project: TorturedProject, name: str) -> None:
+def test_a_body_is_reported_with_what_to_do_and_stays_as_it_is(project: WholeProject, name: str) -> None:
     body, receipt = first(project, "cas/*/*"), first(project, "receipts/*/*.json")
     BODIES[name](body)
     before = contents(project)
@@ -234,7 +228,7 @@ def test_a_body_is_reported_with_what_to_do_and_stays_as_it_is(project: Tortured
     assert contents(project) == before
 
 
-def test_a_body_that_was_deleted_to_free_space_is_not_missing(project: TorturedProject) -> None:  # YT-13
+def test_a_body_that_was_deleted_to_free_space_is_not_missing(project: WholeProject) -> None:  # YT-13
     body = first(project, "cas/*/*")
     sha = f"sha256:{body.parent.name}{body.name}"
     with closing(open_project(project.root, project.settings)) as gateway:
@@ -245,7 +239,7 @@ def test_a_body_that_was_deleted_to_free_space_is_not_missing(project: TorturedP
 
 
 @pytest.mark.parametrize("journal", ["memory.jsonl", "tuples.jsonl"])
-def test_with_a_damaged_journal_nothing_is_repaired(project: TorturedProject, journal: str) -> None:
+def test_with_a_damaged_journal_nothing_is_repaired(project: WholeProject, journal: str) -> None:
     path = project.root / ".catalog" / journal
     data = bytearray(path.read_bytes())
     data[data.index(b"\n") + 30] ^= 1
@@ -261,7 +255,7 @@ def test_with_a_damaged_journal_nothing_is_repaired(project: TorturedProject, jo
     assert contents(project) == before
 
 
-def test_many_findings_of_a_kind_are_counted(project: TorturedProject) -> None:
+def test_many_findings_of_a_kind_are_counted(project: WholeProject) -> None:
     folder = first(project, "receipts/*/*.json").parent
     for number in range(MAX_FINDINGS + 7):
         (folder / f"{number:062}.json").write_text("{}")
@@ -272,7 +266,7 @@ def test_many_findings_of_a_kind_are_counted(project: TorturedProject) -> None:
     assert verify(project).findings == []
 
 
-def test_a_project_without_work_gets_no_journal_of_work(project: TorturedProject) -> None:
+def test_a_project_without_work_gets_no_journal_of_work(project: WholeProject) -> None:
     state = project.root / ".catalog"
     for path in (*state.glob("tuples*"), *state.glob("derived-*/work.db*"), *state.glob("derived-*/receipts.written")):
         path.unlink()
@@ -281,7 +275,7 @@ def test_a_project_without_work_gets_no_journal_of_work(project: TorturedProject
     assert not (state / "tuples.jsonl").exists()
 
 
-def test_the_wal_can_be_emptied_while_verify_runs(project: TorturedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wal_can_be_emptied_while_verify_runs(project: WholeProject, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read transaction for all of the time would let it grow with every commit."""
     monkeypatch.setattr(comparison, "ROWS", 5)
     emptied: list[bool] = []
@@ -304,7 +298,7 @@ def test_the_wal_can_be_emptied_while_verify_runs(project: TorturedProject, monk
 
 
 @pytest.fixture
-def busy(project: TorturedProject) -> Iterator[TorturedProject]:
+def busy(project: WholeProject) -> Iterator[WholeProject]:
     """Return a project into which other threads write engrams, episodes, tuples and receipts all the time."""
     done = threading.Event()
     with closing(open_project(project.root, project.settings)) as gateway:
@@ -333,7 +327,7 @@ def write(gateway: Gateway, done: threading.Event, writer: int) -> None:
         space.write_receipts(gateway.project_files.receipts)
 
 
-def test_verify_finds_nothing_while_others_write(busy: TorturedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_finds_nothing_while_others_write(busy: WholeProject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "ROWS", 5)  # many read transactions, with commits in between
     for repair in ROUNDS * (False, True):
         answer = verify(busy, repair=repair)

@@ -15,7 +15,7 @@ import apsw
 
 from engrambus.backends.sqlite.connections import connect, is_misread
 from engrambus.backends.sqlite.journal_index import IndexSchema
-from engrambus.core import files
+from engrambus.core import files, fixed_time
 from engrambus.evidence.receipts import Receipt
 from engrambus.knowledge.engrams import EngramForgotten
 from engrambus.policy import ADMIN
@@ -56,7 +56,7 @@ class EarlierIndex:
 
     def receipts(self) -> Iterator[Receipt]:
         """Yield the receipts of work."""
-        view = self._schema.read_view(self._connection, self._state, self._state.position.at_us, (0, 0))
+        view = self._schema.read_view(self._connection, self._state, fixed_time(self._state.position.at_us), (0, 0))
         after = 0
         with _until_misread():
             while page := view.list_receipts(None, limit=_BATCH, after=after):
