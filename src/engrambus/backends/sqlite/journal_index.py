@@ -27,7 +27,7 @@ from engrambus.backends.sqlite.connections import (
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.core import Clock, ProjectClock, boot_id, files, parse_time
 from engrambus.core.database import check_wal, has_wal, open_database, print_note, remove_database, report_damage
-from engrambus.core.disk_errors import naming_the_disk
+from engrambus.core.disk_errors import disk_problem, naming_the_disk
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import DiskError, DiskPressure, IndexDamaged, StoreReadOnly
@@ -272,6 +272,7 @@ class JournalIndex(Generic[S, P]):
             # decision 98: a sync failed before this boot; what the disk has now is read and checked as a whole
             self.rebuild()
             self.journal.end_failure()
+        last: Exception | None = None
         for _ in range(3):
             try:
                 current = self._read_or_replay(was_last_writer=state is not None)
@@ -281,8 +282,9 @@ class JournalIndex(Generic[S, P]):
             except Exception as problem:
                 if not self.is_damaged(problem):
                     raise
+                last = problem
                 self.rebuild_damaged(problem)
-        raise IndexDamaged("The index could not be rebuilt from the journal.")
+        raise IndexDamaged("The index could not be rebuilt from the journal.") from last
 
     def _read_or_replay(self, *, was_last_writer: bool) -> tuple[apsw.Connection, S] | None:
         """Read the state and replay the lines the index lacks; None if the index must be rebuilt."""
@@ -381,13 +383,29 @@ class JournalIndex(Generic[S, P]):
         connection = apsw.Connection(":memory:")
         return connection, self._fill(connection)
 
+    def _open_temporary(self) -> apsw.Connection:
+        """Open a database in a file without a name, or in memory where the disk has no room for a file."""
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
+        try:
+            connection = open_database(draft, create=True)
+        except OSError as problem:
+            if not isinstance(disk_problem(problem), DiskPressure):
+                raise
+            return apsw.Connection(":memory:")
+        finally:
+            files.remove(draft)  # open as long as it is needed; a process that dies leaves nothing behind
+        return connection
+
     @contextmanager
     def _build_temporary(self, reached: S) -> Iterator[apsw.Connection]:
         """Build another index up to the same position, in a file without a name."""
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
-        with closing(open_database(draft, create=True)) as connection:
-            files.remove(draft)  # open as long as it is needed; a process that dies leaves nothing behind
-            built = self._fill(connection, reached.position)
+        with closing(self._open_temporary()) as connection:
+            try:
+                built = self._fill(connection, reached.position)
+            except apsw.FullError:
+                connection.close()
+                connection = apsw.Connection(":memory:")
+                built = self._fill(connection, reached.position)
             if built.position.offset < reached.position.offset:
                 self.journal.classify_tail(built.position, reached.synced_bytes)
             yield connection
