@@ -1,6 +1,6 @@
 """`python -m tests.torture [--minutes N] [--rounds N] [--all] [--seed N] [--only PART]`: what the bus survives.
 
-Each part tries as many of its cases, drawn by the seed, as its time allows; with `--all` every one, with `--rounds` that
+Each part tries as many of its cases, drawn by the seed, as its time allows; with `--all` every one, with `--rounds` so
 many. `--minutes` is how long the mixed load runs. Prints a table and exits with 1 if anything acknowledged was lost, an
 answer was wrong, or an exception escaped.
 """
