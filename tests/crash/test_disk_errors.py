@@ -50,7 +50,7 @@ def bus(tmp_path: Path) -> Iterator[RunningServer]:
 def shell(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     shell = Shell(repository, tmp_path / "home", monkeypatch)
     shell.ok("init")
-    shell.ok("put", PUT["claim"], "--at", "src/parser.py:1-2")
+    shell.ok("put", str(PUT["claim"]), "--at", "src/parser.py:1-2")
     return shell
 
 
