@@ -70,8 +70,8 @@ check: $(VENV)/.dev ## format, lint, types, layers, reading targets, documentati
 bench: $(VENV)/.bench ## measure performance (writes docs/performance.md)
 	@$(BIN)/python -m bench
 
-torture: $(VENV)/.dev ## kills, power cuts, disk errors and mixed load, for hours (`make test` has a short version)
-	@ENGRAMBUS_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
+torture: $(VENV)/.dev ## kills, power cuts, disk errors, damaged files and mixed load, for 90 minutes (`make test` has a short version)
+	@ENGRAMBUS_CRASH_ROUNDS=60 $(BIN)/python -m pytest -s tests/crash
 	@$(BIN)/python -m tests.torture
 
 NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error

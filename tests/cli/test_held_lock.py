@@ -156,7 +156,7 @@ def test_the_holders_arguments_are_not_shown(words: list[str], shown: str) -> No
 
 
 def test_reads_are_answered_while_writes_wait(tmp_path: Path) -> None:  # BX-03
-    """All threads for writes are taken, by the agent that reads, by others and by the admin."""
+    """Sixty puts wait: all threads for writes are taken, by the agent that reads, by others and by the admin."""
     with serve_in_process(tmp_path, write_threads=4, caller_threads=2) as server:
         agents = [server.add(f"agent{number}") for number in range(3)]
         replies = []
@@ -165,7 +165,7 @@ def test_reads_are_answered_while_writes_wait(tmp_path: Path) -> None:  # BX-03
             claim = {"claim": f"The parser trusts input {number}.", "at": ["src/parser.py:1-2"]}
             replies.append(server.call("POST", "/engram", claim, token=token))
 
-        callers = [*agents, server.token] * 12
+        callers = [*agents, server.token] * 15
         threads = [threading.Thread(target=put, args=pair) for pair in enumerate(callers)]
         with (server.folder / ".catalog" / "lock").open("rb+") as held:
             fcntl.flock(held, fcntl.LOCK_EX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +180,8 @@ def test_bodies_whose_deletion_was_lost_are_known_to_be_deleted(tmp_path: Path) 
     put(space, 0)
     shas = [f"sha256:{number:064x}" for number in (1, 2)]
     for sha in shas:
-        purged = [BodyPurged(sha=sha, size_bytes=1, reason="room")]
-        store(space).commit(lambda view, facts=purged: (facts, None))  # type: ignore[misc]
+        purge = BodyPurged(sha=sha, size_bytes=1, reason="room")
+        store(space).commit(partial(_just, purge))
     put(space, 1)
     space.close()
     spoil_line(tmp_path / "tuples.jsonl", 2)
@@ -190,6 +191,11 @@ def test_bodies_whose_deletion_was_lost_are_known_to_be_deleted(tmp_path: Path) 
         assert all(view.purged_at_us(sha) for sha in shas)
     assert store(space).verify() == []
     space.close()
+
+
+def _just(fact: BodyPurged, view: object) -> tuple[list[BodyPurged], None]:
+    """Decide on one fact, whatever the view."""
+    return [fact], None
 
 
 def test_a_tuple_that_ended_in_a_lost_line_does_not_run_again_even_without_its_file(tmp_path: Path) -> None:

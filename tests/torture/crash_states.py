@@ -36,8 +36,7 @@ def cut_power_everywhere(folder: Path, outcome: Outcome, *, rounds: int | None, 
     _check_replay(project, recording)
     states = [(length, variant) for length in range(len(recording.operations) + 1) for variant in VARIANTS]
     # A state that differs from the one before only by what is synced, or by a note, is still another promise.
-    chosen = states if rounds is None else sorted(random.Random(seed).sample(states, min(rounds, len(states))))
-    for length, variant in chosen:
+    for length, variant in outcome.choose(states, rounds, seed):
         case = f"operation {length} of {len(recording.operations)}, {variant}"
         dice = random.Random(f"{seed} {length} {variant}")
         write_state(recording, length, variant, dice, project.catalog)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +54,7 @@ def fail_everywhere(folder: Path, outcome: Outcome, *, rounds: int | None, seed:
         notes = _run(template.copy(folder / "case"), name, None, calls)
         notes.check_undisturbed(KINDS[name])
         cases += _cases(name, calls)
-    for case in cases if rounds is None else sorted(random.Random(seed).sample(cases, min(rounds, len(cases)))):
+    for case in outcome.choose(cases, rounds, seed):
         project = template.copy(folder / "case")
         failed: list[Call] = []
         notes = _run(project, case.actions, case, failed)

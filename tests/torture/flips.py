@@ -94,13 +94,18 @@ def flip_everything(
 ) -> None:
     """Damage every file, or those with these names, `rounds` times, and count what became of that."""
     projects = make_projects(folder)
-    for target in TARGETS:
-        if files and target.name not in files:
-            continue
-        for first in range(0, rounds or ROUNDS, ROUNDS_PER_PROCESS):
-            numbers = range(first, min(first + ROUNDS_PER_PROCESS, rounds or ROUNDS))
-            for case, found in flip(projects[target.project], target, numbers, seed):
-                outcome.add(case, 0, found)
+    targets = [target for target in TARGETS if not files or target.name in files]
+    count = rounds or ROUNDS
+    # Some rounds of each file, then some more: if the time is up, all files had about as many.
+    batches = [
+        (target, range(first, min(first + ROUNDS_PER_PROCESS, count)))
+        for first in range(0, count, ROUNDS_PER_PROCESS)
+        for target in targets
+    ]
+    for target, numbers in outcome.until_over(batches):
+        for case, found in flip(projects[target.project], target, numbers, seed):
+            outcome.add(case, 0, found)
+    outcome.possible = count * len(targets)
 
 
 def flip(project: FlippedProject, target: Target, numbers: Sequence[int], seed: int) -> list[tuple[str, list[Problem]]]:

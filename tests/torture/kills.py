@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 from pathlib import Path
 
@@ -19,8 +18,7 @@ def kill_everywhere(folder: Path, outcome: Outcome, *, rounds: int | None, seed:
     count, notes = _run(template.copy(folder / "case"), None)
     notes.check_undisturbed()
     outcome.add("no kill", notes.acknowledged, check(TortureProject(folder / "case"), notes))
-    numbers = range(count)
-    for number in numbers if rounds is None else sorted(random.Random(seed).sample(numbers, min(rounds, count))):
+    for number in outcome.choose(range(count), rounds, seed):
         project = template.copy(folder / "case")
         _, notes = _run(project, number)
         outcome.add(f"call {number} of {count}", notes.acknowledged, check(project, notes))

@@ -29,5 +29,9 @@ def test_nothing_acknowledged_is_lost_and_no_answer_is_wrong(part: str) -> None:
     assert f"| {part} |" in _torture("--only", part, "--rounds", "20")
 
 
+def test_no_damaged_file_changes_an_answer() -> None:  # YT-10
+    assert "| flips |" in _torture("--only", "flips", "--rounds", "4")
+
+
 def test_nothing_is_lost_under_mixed_load_with_kills() -> None:
     assert "| load |" in _torture("--only", "load", "--minutes", "0.1")

@@ -31,7 +31,8 @@ def disk_problem(problem: BaseException) -> Trouble | None:
     apsw = sys.modules.get("apsw")  # decision 39: who has no database open need not load it
     if apsw is None:
         return None
-    if isinstance(problem, apsw.FullError):
+    code = getattr(problem, "extendedresult", 0)
+    if isinstance(problem, apsw.FullError) or code == apsw.SQLITE_IOERR_SHMSIZE:  # no room for the `-shm` file
         return DiskPressure("The disk has no room for the index.", hint=_ROOM_HINT)
     if isinstance(problem, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)):
         return DiskError(f"A database could not be read or written: {problem}.", hint=_DISK_HINT)

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from engrambus.core.disk_errors import naming_the_disk
 from engrambus.errors import EngramBusError, MemoryStoreNotFound, PointerRefusal
 from engrambus.evidence.pointers import (
     Address,
@@ -228,6 +229,7 @@ class ProjectFiles:
 
         return ReceiptFolder(self.state_path(RECEIPTS), (self._derived or self.root) / RECEIPTS_POSITION)
 
+    @naming_the_disk()
     def catalog(self) -> Catalog:
         """Return the catalog of yools as its file is now, with the built-in ones."""
         if self._capabilities is None:

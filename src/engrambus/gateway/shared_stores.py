@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Store
 from engrambus.gateway.role_view import restrict_view, visible_store
 
@@ -50,8 +51,10 @@ class SharedStores:
 
     def deliver(self, origin: Store) -> None:
         """Deliver every engram in a store's outbox to the store of its scope."""
-        with origin.read() as view:
-            waiting = view.outbox()
+        try:
+            waiting = _outbox(origin)
+        except IndexDamaged:  # it has been rebuilt; no caller of an operation is there to repeat this
+            waiting = _outbox(origin)
         for stored in waiting:
             self.store(stored.engram.scope).commit(partial(engrams.receive, stored=stored, origin=origin.project))
             origin.commit(partial(engrams.mark_delivered, stored=stored))
@@ -61,3 +64,8 @@ class SharedStores:
             for store in self._open.values():
                 store.close()
             self._open.clear()
+
+
+def _outbox(origin: Store) -> Sequence[engrams.StoredEngram]:
+    with origin.read() as view:
+        return view.outbox()

@@ -81,9 +81,11 @@ class Comparison(Protocol[S_contra, P_co]):
 class IndexVerifier(Generic[S, P]):
     """Compares the index of a journal with a draft that is built from it, while others go on writing."""
 
-    def __init__(self, index: JournalIndex[S, P], comparison: Comparison[S, P]) -> None:
+    def __init__(self, index: JournalIndex[S, P], comparison: Comparison[S, P], *, in_memory: bool = False) -> None:
+        """With `in_memory` the draft takes no room on the disk."""
         self._index = index
         self._comparison = comparison
+        self._in_memory = in_memory
         self._connection: apsw.Connection | None = None
         self._file: FileId | None = None
         self._draft: IndexDraft[S, P]
@@ -93,7 +95,8 @@ class IndexVerifier(Generic[S, P]):
         index = self._index
         index.run_locked(index.catch_up)
         try:
-            with index.open_draft(self._comparison.projection, self._comparison.prepare) as self._draft:
+            projection, prepare = self._comparison.projection, self._comparison.prepare
+            with index.open_draft(projection, prepare, in_memory=self._in_memory) as self._draft:
                 self._draft.fill(self._peek())
                 return list(self._find_all())
         finally:

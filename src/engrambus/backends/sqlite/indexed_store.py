@@ -146,6 +146,10 @@ class IndexedStore(Generic[S, P, V]):
         file = file_id(self.index.name)
         try:
             return self.index.verify()
+        except DiskPressure:
+            connection, _ = self.index.run_locked(self.index.build_in_memory)  # every checksum is checked all the same
+            connection.close()
+            return [Finding(what="was not compared: the disk is full", where=f"index {self.index.path.name}")]
         except Exception as problem:
             if file is None or not self.index.is_damaged(problem):
                 raise
@@ -329,7 +333,7 @@ class IndexedStore(Generic[S, P, V]):
                 snapshot = self._begin_indexed_read()
                 self._memory = None
                 return snapshot
-        except (DiskPressure, DiskError) as problem:
+        except (DiskPressure, DiskError, IndexDamaged) as problem:
             # Opening a database needs room for its `-shm` file; without any, or without an index, the journal is read.
             from_memory = self._read_in_memory()
             if from_memory is None:

@@ -28,7 +28,7 @@ from engrambus.backends.sqlite.connections import (
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.core import Clock, ProjectClock, ProjectTime, boot_id, files, parse_time
 from engrambus.core.database import check_wal, has_wal, open_database, print_note, remove_database, report_damage
-from engrambus.core.disk_errors import naming_the_disk
+from engrambus.core.disk_errors import disk_problem, naming_the_disk
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.core.project_clock import ClockMark
@@ -297,6 +297,7 @@ class JournalIndex(Generic[S, P]):
             # decision 98: a sync failed before this boot; what the disk has now is read and checked as a whole
             self.rebuild()
             self.journal.end_failure()
+        last: Exception | None = None
         for _ in range(3):
             try:
                 current = self._read_or_replay(was_last_writer=state is not None)
@@ -306,8 +307,9 @@ class JournalIndex(Generic[S, P]):
             except Exception as problem:
                 if not self.is_damaged(problem):
                     raise
+                last = problem
                 self.rebuild_damaged(problem)
-        raise IndexDamaged("The index could not be rebuilt from the journal.")
+        raise IndexDamaged("The index could not be rebuilt from the journal.") from last
 
     def _read_or_replay(self, *, was_last_writer: bool) -> tuple[apsw.Connection, S] | None:
         """Read the state and replay the lines the index lacks; None if the index must be rebuilt."""
@@ -406,14 +408,29 @@ class JournalIndex(Generic[S, P]):
         connection = apsw.Connection(":memory:")
         return connection, self._fill(connection)
 
+    def _open_temporary(self) -> apsw.Connection:
+        """Open a database in a file without a name, or in memory where the disk has no room for a file."""
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
+        try:
+            connection = open_database(draft, create=True)
+        except OSError as problem:
+            if not isinstance(disk_problem(problem), DiskPressure):
+                raise
+            return apsw.Connection(":memory:")
+        finally:
+            files.remove(draft)  # open as long as it is needed; a process that dies leaves nothing behind
+        return connection
+
     @contextmanager
     def open_draft(
-        self, projection: Callable[[apsw.Connection, S], P], prepare: Callable[[apsw.Connection], None]
+        self,
+        projection: Callable[[apsw.Connection, S], P],
+        prepare: Callable[[apsw.Connection], None],
+        *,
+        in_memory: bool = False,
     ) -> Iterator[IndexDraft[S, P]]:
         """Open an empty index in a file without a name, to which the facts are applied by another projection."""
-        name = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
-        with closing(open_database(name, create=True)) as connection:
-            files.remove(name)  # open as long as it is needed; a process that dies leaves nothing behind
+        with closing(apsw.Connection(":memory:") if in_memory else self._open_temporary()) as connection:
             state = self._create(connection)
             prepare(connection)
             yield IndexDraft(self, connection, state, projection)
@@ -491,7 +508,10 @@ class JournalIndex(Generic[S, P]):
 
         decision 22: the lock is held only at the start; held throughout, workers would lose their leases.
         """
-        return IndexVerifier(self, self.schema.comparison()).run()
+        try:
+            return IndexVerifier(self, self.schema.comparison()).run()
+        except apsw.FullError:
+            return IndexVerifier(self, self.schema.comparison(), in_memory=True).run()
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Continue in a new segment if the open one is that long and was begun before a moment; compress the others.
