@@ -402,7 +402,7 @@ def _stores_with_time(
 
 
 def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:
-    """Write damaged journals anew with every line that still checks; return what was damaged."""
+    """Rewrite damaged journals with every line that still checks; return what was damaged."""
     from engrambus.backends.sqlite.recovery import recover_journals
 
     state = _find_local_project(start, settings).state

@@ -21,6 +21,7 @@ OTHERS = {
     "core/files.py": "the module itself",
     "adapters/semantic/minilm.py": "the weights in an installed package",
     "backends/jsonl_stores.py": "memory stores that a person or a policy names, anywhere",
+    "backends/sqlite/journal_index.py": "indexes in memory, where the disk is full",
     "backends/sqlite/queries.py": "the package's own SQL",
     "core/clock.py": "the kernel's boot id",
     "core/database.py": "SQLite, on a path that files.check_database has looked at",

@@ -109,7 +109,7 @@ def this_process() -> LockHolder:
 def _kernel_lock_pid(descriptor: int) -> int | None:
     status = os.fstat(descriptor)
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
-    others = None
+    by_inode = None
     with suppress(OSError, ValueError):
         for line in _KERNEL_LOCKS.read_text("ascii").splitlines():
             # 3: FLOCK  ADVISORY  WRITE 4711 08:01:131090 0 EOF — with `->` after the number for one that waits
@@ -120,8 +120,8 @@ def _kernel_lock_pid(descriptor: int) -> int | None:
             if int(inode) == status.st_ino:
                 if lock_device == device:
                     return int(words[4])
-                others = int(words[4])  # some file systems show another device number in stat
-    return others
+                by_inode = int(words[4])  # some file systems show another device number in stat
+    return by_inode
 
 
 def _noted_pid(descriptor: int) -> int | None:
@@ -142,16 +142,16 @@ def _command(pid: int) -> str:
 
 
 def _without_arguments(words: list[str]) -> str:
-    program, rest = words[0].rpartition("/")[2], words[1:]
+    program, arguments = words[0].rpartition("/")[2], words[1:]
     if _INTERPRETER.fullmatch(program):
-        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
-            rest = rest[1:]
-        if not rest or rest[0] == "-c":
+        while arguments and arguments[0].startswith("-") and arguments[0] not in ("-m", "-c"):
+            arguments = arguments[1:]
+        if not arguments or arguments[0] == "-c":
             return program
-        rest = rest[1:] if rest[0] == "-m" else rest
-        program, rest = rest[0].rpartition("/")[2] if rest else program, rest[1:]
-    if program.partition(".")[0] == "engrambus" and rest and _SUBCOMMAND.fullmatch(rest[0]):
-        return f"{program} {rest[0]}"
+        arguments = arguments[1:] if arguments[0] == "-m" else arguments
+        program, arguments = arguments[0].rpartition("/")[2] if arguments else program, arguments[1:]
+    if program.partition(".")[0] == "engrambus" and arguments and _SUBCOMMAND.fullmatch(arguments[0]):
+        return f"{program} {arguments[0]}"
     return program
 
 

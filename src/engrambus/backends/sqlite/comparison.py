@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import apsw
 
-from engrambus.backends.sqlite.connections import FileId, connect, file_id
+from engrambus.backends.sqlite.connections import FileId, connect, file_id, roll_back
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
 
@@ -176,7 +176,7 @@ class IndexVerifier(Generic[S, P]):
                 raise IndexDamaged
             yield connection, state
         finally:
-            connection.execute("COMMIT")
+            roll_back(connection)  # nothing was written; after an error SQLite may have ended it already
 
     def _open(self) -> apsw.Connection:
         """Return a connection to the index file that is there now: another process may have rebuilt it."""

@@ -167,7 +167,7 @@ class PostingWeights:
 
 
 class PostingsSum:
-    """The number of some postings, and a sum that tells whether they are the same, in whatever order they come.
+    """The number of some postings, and a sum that tells whether they are the same, in any order.
 
     A posting counts as the product of the hash of its token and random factors of its ordinal.
     """

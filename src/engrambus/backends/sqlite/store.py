@@ -68,15 +68,15 @@ def journals_in(folder: Path) -> list[JournalFile]:
     from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
     from engrambus.backends.sqlite.work.index import WorkIndex
 
-    known = (
+    journals = (
         JournalFile(folder / JOURNAL, folder / LOCK, KnowledgeIndex.kind, INDEX),
         JournalFile(folder / WORK_JOURNAL, folder / WORK_LOCK, WorkIndex.kind, WORK_INDEX),
     )
-    return [file for file in known if is_file(file.path)]
+    return [file for file in journals if is_file(file.path)]
 
 
 def check_remains(folder: Path, name: str, key: JournalKey | None) -> None:
-    """Refuse to begin a journal anew in a folder where files remain that were made with it (decision 97).
+    """Refuse to begin a new journal in a folder where files remain that were made with it (decision 97).
 
     `key` is the project's key on this machine; without one no journal of the project was ever written here.
     """
@@ -95,7 +95,7 @@ def check_remains(folder: Path, name: str, key: JournalKey | None) -> None:
 def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
     """Return a file or folder that was made on this machine together with the journal of this name; None if none is.
 
-    A clone may bring receipts, segments or a journal of somebody else: only what carries our key counts.
+    A clone may bring receipts, segments or a journal of another machine: only what carries our key counts.
     """
     # needed only where a journal is not there; slow to import
     from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
@@ -115,7 +115,7 @@ def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
 
 
 def begin_anew(folder: Path, name: str, key: JournalKey, now_us: int) -> Path | None:
-    """Move what remains of a journal of work that is gone into a folder beside it; return that folder.
+    """Move what remains of a journal of work that is gone into a folder next to it; return that folder.
 
     Return None if the journal is there, or nothing remains of it.
     """

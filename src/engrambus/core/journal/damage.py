@@ -117,7 +117,7 @@ class KeepLines:
 
 
 def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = None) -> Damage | None:
-    """Write a damaged journal anew with every line that still checks; keep the original beside it (decision 97).
+    """Rewrite a damaged journal with every line that still checks; keep the original next to it (decision 97).
 
     Lines keep their numbers. The caller holds the project's lock.
     """
@@ -158,7 +158,7 @@ def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = 
 
 
 class _Rewriting:
-    """The lines behind the damage, written anew so that their checksums follow from those before it."""
+    """The lines behind the damage, rewritten so that their checksums follow from those before it."""
 
     def __init__(self, journal: Journal, end: JournalPosition, now_us: int, editor: LineEditor) -> None:
         self._journal = journal

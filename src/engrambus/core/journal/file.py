@@ -316,7 +316,7 @@ class Journal:
 
         Raise JournalDamaged if they lie before an offset that was synced, by the mark of a later line or by
         `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1). What the
-        note beside the journal says was synced counts too (decision 97).
+        note next to the journal says was synced counts too (decision 97).
         """
         size = self.size()
         if size == end.offset:
@@ -349,11 +349,11 @@ class Journal:
         self._synced_note.write(current.line_key, current.header.checksum, synced)
 
     def noted(self) -> Synced:
-        """Return how far the journal was on disk by the note beside it; zeros if there is none."""
+        """Return how far the journal was on disk by the note next to it; zeros if there is none."""
         return self._synced_note.read(self._current.line_key, self._current.header.checksum)
 
     def forget_synced(self) -> None:
-        """Delete that note, because the journal was written anew."""
+        """Delete that note, because the journal was rewritten."""
         self._synced_note.remove()
 
     def encode(self, end: JournalPosition, *, stamp: Stamp, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
@@ -398,7 +398,7 @@ class Journal:
     def sync(self, cut_to: int | None = None) -> None:
         """Force everything written to the disk. After a failure no process writes to the journal any more.
 
-        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that nobody reads them. The
+        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that no process reads them. The
         caller holds the lock.
         """
         self._check_writable()
@@ -415,7 +415,7 @@ class Journal:
             raise refusal(self.path, failure) from problem
 
     def sync_failure(self) -> SyncFailure | None:
-        """Return the sync of this journal that failed in this boot, in whichever process; None if none did."""
+        """Return the sync of this journal that failed in this boot, in any process; None if none did."""
         if os.path.lexists(self._note_name):
             return find_failure(self.path)
         if self._failure is not None:  # the note could not be written, or `recover` has deleted it

@@ -277,16 +277,16 @@ def _close_streams() -> None:
 
 def _reap(step: int) -> int | None:
     """Reap what has ended; return the wait status of the step's first process if it was among them."""
-    found = None
+    first_status = None
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
+            return first_status
         if pid == 0:
-            return found
+            return first_status
         if pid == step:
-            found = status
+            first_status = status
 
 
 def _kill_descendants(root: int, step: int, step_status: int | None) -> int | None:
@@ -312,18 +312,18 @@ def _kill_descendants(root: int, step: int, step_status: int | None) -> int | No
 
 
 def _descendants(root: int) -> list[int]:
-    found: list[int] = []
+    descendants: list[int] = []
     queue = [root]
     for pid in queue:  # grows while it is walked
         try:
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                     children = [int(child) for child in file.read().split()]
-                found += children
+                descendants += children
                 queue += children
         except OSError:  # it has ended
             continue
-    return found
+    return descendants
 
 
 def _exec(argv: list[str], env: dict[str, str]) -> NoReturn:
