@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -15,11 +16,12 @@ from engrambus.core import SECOND_US, SystemClock
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import read_pattern
 from engrambus.space.work import LaneWorkerPool
-from engrambus.space.work.guard import contained_process
+from engrambus.space.work.guard import ContainedProcess, Containment, contained_process, find_containment
+from engrambus.space.work.guard.contained_process import ContainmentLevel
 from engrambus.space.work.guard.process_tree import ProcessTree
 from engrambus.space.work.guard.processes import ProcessInfo
 from tests.guardrails.test_steps import Steps
-from tests.space.worker_harness import open_worker_harness
+from tests.space.worker_harness import SAME_NAMESPACE, open_worker_harness
 
 
 @pytest.fixture
@@ -47,6 +49,27 @@ def test_a_command_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatc
             assert process.wait(10) == -signal.SIGKILL
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("level", [find_containment().level, SAME_NAMESPACE.level])
+def test_arguments_and_variables_arrive_as_they_are(tmp_path: Path, level: ContainmentLevel) -> None:
+    """Empty ones, several lines, bytes that are no text, and more than fits into a pipe."""
+    odd = ["", "", "a\nb", "=", "ü", os.fsdecode(b"\xff"), "x" * 100_000, ""]
+    code = "import os, sys; print(ascii([sys.argv[1:], os.environ['ODD'], os.environ['NONE']]))"
+    output = tmp_path / "output"
+    with output.open("wb") as stdout:
+        process = ContainedProcess(
+            [sys.executable, "-S", "-c", code, *odd],
+            {"ODD": "a=b\n\udcff", "NONE": ""},
+            cwd=str(tmp_path),
+            streams=(subprocess.DEVNULL, stdout, None),
+            containment=Containment(level=level),
+        )
+        process.begin()
+        assert process.has_ended(30)
+    process.popen.wait()
+    assert process.close() in (0, None)
+    assert ast.literal_eval(output.read_text()) == [odd, "a=b\n\udcff", ""]
 
 
 @pytest.mark.parametrize("target", ["/etc", "."])

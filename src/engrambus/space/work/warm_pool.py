@@ -209,19 +209,14 @@ class WarmPool:
         with self._lock:
             idle = [process for processes in self._idle.values() for process in processes]
             self._idle = {}
-        threading.Thread(target=self._stop_all, args=(idle,), name="end-idle", daemon=True).start()
-
-    def _stop_all(self, processes: Iterable[WarmProcess]) -> None:
-        for process in processes:
-            process.stop()
-            self._drop(process)
+            self._all.difference_update(idle)
+        if idle:
+            threading.Thread(target=_end_all, args=(idle,), name="end-idle", daemon=True).start()
 
     def close(self) -> None:
         with self._lock:
             processes, self._all, self._idle = list(self._all), set(), {}
-        for process in processes:
-            process.stop()
-            process.reap()
+        _end_all(processes)
 
     def _code_of(self, request: StepRequest) -> tuple[list[str], MainScript | None]:
         """Return the modules, and the script if needed, that register the step's code."""
@@ -289,6 +284,12 @@ class WarmPool:
         with self._lock:
             self._all.discard(process)
         return process.reap()
+
+
+def _end_all(processes: Iterable[WarmProcess]) -> None:
+    for process in processes:
+        process.stop()
+        process.reap()
 
 
 def _pool_key(request: StepRequest) -> PoolKey:

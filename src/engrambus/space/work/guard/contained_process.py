@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import socket
@@ -14,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import msgspec
 
-from engrambus.space.work.guard.step_supervisor import PID_NAMESPACE, SUBREAPER
+from engrambus.space.work.guard.step_supervisor import PID_NAMESPACE, PROBE, SUBREAPER, command_message
 
 TERMINATE_SECONDS = 2.0
 """Time a process has between SIGTERM and SIGKILL."""
@@ -54,12 +53,12 @@ def find_containment() -> Containment:
     """Return the strongest level that works for this account on this machine."""
     if sys.platform != "linux":
         return Containment(level="process group", reason=f"{sys.platform} has no PID namespaces")
-    command = [sys.executable, "-I", "-S", _PROGRAM, json.dumps({"probe": True})]
-    answer = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL).stdout
-    found = json.loads(answer or "{}")
-    if found.get("containment") == PID_NAMESPACE:
+    command = [sys.executable, "-I", "-S", _PROGRAM, PROBE]
+    answer = subprocess.run(command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL).stdout
+    level, _, reason = answer.strip().partition("\n")
+    if level == PID_NAMESPACE:
         return Containment(level="pid namespace")
-    return Containment(level="subreaper", reason=found.get("reason", "") or "the kernel refuses a PID namespace")
+    return Containment(level="subreaper", reason=reason or "the kernel refuses a PID namespace")
 
 
 class ContainedProcess:
@@ -81,7 +80,8 @@ class ContainedProcess:
         """Why the program could not be started, known once it has ended."""
         self.shared_memory_bytes = 0
         """Bytes it left in a /dev/shm of its own, known once it has ended."""
-        self._command: dict[str, Any] = {"argv": list(argv), "env": dict(env)}
+        self._program = argv[0]
+        self._command = command_message(argv, env)
         self._control: socket.socket | None = None
         self._status: int | None = None
         self._answers = b""
@@ -93,17 +93,12 @@ class ContainedProcess:
             return
         self._control, theirs = socket.socketpair()
         with theirs:
-            options = {
-                "worker": os.getpid(),
-                "containment": containment.level,
-                "control": theirs.fileno(),
-                # One block more than allowed: a step that fills it is over its quota.
-                "shared_memory_bytes": None if disk_bytes is None else disk_bytes + (1 << 16),
-                "refuse_allocation": disk_bytes is not None,
-            }
+            options = [str(os.getpid()), containment.level, str(theirs.fileno())]
+            # One block more than allowed: a step that fills it is over its quota.
+            options += ["", ""] if disk_bytes is None else [str(disk_bytes + (1 << 16)), "refuse"]
             try:
                 self.popen = subprocess.Popen(
-                    [sys.executable, "-I", "-S", _PROGRAM, json.dumps(options)],
+                    [sys.executable, "-I", "-S", _PROGRAM, *options],
                     env={},
                     cwd=cwd,
                     stdin=stdin,
@@ -137,7 +132,7 @@ class ContainedProcess:
         """Let the program run."""
         if self._control is not None:
             with suppress(OSError):  # the supervisor has ended, and that is seen by `has_ended`
-                self._control.sendall(json.dumps(self._command).encode() + b"\n")
+                self._control.sendall(self._command)
 
     def has_ended(self, seconds: float) -> bool:
         """Wait up to `seconds` for the end of the program and everything it started."""
@@ -157,16 +152,19 @@ class ContainedProcess:
         self._control.close()
         self._control = None
         for line in self._answers.splitlines():
+            name, _, value = line.partition(b" ")
             with suppress(ValueError):
-                self._take(json.loads(line))
+                self._take(name, int(value))
         return self._status
 
-    def _take(self, answer: dict[str, Any]) -> None:
-        self._status = answer.get("status", self._status)
-        self.shared_memory_bytes = answer.get("shared_memory_bytes", self.shared_memory_bytes)
-        if "not_started" in answer:
-            number, program = answer["not_started"], self._command["argv"][0]
-            self.not_started = OSError(number, os.strerror(number) if number else answer["why"], program)
+    def _take(self, name: bytes, value: int) -> None:
+        match name:
+            case b"status":
+                self._status = value
+            case b"shared_memory_bytes":
+                self.shared_memory_bytes = value
+            case b"not_started":
+                self.not_started = OSError(value, os.strerror(value) if value else "It could not be run", self._program)
 
     def _read_until(self, ending: bytes | None) -> None:
         while self._control is not None and (ending is None or not self._answers.endswith(ending)):

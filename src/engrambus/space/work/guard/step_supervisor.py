@@ -1,7 +1,8 @@
 """The program between a worker and one step: when the step ends, or the worker dies, nothing of the step stays.
 
-Started as `python -I -S step_supervisor.py OPTIONS`, where OPTIONS is a JSON object. It imports nothing of this
-package, because it starts with every command. Linux only (decision 95).
+Started as `python -I -S step_supervisor.py WORKER CONTAINMENT CONTROL SHARED_MEMORY_BYTES REFUSE_ALLOCATION`. It starts
+with every command, so it imports nothing of this package and little else: no JSON and no `typing`, which would double
+its start. Linux only (decision 95).
 
 With a PID namespace there are two supervisors. The outer one waits outside; the inner one is the first process of the
 namespace, and when it ends the kernel kills every process in it. Without one, the outer supervisor is a child
@@ -11,20 +12,23 @@ subreaper: orphans of the step become its children, and it kills them until it h
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import platform
 import select
 import signal
-import socket
 import struct
 import sys
 import time
-from contextlib import suppress
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, NoReturn
 
 PID_NAMESPACE, SUBREAPER = "pid namespace", "subreaper"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
+PROBE = "probe"
+_SIZE_BYTES = 8
+"""Bytes of the number before a command that say how long it is."""
 KILLED_EXIT, NOT_STARTED_EXIT = 137, 127
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_SLAVE = 2, 4, 8, 1 << 14, 1 << 19
@@ -75,8 +79,8 @@ def used_bytes(folder: str) -> int:
     return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
-def probe() -> dict[str, str]:
-    """Say which containment works for this account on this machine, and why not a better one."""
+def probe() -> str:
+    """Return which containment works for this account on this machine, and on the next line why not a better one."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
@@ -98,19 +102,22 @@ def probe() -> dict[str, str]:
     _, status = os.waitpid(child, 0)
     reason = os.read(readable, 1000).decode()
     os.close(readable)
-    return {"containment": PID_NAMESPACE if status == 0 else SUBREAPER, "reason": reason}
+    return f"{PID_NAMESPACE if status == 0 else SUBREAPER}\n{reason}"
 
 
 class Supervisor:
     """Starts the step's first process, waits for its end, and ends what it left."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._worker = int(options["worker"])
-        self._in_namespace = options["containment"] == PID_NAMESPACE
-        self._shared_memory_bytes: int | None = options["shared_memory_bytes"]
-        self._refuse_allocation = bool(options["refuse_allocation"])
-        os.set_inheritable(options["control"], False)
-        self._control = socket.socket(fileno=options["control"])
+    def __init__(
+        self, worker: str, containment: str, control: str, shared_memory_bytes: str, refuse_allocation: str
+    ) -> None:
+        """`control` is the descriptor of a socket to the worker, which reads `_send` and writes `_receive`."""
+        self._worker = int(worker)
+        self._in_namespace = containment == PID_NAMESPACE
+        self._shared_memory_bytes = int(shared_memory_bytes) if shared_memory_bytes else None
+        self._refuse_allocation = bool(refuse_allocation)
+        self._control = int(control)
+        os.set_inheritable(self._control, False)
         self._woken, wakeup = os.pipe()
         os.set_blocking(wakeup, False)
         os.set_blocking(self._woken, False)
@@ -133,7 +140,7 @@ class Supervisor:
             os.close(writable)
             os._exit(self._run_inner(readable))
         os.close(readable)
-        self._control.close()
+        os.close(self._control)
         _close_streams()
         os._exit(self._wait_for_inner(inner))
 
@@ -186,10 +193,10 @@ class Supervisor:
                 break  # the outer supervisor is gone
         if subreaper is not None:
             step_status = _kill_descendants(subreaper, step, step_status)
-        report: dict[str, Any] = {} if step_status is None else {"status": os.waitstatus_to_exitcode(step_status)}
         if subreaper is None:
-            report["shared_memory_bytes"] = used_bytes(SHARED_MEMORY)
-        self._send(report)
+            self._send("shared_memory_bytes", used_bytes(SHARED_MEMORY))
+        if step_status is not None:
+            self._send("status", os.waitstatus_to_exitcode(step_status))
         code = KILLED_EXIT if step_status is None else os.waitstatus_to_exitcode(step_status)
         return code if code >= 0 else 128 - code
 
@@ -206,7 +213,7 @@ class Supervisor:
             self._execute()
         except BaseException as problem:
             number = problem.errno if isinstance(problem, OSError) else None
-            self._send({"not_started": number or 0, "why": str(problem)})
+            self._send("not_started", number or 0)
         os._exit(NOT_STARTED_EXIT)
 
     def _execute(self) -> None:
@@ -219,27 +226,31 @@ class Supervisor:
                 file.write("1000")  # the kernel kills the step rather than the worker if the machine runs out of RAM
         except OSError:
             pass
-        self._send({"ready": True})
+        self._send("ready", 1)
         command = self._receive()
         if command is None:  # the worker died before the step was watched
             os._exit(KILLED_EXIT)
         if self._refuse_allocation:
             refuse_allocation()
-        _exec(command["argv"], command["env"])
+        _exec(*command)
 
-    def _receive(self) -> dict[str, Any] | None:
+    def _receive(self) -> tuple[list[bytes], dict[bytes, bytes]] | None:
+        """Return the command's arguments and environment; None if the worker is gone."""
         data = b""
-        while not data.endswith(b"\n"):
-            part = self._control.recv(1 << 16)
+        while len(data) < _SIZE_BYTES or len(data) - _SIZE_BYTES < int.from_bytes(data[:_SIZE_BYTES], "little"):
+            part = os.read(self._control, 1 << 16)
             if not part:
                 return None
             data += part
-        command: dict[str, Any] = json.loads(data)
-        return command
+        count, *words = data[_SIZE_BYTES:].split(b"\0")
+        variables = (word.partition(b"=") for word in words[int(count) :])
+        return words[: int(count)], {name: value for name, _, value in variables}
 
-    def _send(self, message: dict[str, Any]) -> None:
-        with suppress(OSError):  # the worker is gone
-            self._control.sendall(json.dumps(message).encode() + b"\n")
+    def _send(self, name: str, value: int) -> None:
+        try:
+            os.write(self._control, f"{name} {value}\n".encode())
+        except OSError:  # the worker is gone
+            return
 
     def _worker_is_gone(self) -> bool:
         return os.getppid() != self._worker
@@ -326,9 +337,17 @@ def _descendants(root: int) -> list[int]:
     return descendants
 
 
-def _exec(argv: list[str], env: dict[str, str]) -> NoReturn:
+def command_message(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
+    """Return the message that lets a supervisor start a command; neither arguments nor variables have a NUL."""
+    words = [str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
+    data = b"\0".join(os.fsencode(word) for word in words)
+    return len(data).to_bytes(_SIZE_BYTES, "little") + data
+
+
+def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> NoReturn:
     program = argv[0]
-    folders = [""] if "/" in program else os.get_exec_path(env)
+    search_path = env.get(b"PATH", os.defpath.encode())
+    folders = [b""] if b"/" in program else search_path.split(b":")
     problem: OSError = FileNotFoundError(2, os.strerror(2), program)
     for folder in folders:
         try:
@@ -345,7 +364,7 @@ def refuse_allocation() -> None:
 
     Libraries then write the bytes instead, which counts. Without the right to set a filter, nothing changes.
     """
-    numbers = {"x86_64": (0xC000003E, 285), "aarch64": (0xC00000B7, 47)}.get(platform.machine())
+    numbers = {"x86_64": (0xC000003E, 285), "aarch64": (0xC00000B7, 47)}.get(os.uname().machine)
     if numbers is None or sys.maxsize < 2**32:
         return
     architecture, call = numbers
@@ -367,16 +386,17 @@ def refuse_allocation() -> None:
     )
     code = ctypes.create_string_buffer(program, len(program))
     filter_program = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    with suppress(OSError):
+    try:
         _call("prctl", _PR_SET_SECCOMP, 2, ctypes.create_string_buffer(filter_program, len(filter_program)), 0, 0)
+    except OSError:
+        return
 
 
 def main() -> None:
-    options = json.loads(sys.argv[1])
-    if options.get("probe"):
-        print(json.dumps(probe()))
+    if sys.argv[1:] == [PROBE]:
+        print(probe())
         return
-    Supervisor(options).run()
+    Supervisor(*sys.argv[1:]).run()
 
 
 if __name__ == "__main__":
