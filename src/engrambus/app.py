@@ -309,7 +309,7 @@ def begin_lost_work_anew(start: Path, settings: Settings, *, clock: Clock | None
 
 
 def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:
-    """Write damaged journals anew with every line that still checks; return what was damaged."""
+    """Rewrite damaged journals with every line that still checks; return what was damaged."""
     from engrambus.backends.sqlite.recovery import recover_journals
 
     state = _find_local_project(start, settings).state

@@ -161,7 +161,7 @@ class IndexedStore(Generic[S, P, V]):
         self.index.run_locked(self.index.rebuild)
 
     def _heal(self, file: FileId, problem: BaseException) -> None:
-        """Rebuild the index, unless another caller has replaced that file meanwhile."""
+        """Rebuild the index, unless another caller has replaced that file since."""
 
         def rebuild() -> None:
             if file_id(self.index.name) == file:
@@ -234,8 +234,8 @@ class IndexedStore(Generic[S, P, V]):
     def _take_back(self, start: JournalPosition) -> bool:
         """Cut off lines that the index has no room for; return whether that was possible.
 
-        Acknowledged, they could not be read while the disk is full or fails. Nobody has seen them: others read as far
-        as the index goes, or hold the lock.
+        Acknowledged, they could not be read while the disk is full or fails. No other process has seen them: readers
+        go as far as the index goes, or hold the lock.
         """
         try:
             self.journal.cut(start.offset)

@@ -238,9 +238,9 @@ class JournalIndex(Generic[S, P]):
         if isinstance(problem, apsw.Error):
             return True
         place = traceback.extract_tb(problem.__traceback__)[-1]
-        known = f"{type(problem).__name__} {place.filename}:{place.lineno}"
-        is_new = known not in self._misread
-        self._misread.add(known)
+        signature = f"{type(problem).__name__} {place.filename}:{place.lineno}"
+        is_new = signature not in self._misread
+        self._misread.add(signature)
         return is_new
 
     def check_wal(self, connection: apsw.Connection, file: FileId) -> None:

@@ -76,7 +76,7 @@ def journals_in(folder: Path) -> list[JournalFile]:
 
 
 def check_remains(folder: Path, name: str, key: JournalKey | None) -> None:
-    """Refuse to begin a journal anew in a folder where files remain that were made with it (decision 97).
+    """Refuse to begin a new journal in a folder where files remain that were made with it (decision 97).
 
     `key` is the project's key on this machine; without one no journal of the project was ever written here.
     """
@@ -95,7 +95,7 @@ def check_remains(folder: Path, name: str, key: JournalKey | None) -> None:
 def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
     """Return a file or folder that was made on this machine together with the journal of this name; None if none is.
 
-    A clone may bring receipts, segments or a journal of somebody else: only what carries our key counts.
+    A clone may bring receipts, segments or a journal of another machine: only what carries our key counts.
     """
     # needed only where a journal is not there; slow to import
     from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
@@ -108,14 +108,14 @@ def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
         made_with += [derived / INDEX, *([work] if is_own_journal(work, key) else [])]
     segments = Segments(folder / name)
     made_with += [path for path in map(segments.file, segments.bases()) if is_own_journal(path, key)]
-    found = next(filter(is_file, made_with), None)
-    if found is None and name != JOURNAL and is_written_by(folder / RECEIPTS, key.derived_folder):
+    remaining = next(filter(is_file, made_with), None)
+    if remaining is None and name != JOURNAL and is_written_by(folder / RECEIPTS, key.derived_folder):
         return folder / RECEIPTS
-    return found
+    return remaining
 
 
 def begin_anew(folder: Path, name: str, key: JournalKey, now_us: int) -> Path | None:
-    """Move what remains of a journal of work that is gone into a folder beside it; return that folder.
+    """Move what remains of a journal of work that is gone into a folder of its own; return that folder.
 
     Return None if the journal is there, or nothing remains of it.
     """

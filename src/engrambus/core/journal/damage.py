@@ -86,7 +86,7 @@ class LineEditor(Protocol):
         """Return the facts of the lines that stand for lost ones."""
         ...
 
-    def rest(self, at_us: int) -> list[bytes]:
+    def final_lines(self, at_us: int) -> list[bytes]:
         """Return the facts of further lines at the end."""
         ...
 
@@ -110,13 +110,13 @@ class KeepLines:
         """Return the fact of a gap, and empty lines for the other lost ones."""
         return [encode_facts([gap.fact()]), *([encode_facts([])] * (gap.lines - 1))]
 
-    def rest(self, at_us: int) -> list[bytes]:
+    def final_lines(self, at_us: int) -> list[bytes]:
         """Return nothing."""
         return []
 
 
 def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = None) -> Damage | None:
-    """Write a damaged journal anew with every line that still checks; keep the original beside it (decision 97).
+    """Rewrite a damaged journal with every line that still checks; keep the original next to it (decision 97).
 
     Lines keep their numbers. The caller holds the project's lock.
     """
@@ -157,7 +157,7 @@ def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = 
 
 
 class _Rewriting:
-    """The lines behind the damage, written anew so that their checksums follow from those before it."""
+    """The lines behind the damage, written again so that their checksums follow from those before it."""
 
     def __init__(self, journal: Journal, end: JournalPosition, now_us: int, editor: LineEditor) -> None:
         self._journal = journal
@@ -183,7 +183,7 @@ class _Rewriting:
                 self.kept += 1
                 yield from self._encode([self.editor.admit(part)], part.at_us)
         at_us = max(self._position.at_us, self._now_us) if self._position.at_us else self._now_us
-        yield from self._encode(self.editor.rest(at_us), at_us)
+        yield from self._encode(self.editor.final_lines(at_us), at_us)
 
     def _encode(self, facts: Iterable[bytes], at_us: int) -> Iterator[bytes]:
         for text in facts:

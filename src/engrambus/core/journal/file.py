@@ -312,7 +312,7 @@ class Journal:
 
         Raise JournalDamaged if they lie before an offset that was synced, by the mark of a later line or by
         `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1). What the
-        note beside the journal says was synced counts too (decision 97).
+        note next to the journal says was synced counts too (decision 97).
         """
         size = self.size()
         if size == end.offset:
@@ -345,11 +345,11 @@ class Journal:
         self._synced_note.write(current.line_key, current.header.checksum, synced)
 
     def noted(self) -> Synced:
-        """Return how far the journal was on disk by the note beside it; zeros if there is none."""
+        """Return how far the journal was on disk by the note next to it; zeros if there is none."""
         return self._synced_note.read(self._current.line_key, self._current.header.checksum)
 
     def forget_synced(self) -> None:
-        """Delete that note, because the journal was written anew."""
+        """Delete that note, because the journal was rewritten."""
         self._synced_note.remove()
 
     def encode(self, end: JournalPosition, *, at_us: int, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
@@ -388,8 +388,8 @@ class Journal:
     def sync(self, cut_to: int | None = None) -> None:
         """Force everything written to the disk. After a failure no process writes to the journal any more.
 
-        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that nobody reads them. The
-        caller holds the lock.
+        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that no process reads them.
+        The caller holds the lock.
         """
         self._check_writable()
         current = self._current
@@ -405,7 +405,7 @@ class Journal:
             raise refusal(self.path, failure) from problem
 
     def sync_failure(self) -> SyncFailure | None:
-        """Return the sync of this journal that failed in this boot, in whichever process; None if none did."""
+        """Return the sync of this journal that failed in this boot, in any process; None if none did."""
         if os.path.lexists(self._note_name):
             return find_failure(self.path)
         if self._failure is not None:  # the note could not be written, or `recover` has deleted it
@@ -421,9 +421,14 @@ class Journal:
         note = read_note(self.path)
         if note is None or self.sync_failure() is not None:
             return False
-        if note.cut_to is not None and note.cut_to < self.size():
-            self.cut(note.cut_to)
+        cut_to = self._cut_to(note)
+        if cut_to is not None and cut_to < self.size():
+            self.cut(cut_to)
         return True
+
+    def _cut_to(self, note: SyncFailure) -> int | None:
+        """Return where refused lines begin: never before what was synced, should the disk have changed the note."""
+        return None if note.cut_to is None else max(note.cut_to, self.noted().offset)
 
     def end_failure(self) -> None:
         """Delete the note of a failed sync."""
@@ -438,8 +443,9 @@ class Journal:
         if note is None:
             return None
         length = self.size() - self.header.base
-        if note.cut_to is not None:
-            length = min(length, max(0, note.cut_to - self.header.base))
+        cut_to = self._cut_to(note)
+        if cut_to is not None:
+            length = min(length, max(0, cut_to - self.header.base))
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         try:
             with files.open_writer(draft, "wb") as file:
