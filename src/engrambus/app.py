@@ -15,7 +15,7 @@ from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
-from engrambus.errors import FormatUnknown, ProjectExists, ProjectNotFound
+from engrambus.errors import FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
@@ -337,6 +337,16 @@ def renew_journals(start: Path, settings: Settings) -> None:
 
     state = _find_local_project(start, settings).state
     renew_journals_in(state, _journal_key(state / JOURNAL, settings))
+
+
+def find_lost_work(start: Path, settings: Settings) -> JournalMissing | None:
+    """Return why a project's journal of work is taken for lost; None if it is there or never was."""
+    state = _find_local_project(start, settings).state
+    try:
+        check_remains(state, WORK_JOURNAL, _journal_key(state / JOURNAL, settings))
+    except JournalMissing as missing:
+        return missing
+    return None
 
 
 def begin_lost_work_anew(start: Path, settings: Settings, *, clock: Clock | None = None) -> Path | None:

@@ -52,6 +52,10 @@ def test_a_deleted_journal_beside_what_was_made_with_it_is_refused(shell: Shell)
         assert refused.problem["code"] == "JOURNAL_MISSING", words
         assert "engrambus recover" in refused.problem["hint"]
     assert not (catalog / "tuples.jsonl").exists()
+    asked = shell.run("recover")  # nobody answers the question
+    assert asked.code != 0
+    assert "tuples.jsonl is gone" in asked.err
+    assert not (catalog / "tuples.jsonl").exists()
     answer = shell.ok("recover", "--yes", "--json").json
     assert list(Path(answer["begun_anew"]).iterdir())
     assert shell.run("out", "-", stdin='{"lane": "notes"}').code == 0

@@ -33,7 +33,7 @@ LOCK_NAME = "episodes.lock"
 BATCH_SIZE = 1000
 
 
-class StoreState(msgspec.Struct, frozen=True, kw_only=True):
+class StoreState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of the store when it was last written."""
 
     count: int = 0
@@ -137,7 +137,7 @@ class CortexFolder:
     def _belongs_to(self, reads: CortexReads, state: StoreState) -> bool:
         """True if the last line of the store is the episode that the journal has at this position."""
         if not state.count:
-            return True
+            return state.size_bytes == 0
         last = reads.episodes_after(state.count - 1, limit=1)
         return bool(last) and _digest(canonical(last[0].record()) + b"\n") == state.last
 

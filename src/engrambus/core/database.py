@@ -83,10 +83,10 @@ def open_database(path: Path, *, create: bool = False, flags: int = 0) -> apsw.C
 def _check_header(connection: apsw.Connection, reserved: int) -> None:
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     pages = connection.pragma("page_count")  # reads the header, and the end of the WAL
-    file_reserved = connection.reserve_bytes("main")
-    if file_reserved != reserved and file_reserved in (0, CHECKSUM_BYTES):
+    stored = connection.reserve_bytes("main")
+    if stored != reserved and stored in (0, CHECKSUM_BYTES):
         raise OtherFormat("it was written without checksums, or with them")
-    if file_reserved != reserved:  # it would switch checking off
+    if stored != reserved:  # it would switch checking off
         raise FileDamaged("its header is damaged")
     size = os.stat(connection.filename).st_size
     whole = size >= pages * connection.pragma("page_size")
@@ -123,7 +123,7 @@ def has_wal(path: Path) -> bool:
 
 
 def remove_database(path: Path) -> None:
-    """Delete a database with its -wal and -shm files; those first, or a new database would adopt them."""
+    """Delete a database with its `-wal` and `-shm` files; those first, or a new database would adopt them."""
     for part in (*files.DATABASE_PARTS[1:], ""):
         files.remove(f"{path}{part}")
 
@@ -172,13 +172,13 @@ class CacheFile:
                 if self._connection is None:
                     self._connection = self._open(self._path)
                 with self._connection:
-                    selected = self._connection.executemany(query, rows).fetchall()
+                    values = self._connection.executemany(query, rows).fetchall()
             except (apsw.BusyError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.FullError, OSError):
                 return []
             except (apsw.Error, UnicodeDecodeError) as problem:
                 self._discard(self._path, problem)
                 return []
-            return selected
+            return values
 
     def close(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Failures of the disk, reported by a code that names the disk instead of a traceback (decision 98)."""
+"""Failures of the disk: a code that names the disk instead of a traceback (decision 98)."""
 
 from __future__ import annotations
 

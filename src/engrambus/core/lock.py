@@ -109,7 +109,7 @@ def this_process() -> LockHolder:
 def _kernel_lock_pid(descriptor: int) -> int | None:
     status = os.fstat(descriptor)
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
-    by_inode = None
+    other_pid = None
     with suppress(OSError, ValueError):
         for line in _KERNEL_LOCKS.read_text("ascii").splitlines():
             # 3: FLOCK  ADVISORY  WRITE 4711 08:01:131090 0 EOF — with `->` after the number for one that waits
@@ -120,8 +120,8 @@ def _kernel_lock_pid(descriptor: int) -> int | None:
             if int(inode) == status.st_ino:
                 if lock_device == device:
                     return int(words[4])
-                by_inode = int(words[4])  # some file systems show another device number in stat
-    return by_inode
+                other_pid = int(words[4])  # some file systems show another device number in stat
+    return other_pid
 
 
 def _noted_pid(descriptor: int) -> int | None:

@@ -38,7 +38,7 @@ class EarlierIndex:
         self._state = state
 
     def forgotten(self, trial: apsw.Connection) -> Iterator[EngramForgotten]:
-        """Yield what forgets each engram of a trial index that this index no longer had, and that had been put."""
+        """Yield facts that forget each engram of a trial index that this index knew and had no more."""
         with _until_misread():
             for space, engram_id in trial.execute(_ENGRAMS).fetchall():
                 if space == _MEMORIES or self._has(_KNOWN, engram_id):

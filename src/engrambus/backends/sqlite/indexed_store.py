@@ -273,8 +273,8 @@ class IndexedStore(Generic[S, P, V]):
     def _take_back(self, start: JournalPosition) -> bool:
         """Cut off lines that the index has no room for; return whether that was possible.
 
-        Acknowledged, they could not be read while the disk is full or fails. No process has seen them: others read as far
-        as the index goes, or hold the lock.
+        Acknowledged, they could not be read while the disk is full or fails. No other process has seen them: readers
+        go as far as the index goes, or hold the lock.
         """
         try:
             self.journal.cut(start.offset)

@@ -263,9 +263,9 @@ class JournalIndex(Generic[S, P]):
         if isinstance(problem, apsw.Error):
             return True
         place = traceback.extract_tb(problem.__traceback__)[-1]
-        fault = f"{type(problem).__name__} {place.filename}:{place.lineno}"
-        is_new = fault not in self._misread
-        self._misread.add(fault)
+        signature = f"{type(problem).__name__} {place.filename}:{place.lineno}"
+        is_new = signature not in self._misread
+        self._misread.add(signature)
         return is_new
 
     def check_wal(self, connection: apsw.Connection, file: FileId) -> None:

@@ -1,7 +1,7 @@
 """Which facts of a damaged journal still hold after lines before them were lost, and what must follow from the loss.
 
 Every line is applied to a trial index, so the recovered journal holds only facts that an index can be built from. What
-refers to something that no line made is left out and reported; the original is kept next to the journal (decision 97).
+refers to something that was never made is left out and reported; the original is kept next to it (decision 97).
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class KnowledgeConsequences:
     def mended(self, facts: Sequence[Any]) -> list[Any]:
         """Open the runs whose beginning was lost, so that what was put in them stays."""
         opened: list[Any] = []
-        runs = {*self._runs, *(fact.run for fact in facts if isinstance(fact, RunOpened))}
+        made_ids = {*self._runs, *(fact.run for fact in facts if isinstance(fact, RunOpened))}
         for fact in facts:
             run = getattr(fact, "run", "")
-            if run and run not in runs:
-                runs.add(run)
+            if run and run not in made_ids:
+                made_ids.add(run)
                 # A run of a session does not become the current one.
                 opened.append(RunOpened(run=run, goal=RECOVERED_GOAL, by=ADMIN, session="recover"))
         return [*opened, *facts]
@@ -129,12 +129,12 @@ class WorkConsequences:
 
     def mended(self, facts: Sequence[Any]) -> list[Any]:
         """Forget what a tuple replaces if that is lost; leave out keys of lost tuples."""
-        tuple_ids = {*self._runs, *(fact.id for fact in facts if isinstance(fact, TuplePut))}
+        made_ids = {*self._runs, *(fact.id for fact in facts if isinstance(fact, TuplePut))}
         mended: list[Any] = []
         for fact in facts:
-            if isinstance(fact, TuplePut) and fact.replaces is not None and fact.replaces not in tuple_ids:
+            if isinstance(fact, TuplePut) and fact.replaces is not None and fact.replaces not in made_ids:
                 mended.append(msgspec.structs.replace(fact, replaces=None))
-            elif not isinstance(fact, IdempotencyKeyUsed) or fact.id in tuple_ids:
+            elif not isinstance(fact, IdempotencyKeyUsed) or fact.id in made_ids:
                 mended.append(fact)
         return mended
 
@@ -218,7 +218,7 @@ class TrialIndex:
         self._apply(facts, at_us)
         return [encode_facts(facts), *([encode_facts([])] * (gap.lines - 1))]
 
-    def rest(self, at_us: int) -> list[bytes]:
+    def final_lines(self, at_us: int) -> list[bytes]:
         """Return the facts of a last line that follows from the damage; nothing if nothing does."""
         facts = list(self._consequences.at_end(self._connection))
         applied = [fact for fact in facts if self._try([fact], at_us) or self._report(fact)]

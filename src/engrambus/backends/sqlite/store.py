@@ -108,14 +108,14 @@ def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
         made_with += [derived / INDEX, *([work] if is_own_journal(work, key) else [])]
     segments = Segments(folder / name)
     made_with += [path for path in map(segments.file, segments.bases()) if is_own_journal(path, key)]
-    found = next(filter(is_file, made_with), None)
-    if found is None and name != JOURNAL and is_written_by(folder / RECEIPTS, key.derived_folder):
+    remaining = next(filter(is_file, made_with), None)
+    if remaining is None and name != JOURNAL and is_written_by(folder / RECEIPTS, key.derived_folder):
         return folder / RECEIPTS
-    return found
+    return remaining
 
 
 def begin_anew(folder: Path, name: str, key: JournalKey, now_us: int) -> Path | None:
-    """Move what remains of a journal of work that is gone into a folder next to it; return that folder.
+    """Move what remains of a journal of work that is gone into a folder of its own; return that folder.
 
     Return None if the journal is there, or nothing remains of it.
     """

@@ -87,7 +87,7 @@ class LineEditor(Protocol):
         """Return the facts of the lines that stand for lost ones."""
         ...
 
-    def rest(self, at_us: int) -> list[bytes]:
+    def final_lines(self, at_us: int) -> list[bytes]:
         """Return the facts of further lines at the end."""
         ...
 
@@ -111,7 +111,7 @@ class KeepLines:
         """Return the fact of a gap, and empty lines for the other lost ones."""
         return [encode_facts([gap.fact()]), *([encode_facts([])] * (gap.lines - 1))]
 
-    def rest(self, at_us: int) -> list[bytes]:
+    def final_lines(self, at_us: int) -> list[bytes]:
         """Return nothing."""
         return []
 
@@ -158,7 +158,7 @@ def set_damage_aside(journal: Journal, now_us: int, editor: LineEditor | None = 
 
 
 class _Rewriting:
-    """The lines behind the damage, rewritten so that their checksums follow from those before it."""
+    """The lines behind the damage, written again so that their checksums follow from those before it."""
 
     def __init__(self, journal: Journal, end: JournalPosition, now_us: int, editor: LineEditor) -> None:
         self._journal = journal
@@ -185,7 +185,7 @@ class _Rewriting:
                 self.kept += 1
                 yield from self._encode([self.editor.admit(part)], part.stamp)
         at_us = max(self._position.at_us, self._now_us) if self._position.at_us else self._now_us
-        yield from self._encode(self.editor.rest(at_us), Stamp(at_us))
+        yield from self._encode(self.editor.final_lines(at_us), Stamp(at_us))
 
     def _encode(self, facts: Iterable[bytes], stamp: Stamp) -> Iterator[bytes]:
         for text in facts:

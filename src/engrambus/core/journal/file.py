@@ -398,8 +398,8 @@ class Journal:
     def sync(self, cut_to: int | None = None) -> None:
         """Force everything written to the disk. After a failure no process writes to the journal any more.
 
-        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that no process reads them. The
-        caller holds the lock.
+        The lines from the offset `cut_to` on are refused if it fails: they are cut off, so that no process reads them.
+        The caller holds the lock.
         """
         self._check_writable()
         current = self._current
@@ -431,9 +431,14 @@ class Journal:
         note = read_note(self.path)
         if note is None or self.sync_failure() is not None:
             return False
-        if note.cut_to is not None and note.cut_to < self.size():
-            self.cut(note.cut_to)
+        cut_to = self._cut_to(note)
+        if cut_to is not None and cut_to < self.size():
+            self.cut(cut_to)
         return True
+
+    def _cut_to(self, note: SyncFailure) -> int | None:
+        """Return where refused lines begin: never before what was synced, should the disk have changed the note."""
+        return None if note.cut_to is None else max(note.cut_to, self.noted().offset)
 
     def end_failure(self) -> None:
         """Delete the note of a failed sync."""
@@ -448,8 +453,9 @@ class Journal:
         if note is None:
             return None
         length = self.size() - self.header.base
-        if note.cut_to is not None:
-            length = min(length, max(0, note.cut_to - self.header.base))
+        cut_to = self._cut_to(note)
+        if cut_to is not None:
+            length = min(length, max(0, cut_to - self.header.base))
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         try:
             with files.open_writer(draft, "wb") as file:

@@ -88,9 +88,9 @@ class Salvage:
             stated = stated_checksum(text)
         left = self._behind - self._last.offset
         noted = self._journal.noted()
-        noted_lines = noted.seq - self._last.seq if noted.offset > self._last.offset else 0
+        lost_lines = noted.seq - self._last.seq if noted.offset > self._last.offset else 0
         if left > 0:
-            yield Gap(after=self._last.seq, lines=max(noted_lines, self._whole_lines), size_bytes=left)
+            yield Gap(after=self._last.seq, lines=max(lost_lines, self._whole_lines), size_bytes=left)
 
     def _check(self, text: bytes, offset: int, stated: str | None) -> Iterator[Line | Gap]:
         previous = next(
@@ -124,7 +124,7 @@ class Salvage:
         self._whole_lines = 0
 
     def _raw_lines(self) -> Iterator[tuple[bytes, int]]:
-        """Yield every line that can be read, even if there is damage in the files before and behind it."""
+        """Yield every line that can be read, even if something is wrong with the files before and behind it."""
         journal, offset = self._journal, self._last.offset
         end = journal.header.base
         bases = [base for base in journal.segments.bases() if base < end]

@@ -42,12 +42,12 @@ _decoder = msgspec.json.Decoder(SyncFailure)
 
 
 def note_path(journal: Path) -> Path:
-    """Return the path of the note next to a journal."""
+    """Return the path of the note of a journal."""
     return journal.with_name(journal.name + ENDING)
 
 
 def record_failure(journal: Path, problem: OSError, *, now_us: int, cut_to: int | None) -> SyncFailure:
-    """Write the note next to a journal, as far as the disk allows; return what it says."""
+    """Write the note of a journal, as far as the disk allows; return what it says."""
     failure = SyncFailure(
         at=print_time(now_us),
         boot=boot_id(),
@@ -70,7 +70,7 @@ def find_failure(journal: Path) -> SyncFailure | None:
 
 
 def read_note(journal: Path) -> SyncFailure | None:
-    """Return what the note next to a journal says, of this boot or an earlier one; None if there is none."""
+    """Return what the note of a journal says, of this boot or an earlier one; None if there is none."""
     try:
         with files.open_reader(note_path(journal)) as file:
             return _decoder.decode(file.read(MAX_NOTE_BYTES))
@@ -82,7 +82,7 @@ def read_note(journal: Path) -> SyncFailure | None:
 
 
 def remove_note(journal: Path) -> None:
-    """Delete the note next to a journal, durably."""
+    """Delete the note of a journal, durably."""
     files.remove(note_path(journal))
     files.sync_folder(journal.parent)
 

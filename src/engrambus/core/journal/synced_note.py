@@ -1,9 +1,9 @@
 """A small file next to a journal that says how much of it was on disk: a damaged last line is not taken for a torn one.
 
-The marks in a journal's lines say that everything before a line was on disk; only the last line has none to vouch for
-it. So the offset behind it is noted here after its sync, by one small write that is not synced itself: a power cut may
-leave an older note, which says less, never more (decision 97). The note is bound to the journal's key and header. It
-may be deleted: then only the marks and the index say what was on disk.
+The marks in a journal's lines say that everything before a line was on disk; no later line vouches for the last one. So
+the offset behind it is noted here after its sync, by one small write that is not synced itself: a power cut may leave
+an older note, which says less, never more (decision 97). The note is bound to the journal's key and header. It may be
+deleted: then only the marks and the index say what was on disk.
 """
 
 from __future__ import annotations

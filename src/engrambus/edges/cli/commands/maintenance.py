@@ -91,6 +91,7 @@ def recover(session: Session, values: Values) -> None:
     from engrambus.app import (
         begin_lost_work_anew,
         find_failed_syncs,
+        find_lost_work,
         find_project_damage,
         recover_project,
         renew_journals,
@@ -100,15 +101,18 @@ def recover(session: Session, values: Values) -> None:
     if failed:
         renew_journals(session.folder, session.settings)
     damaged = find_project_damage(session.folder, session.settings)
-    if damaged and not values["agreed"]:
+    lost = find_lost_work(session.folder, session.settings)
+    if (damaged or lost) and not values["agreed"]:
         for line in (line for damage in damaged for line in _describe(damage)):
             session.note(line)
+        if lost is not None:
+            session.note(f"{safe(lost.detail)} A new journal of work would begin.")
         # On stderr, so that --json prints nothing but the answer to stdout.
-        if not click.confirm("Set the damaged part aside?", err=True):
+        if not click.confirm("Set aside what is damaged or remains?", err=True):
             click.get_current_context().exit(1)
     if damaged:
         damaged = recover_project(session.folder, session.settings)
-    aside = begin_lost_work_anew(session.folder, session.settings) if values["agreed"] else None
+    aside = begin_lost_work_anew(session.folder, session.settings) if lost is not None else None
     answer = {
         "recovered": bool(damaged or failed or aside),
         "begun_anew": str(aside) if aside else None,
