@@ -242,7 +242,7 @@ def test_no_color_turns_colours_off_on_a_terminal(shell: Shell, words: list[str]
 def test_a_long_rebuild_shows_a_progress_bar(shell: Shell) -> None:
     for _ in range(2):
         shell.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
-    _grow(shell, 8500)
+    _grow(shell, 16500)
     next((shell.path / ".catalog").glob("derived-*/index.db")).unlink()
     assert "Building the index" in Terminal(shell, "query", "--k", "1").output
     assert "Reading the journal" in Terminal(shell, "verify").output

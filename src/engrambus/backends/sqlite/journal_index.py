@@ -36,7 +36,7 @@ from engrambus.errors import DiskError, DiskPressure, IndexDamaged, StoreReadOnl
 from engrambus.gateway.ports import Finding
 
 REPLAY_BATCH_LINES = 2000
-REPLAY_BATCH_FACTS = 8000
+REPLAY_BATCH_FACTS = 16000
 """Facts, or lines without any, applied before a transaction ends: a line of an import has thousands (decision 94)."""
 CHECKPOINT_PAGES = 8192
 """Pages in SQLite's WAL before they are written to the index file, which costs two syncs: 32 MB."""
