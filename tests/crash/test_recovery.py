@@ -17,6 +17,7 @@ from engrambus.backends.memory.work import MemoryWork
 from engrambus.backends.sqlite import check_remains
 from engrambus.backends.sqlite.recovery import recover_journals
 from engrambus.core.journal import Journal, JournalKey, find_damage
+from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import ReceiptFolder
 from engrambus.gateway import Credential
 from engrambus.space.tuples import BodyPurged, TupleSpace
@@ -156,6 +157,31 @@ def test_grants_and_tokens_alive_at_a_gap_are_of_no_use(tmp_path: Path) -> None:
     exhaust(team, paul)
     with expect_refusal("GRANT_REVOKED", "budget_token"):
         team.client.deref(paul, repo_ref("src/a.py"), budget_token=grant.budget_token)
+    harness.close()
+
+
+# decision 91: the line that corrects the time is one like any other for `recover`
+@pytest.mark.parametrize("spoiled", [1, -1])
+def test_a_corrected_time_stays_corrected_after_recover(tmp_path: Path, spoiled: int) -> None:
+    harness = SqliteHarness(tmp_path)
+    client = GatewayClient(harness)
+    client.put("Matter 0", ttl="P7D")
+    harness.clock.restart()
+    harness.clock.set(harness.clock.now() + 300 * 86_400_000_000)
+    client.put("Matter 1", ttl="P7D")
+    harness.clock.set(harness.clock.now() - 300 * 86_400_000_000)
+    stored = harness.gateway.store
+    stored.set_time(ClockCorrected(was_us=stored.clock_state().last_us))
+    corrected = stored.last_line()
+    client.put("Matter 2", ttl="P7D")
+    client.put("Matter 3", ttl="P7D")
+    harness.close()
+    spoil_line(tmp_path / "memory.jsonl", corrected + spoiled)
+    recover_journals(tmp_path, KEY, harness.clock.now())
+    harness._open()
+    lost = {1: "Matter 2", -1: "Matter 1"}[spoiled]
+    assert set(client.query_claims("matter")) == {f"Matter {number}" for number in range(4)} - {lost}
+    assert harness.gateway.store.verify() == []
     harness.close()
 
 

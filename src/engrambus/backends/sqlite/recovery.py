@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ import msgspec
 
 from engrambus.backends.sqlite.connections import transaction
 from engrambus.backends.sqlite.earlier_index import EarlierIndex, open_earlier_index
-from engrambus.backends.sqlite.journal_index import REPLAY_BATCH_LINES, IndexSchema
+from engrambus.backends.sqlite.journal_index import REPLAY_BATCH_FACTS, IndexSchema
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.store import journals_in
@@ -181,6 +181,7 @@ class TrialIndex:
         self._project = project
         self._consequences = consequences
         self._state = schema.create(connection, project, start)
+        self._state.is_from_start = True
         schema.save_state(connection, self._state)
         self.unmade: dict[str, None] = {}
         """Ids that facts mention and nobody made."""
@@ -190,16 +191,25 @@ class TrialIndex:
     def load(self, lines: Iterable[Line]) -> None:
         """Apply the lines before the damage."""
         remaining = iter(lines)
-        while batch := list(islice(remaining, REPLAY_BATCH_LINES)):
+        is_more = True
+        while is_more:
             with transaction(self._connection):
-                projection = self._schema.projection(self._connection, self._state)
-                for line in batch:
-                    facts = self._schema.decode_facts(line.facts)
-                    for fact in facts:
-                        projection.apply(fact, line.at_us)
-                    self._consequences.note(facts)
-                projection.finish()
-                self._schema.save_state(self._connection, self._state)
+                is_more = self._load_some(remaining)
+
+    def _load_some(self, lines: Iterator[Line]) -> bool:
+        """Apply lines until they have so many facts that a transaction should end; return False at the end."""
+        projection, count = self._schema.projection(self._connection, self._state), 0
+        for line in lines:
+            facts = self._schema.decode_facts(line.facts)
+            for fact in facts:
+                projection.apply(fact, line.at_us)
+            self._consequences.note(facts)
+            count += len(facts)
+            if count >= REPLAY_BATCH_FACTS:  # decision 94: a line of a bulk import holds thousands
+                break
+        projection.finish()
+        self._schema.save_state(self._connection, self._state)
+        return count >= REPLAY_BATCH_FACTS
 
     def admit(self, line: Line) -> bytes:
         """Return the facts of a line behind the damage that can be applied."""
@@ -241,6 +251,7 @@ class TrialIndex:
         except _INAPPLICABLE:
             self._connection.execute("ROLLBACK TO trial")
             self._state = self._schema.read_state(self._connection, self._project)
+            self._state.is_from_start = True
             return False
         finally:
             self._connection.execute("RELEASE trial")
