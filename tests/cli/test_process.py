@@ -23,7 +23,6 @@ from tests.cli.runner import COMMAND, Shell
 HEAVY = {"rich", "jsonschema_rs", "yaml", "mcp", "starlette", "uvicorn", "markdown_it", "http.client"}
 RUN = """
 import sys
-from engrambus.core import Stamp
 from engrambus.edges.cli import _run
 code = _run(sys.argv[1:])
 print("\\n".join(sys.modules), file=sys.stderr)

@@ -29,7 +29,7 @@ gateway = open_project(Path(sys.argv[1]), Settings.from_environment({"HOME": sys
 keep = OPERATIONS["keep_episode"]
 if sys.argv[4] == "die":
     import os, signal
-    gateway._cortex.write_episodes = lambda read: os.kill(os.getpid(), signal.SIGKILL)
+    gateway._cortex.write_episodes = lambda read, **options: os.kill(os.getpid(), signal.SIGKILL)
 for number in range(int(sys.argv[5])):
     text = f"Writer {sys.argv[3]} remembers {number}"
     gateway.call(keep, to_request({"text": text}, keep.request), LOCAL_ADMIN)

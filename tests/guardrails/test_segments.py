@@ -86,7 +86,7 @@ def test_a_short_segment_is_not_rotated(tmp_path: Path) -> None:
     space = open_work(tmp_path)
     put(space, 0)
     assert not store(space).rotate(least_bytes=1_000_000, before_us=LATER)
-    assert sorted(tmp_path.glob("tuples*")) == [tmp_path / "tuples.jsonl"]
+    assert sorted(tmp_path.glob("tuples*.jsonl")) == [tmp_path / "tuples.jsonl"]
     space.close()
 
 

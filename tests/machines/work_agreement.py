@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from engrambus.core.journal import JournalGap
+from engrambus.core.project_clock import ClockAccepted, ClockCorrected
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import (
     ENDED,
@@ -52,7 +53,9 @@ PATTERNS: tuple[dict[str, Any], ...] = (
     {"lane": "build", "map_pos.n": {"like": 1}},
 )
 STATES = (None, "waiting", "claimed", "done", "dead", "cancelled")
-FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__ if kind not in (BodyPurged, JournalGap)}
+UNTRIED = (BodyPurged, JournalGap, ClockAccepted, ClockCorrected)
+"""Facts that no rule of the machine makes."""
+FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__ if kind not in UNTRIED}
 """Tags of the facts that a tuple space can journal; others are of the garbage collector and of `recover`."""
 SETTINGS = SpaceSettings(queue_maxsize=8, max_retries=1)
 TURNS = (-60, 0, 1, 2, 10, 31)
