@@ -82,6 +82,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a line taken out": lambda store: store.write_bytes(b"".join(store.read_bytes().splitlines(keepends=True)[1:])),
     "without its note": lambda store: note_of(store).unlink(),
     "with a damaged note": lambda store: note_of(store).write_bytes(b"nonsense"),
+    "with a note that is not text": lambda store: note_of(store).write_bytes(b'{"chain":"\xff"}'),
 }
 
 
@@ -103,6 +104,14 @@ def test_a_damaged_store_is_repaired(team: Team, kind: str) -> None:
     team.keep("The fourth thing.")  # and so does a write
     assert team.store.read_bytes() == expected_store(team)
     assert len(team.records()) == 4
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_verify_goes_on_at_a_damaged_store(team: Team, kind: str) -> None:  # BX-03
+    team.keep("The first thing.")
+    DAMAGE[kind](team.store)
+    assert team.client.call("verify", repair=True).sound
+    assert team.store.read_bytes() == expected_store(team)
 
 
 def test_a_store_of_another_journal_is_rewritten(team: Team) -> None:

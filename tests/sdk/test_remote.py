@@ -135,6 +135,7 @@ def test_a_gateway_that_never_answers_times_out() -> None:
     [
         answer(b"<h1>hello</h1>", "text/html"),
         answer(b"not json", "application/problem+json", "500 Oops"),
+        answer(b'{"code":"\xff"}', "application/problem+json", "500 Oops"),
         answer(b"[]", "application/problem+json", "404 Not Found"),
         b"SSH-2.0-OpenSSH_9.2\r\n",
     ],
@@ -144,8 +145,9 @@ def test_a_server_that_is_no_gateway_is_reported(body: bytes) -> None:
         bus.list_agents()
 
 
-def test_an_answer_of_another_shape_is_an_internal_error() -> None:
-    with peer(answering(answer(b'{"agents":5}'))) as url, Bus.connect(url) as bus, pytest.raises(Internal):
+@pytest.mark.parametrize("body", [b'{"agents":5}', b'{"agents":[],"next":"\xff"}'])
+def test_an_answer_of_another_shape_is_an_internal_error(body: bytes) -> None:
+    with peer(answering(answer(body))) as url, Bus.connect(url) as bus, pytest.raises(Internal):
         bus.list_agents()
 
 

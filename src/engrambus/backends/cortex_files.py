@@ -115,7 +115,7 @@ class CortexFolder:
         """Return the state of the store when it was last written; an empty one if that is not known."""
         try:
             return msgspec.json.decode(files.read_file(self._derived / STATE_NAME), type=StoreState)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, ValueError):  # msgspec raises UnicodeDecodeError for bytes that are no text
             return StoreState()
 
     def _load_state(self, checked: bool) -> StoreState | None:
@@ -123,7 +123,7 @@ class CortexFolder:
         try:
             state = msgspec.json.decode(files.read_file(self._derived / STATE_NAME), type=StoreState)
             status = files.status_of(self._store)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, ValueError):
             return None
         if not checked and (status.st_size, status.st_mtime_ns) == (state.size_bytes, state.changed_ns):
             return state

@@ -332,8 +332,7 @@ class Journal:
         if synced_bytes > end.offset:
             file = self.file_at(end.offset)
             raise JournalDamaged(
-                f"{file.name} is damaged at line {end.seq + 2}, byte {end.offset}: "
-                "later lines show it had been saved whole.",
+                f"{file.name} is damaged at line {end.seq + 2}, byte {end.offset}: its end had been on disk before.",
                 field=str(file),
                 limit=end.offset,
                 hint=DAMAGED_HINT,

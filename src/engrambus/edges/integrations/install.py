@@ -126,7 +126,7 @@ class _RecordStore:
         """Return the records of these files. An unreadable one is ignored: entries are recognised without it."""
         records = {}
         for path in paths:
-            with suppress(OSError, msgspec.DecodeError):
+            with suppress(OSError, ValueError):
                 stored = msgspec.json.decode(self._file(path).read_bytes(), type=_StoredRecord)
                 if stored.path == str(path):
                     records[path] = stored.record

@@ -106,7 +106,7 @@ class HttpTransport:
             raise self._refusal(status, kind, body)
         try:
             answer = msgspec.json.decode(body, type=operation.response)
-        except msgspec.MsgspecError as problem:
+        except ValueError as problem:  # msgspec's errors, and UnicodeDecodeError for bytes that are no text
             raise Internal(f"The gateway's answer cannot be read: {problem}.") from None
         if on_warning is not None:
             for warning in filter(None, map(parse_warning_header, warnings)):
@@ -244,7 +244,7 @@ class HttpTransport:
         if kind in ("application/problem+json", "application/json"):
             try:
                 problem = msgspec.json.decode(body)
-            except msgspec.MsgspecError:
+            except ValueError:
                 problem = None
             if isinstance(problem, dict) and "code" in problem:
                 return EngramBusError.from_problem(problem)

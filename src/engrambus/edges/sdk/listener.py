@@ -50,6 +50,6 @@ def prove_listener(connection: HTTPConnection, token: str, prefix: str, url: str
 def _proof_in(answer: bytes) -> object:
     try:
         value = msgspec.json.decode(answer)
-    except msgspec.MsgspecError:
+    except ValueError:
         return None
     return value.get("proof") if isinstance(value, dict) else None

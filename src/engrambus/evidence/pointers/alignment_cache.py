@@ -56,7 +56,7 @@ class AlignmentCache:
             return None
         try:
             return msgspec.json.decode(data, type=FileAlignment)
-        except msgspec.DecodeError:
+        except ValueError:
             return None
 
     def targets(self, commit: str, path: str) -> list[str]:
