@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -241,12 +242,19 @@ def test_a_damaged_body_is_a_miss_and_is_reported(harness: WorkerHarness, tmp_pa
     assert harness.work() == ["hit", "done"]
 
 
-def test_the_cache_key_follows_the_published_formula(harness: WorkerHarness) -> None:
-    tuple_id = harness.put(step("agent.sum.numbers", a=1, b=2))
+def test_the_cache_key_follows_the_published_formula(harness: WorkerHarness, tmp_path: Path) -> None:  # YT-09
+    (tmp_path / "project/a").write_text("text")
+    tuple_ids = [harness.put(step("agent.sum.numbers", a=1, b=2)), harness.put(step("agent.show.file", path="a"))]
     harness.work()
-    # sha256 of: agent.sum.numbers.v1{"a": 1, "b": 2}
-    expected = "f839094b631159db7638ffc35722a248515fd410d458d61be7058af6752b43ec"
-    assert harness.receipts(tuple_id)[0].key == f"agent.sum.numbers.v1@{expected}"
+    text_sha = hashlib.sha256(b"text").hexdigest()
+    for tuple_id, name, args, stands_for_files in (
+        # decision 104: what is declared stands for the files of a step that reads none
+        (tuple_ids[0], "agent.sum.numbers.v1", '{"a": 1, "b": 2}', '["inputs",[]]'),
+        (tuple_ids[1], "agent.show.file.v1", '{"path": "a"}', f'["a","{text_sha}"]'),
+    ):
+        file_sha = "sha256:" + hashlib.sha256(stands_for_files.encode()).hexdigest()
+        expected = hashlib.sha256((name + args + file_sha).encode()).hexdigest()
+        assert harness.receipts(tuple_id)[0].key == f"{name}@{expected}"
 
 
 def test_steps_that_wait_for_nothing_run_at_the_same_time(harness: WorkerHarness, tmp_path: Path) -> None:  # YT-07

@@ -82,6 +82,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of the worker."""
     key: str | None = None
     """Cache key of the result; None if it must not answer another step."""
+    changed_inputs: tuple[str, ...] = ()
+    """Input files that changed while it ran, which is why it has no cache key; the first few of many."""
     receipts: tuple[str, ...] = ()
     """For a complete tuple: the receipts of its steps."""
     error: str | None = None

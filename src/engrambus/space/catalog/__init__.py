@@ -21,7 +21,7 @@ from engrambus.space.catalog.introspection import (
     CatalogReader,
     without_introspection,
 )
-from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_name
+from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_contract, lint_name
 from engrambus.space.catalog.names import parse_name, read_lane
 from engrambus.space.catalog.registry import Registry, Yool, fill_argv
 
@@ -51,6 +51,7 @@ __all__ = [
     "fill_argv",
     "find_stacks",
     "lint_change",
+    "lint_contract",
     "lint_name",
     "parse_catalog",
     "parse_name",

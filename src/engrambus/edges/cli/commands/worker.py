@@ -321,7 +321,8 @@ class ProgressPrinter:
             case "hit":
                 return f"{elapsed} {name} HIT skip cost=$0"
             case "miss":
-                return f"{elapsed} {name} MISS exec cost={cost}"
+                changed = f" (not cached: {safe(', '.join(progress.changed_inputs))} changed while it ran)"
+                return f"{elapsed} {name} MISS exec cost={cost}" + changed * bool(progress.changed_inputs)
             case "failed":
                 return f"{elapsed} {name} FAIL exec cost={cost} ({error})"
             case "refused":
