@@ -120,7 +120,7 @@ yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
 )
 
 
-@yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)
+@yool("agent.count.slowly", lane="build", inputs=["${path}"], authority=EVERYONE)
 def count_slowly(path: str, addition: str = "") -> int:
     """Count the bytes of a file after adding to it."""
     with open(path, "a") as file:
@@ -221,7 +221,7 @@ def mess_up(folder: str) -> int:
     return os.getpid()
 
 
-@yool("agent.tell.place", lane="build", effect="pure", env=["COLOUR"], authority=EVERYONE, inputs=[])
+@yool("agent.tell.place", lane="build", env=["COLOUR"], authority=EVERYONE, inputs=[])
 def tell_place() -> list[object]:
     """Return process id, folder, environment, umask and import path."""
     mask = os.umask(0)

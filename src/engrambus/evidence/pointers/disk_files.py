@@ -11,16 +11,15 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from engrambus.core import LruCache
 from engrambus.errors import EngramBusError, GitTrouble
+from engrambus.evidence.pointers.file_statuses import FileStatuses
 from engrambus.evidence.pointers.git import GitRepository
 from engrambus.evidence.pointers.git_process import git_environment, run_git
 from engrambus.evidence.pointers.line_alignment import Deadline, OutOfTime
 from engrambus.evidence.pointers.scratch_objects import ScratchObjects
-from engrambus.evidence.pointers.file_statuses import FileStatuses
 from engrambus.evidence.pointers.snapshot import file_status, hash_blob, index_rows, is_unchanged
 from engrambus.evidence.pointers.worktrees import Worktree
 

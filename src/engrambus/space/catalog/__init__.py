@@ -13,6 +13,7 @@ from engrambus.space.catalog.entries import (
     TERMS,
     CatalogEntry,
     Contract,
+    Effect,
     Terms,
     read_terms,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "CatalogEntry",
     "CatalogReader",
     "Contract",
+    "Effect",
     "LintFlaw",
     "Registry",
     "Terms",

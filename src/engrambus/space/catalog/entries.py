@@ -71,7 +71,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_reusable(self) -> bool:
         """True if a result answers an equal step; only a yool that declares its inputs can promise that."""
-        # decision 104: a result without declared inputs would stay valid whatever becomes of the files it was made from.
+        # decision 104: without declared inputs a result would stay valid whatever becomes of the files it came from.
         return self.cached and self.inputs is not None
 
     def to_fields(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class InputFiles:
                 if stat.S_ISLNK(status.st_mode):
                     yield name, digest_of([name, "link", _path_text(os.readlink(os.path.join(root, path)))])
                 elif stat.S_ISREG(status.st_mode):
-                    # decision 24: the path is part of the digest, because two files that swap contents are another input.
+                    # decision 24: with the path, because two files that swap their contents are another input.
                     yield name, digest_of([name, self._hash(os.path.join(root, path), status)])
 
     def _hash(self, path: str, status: os.stat_result) -> str:

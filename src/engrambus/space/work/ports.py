@@ -72,6 +72,10 @@ class StepRunner(Protocol):
         """Say in a few words how limits are enforced on this machine."""
         ...
 
+    def holds_effects(self) -> bool:
+        """True if a step that tries what its declared effect rules out is refused; else files are compared."""
+        ...
+
     def sweep(self, count_spending: Callable[[str, Fence, int, Price], object]) -> None:
         """Count what steps of killed workers reported as spent, by tuple, claim and step, then delete their folders."""
         ...
