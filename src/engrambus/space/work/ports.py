@@ -98,6 +98,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of this step."""
     total_usd_micros: int = msgspec.field(name="total", default=0)
     """Cost of the tuple's steps so far in this attempt."""
-    changed_inputs: tuple[str, ...] = msgspec.field(name="changed", default=())
-    """Input files that changed while the step ran, so that its result is not reused."""
+    changed_files: tuple[str, ...] = msgspec.field(name="changed", default=())
+    """Files that changed while the step ran, so that its result is not reused; as in the receipt."""
     error: str | None = None

@@ -48,8 +48,8 @@ BUDGET_POLL_SECONDS = 0.05
 """Interval at which a step that waits for its budget looks whether it may start."""
 SLOT_SECONDS = 1.0
 """Time a tuple without a begun step waits for a free slot before it is released."""
-MAX_CHANGED_INPUTS = 20
-"""Changed input files that a receipt names."""
+MAX_CHANGED_FILES = 20
+"""Changed files that a receipt names."""
 
 StepHit = tuple[int, str]
 """A step, and the receipt in the cache that answers it."""
@@ -235,18 +235,25 @@ class TupleRun:
         args, salt = self._tuple.payload[index].args, self._deps.space.settings.cache_salt
         return step_inputs(entry, args, root=self._deps.root, files=self._deps.input_files, env=env, salt=salt)
 
-    def _changed_inputs(
-        self, index: int, entry: CatalogEntry, env: Mapping[str, str], earlier: StepInputs
+    def _read_project(self, entry: CatalogEntry) -> StepInputs:
+        """Read every file of the project, if a step must not write them and nothing would refuse it."""
+        if entry.contract.effect == "writes" or self._deps.runner.holds_effects():
+            return StepInputs(key=None)
+        return StepInputs(key=None, digests=self._deps.input_files.digests(self._deps.root, ["."], {}))
+
+    def _changed_files(
+        self, index: int, entry: CatalogEntry, env: Mapping[str, str], inputs: StepInputs, project: StepInputs
     ) -> tuple[str, ...]:
-        """Return the files a step reads that changed while it ran, whoever changed them."""
-        if earlier.key is None or not entry.contract.inputs:
-            return ()
+        """Return the files that should be as they were before a step ran and are not, whoever changed them."""
         try:
-            changed = self._read_inputs(index, entry, env).changed_since(earlier)
+            # decision 105: whose a write was cannot be known afterwards, so it fails no step.
+            changed = set(self._read_project(entry).changed_since(project))
+            if inputs.key is not None and entry.contract.inputs:
+                changed.update(self._read_inputs(index, entry, env).changed_since(inputs))
         except (EngramBusError, OSError) as problem:  # unreadable now; the step itself succeeded
             return (ascii(error_line(problem) if isinstance(problem, EngramBusError) else str(problem)),)
-        more = len(changed) - MAX_CHANGED_INPUTS
-        return (*changed[:MAX_CHANGED_INPUTS], f"and {more} more") if more > 0 else changed
+        paths, more = sorted(changed), len(changed) - MAX_CHANGED_FILES
+        return (*paths[:MAX_CHANGED_FILES], f"and {more} more") if more > 0 else tuple(paths)
 
     def _is_late(self) -> bool:
         return self._terms.deadline_us is not None and self._deps.clock.now() >= self._terms.deadline_us
@@ -267,6 +274,7 @@ class TupleRun:
         if not self._start(index, entry):
             return "stopped"
         try:
+            project = self._read_project(entry)
             started_us = clock.now()
             request = StepRequest(
                 yool=yool,
@@ -286,7 +294,7 @@ class TupleRun:
             self._slots.release()
         if self.stop.is_set():
             return "stopped"
-        changed = () if outcome.exit else self._changed_inputs(index, entry, env, inputs)
+        changed = () if outcome.exit else self._changed_files(index, entry, env, inputs, project)
         # Neither a failure may answer another step, nor a result of files that are not those of its key.
         key = None if outcome.exit or changed else inputs.key
         receipt = self._step_receipt(index, entry, outcome, started_us, key, changed)
@@ -298,7 +306,7 @@ class TupleRun:
             entry.full_name,
             receipt=receipt.id,
             usd_micros=receipt.cost.usd_micros,
-            changed_inputs=changed,
+            changed_files=changed,
             error=receipt.error,
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
@@ -381,7 +389,7 @@ class TupleRun:
         outcome: StepOutcome,
         started_us: int,
         key: str | None,
-        changed_inputs: tuple[str, ...],
+        changed_files: tuple[str, ...],
     ) -> Receipt:
         ended_us = self._deps.clock.now()
         return new_receipt(
@@ -405,7 +413,7 @@ class TupleRun:
             attempt=self.claim.attempt,
             worker=self.claim.worker,
             key=key,
-            changed_inputs=changed_inputs,
+            changed_files=changed_files,
             error=outcome.error,
         )
 

@@ -98,7 +98,7 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
             f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB written",
         ),
     ]
-    if changed := fields.get("changed_inputs"):
+    if changed := fields.get("changed_files"):
         rows.append(("not cached", f"{', '.join(changed)} changed while it ran"))
     bodies = [("stdout", fields["stdout_sha"]), ("stderr", fields["stderr_sha"])]
     bodies += [(artifact["path"], artifact["sha"]) for artifact in fields["artifacts"]]
