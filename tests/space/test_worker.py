@@ -19,12 +19,12 @@ import msgspec
 import pytest
 
 from engrambus.backends.sqlite.work import WORK_JOURNAL
-from engrambus.core import SECOND_US, print_time
+from engrambus.core import SECOND_US, digest_of, print_time
 from engrambus.core.process_names import is_dead, process_name
 from engrambus.errors import DiskPressure
-from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, receipt_id
+from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, new_receipt, receipt_id
 from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
-from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, tuple_run, worker
+from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, input_hash, tuple_run, worker
 from engrambus.space.work.single_flight import StepLock
 from engrambus.testing.work import PERSON, RUN
 from tests.space.worker_harness import (
@@ -710,3 +710,37 @@ def test_settings_have_the_published_defaults() -> None:
     settings = SpaceSettings()
     assert (settings.lane_concurrency, settings.max_lane_concurrency, settings.cpu_quota_pct) == (32, 64, 95)
     assert (settings.queue_maxsize, settings.compression_threshold) == (8192, 1024)
+
+
+def receipt_under(harness: WorkerHarness, key: str) -> None:
+    """Record a successful execution under a cache key, as an earlier version did."""
+    yool = key.partition("@")[0]
+    harness.put(step(yool))
+    [claim] = harness.space.claim(read_pattern({"lane": "build"}), worker="w", limit=1, timeout=0.0)
+    now = print_time(harness.deps.clock.now())
+    common = {"tuple_id": claim.id, "started_at": now, "ended_at": now, "exit": 0, "attempt": 1}
+    executed = new_receipt(yool=yool, step=0, key=key, **common)
+    final = new_receipt(yool="tuple.run", receipts=(executed.id,), **common)
+    completion = Completion(id=claim.id, fence=claim.fence, receipts=(executed,), final_receipt=final)
+    assert harness.space.complete([completion])[0] == [None]
+
+
+def test_a_receipt_of_the_time_when_nothing_had_to_be_declared_answers_no_step(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:  # YT-09
+    """Decision 104: it may depend on any file. One whose key names files depends on those, and answers."""
+    name, args = "agent.sum.numbers.v1", {"a": 1, "b": 2}
+    receipt_under(harness, f"{name}@{input_hash(name, args)}")
+    harness.put(step("agent.sum.numbers", **args))
+    assert harness.work() == ["miss", "done"]
+
+    name = "agent.show.file.v1"
+    receipt_under(harness, f"{name}@{input_hash(name, {'path': 'a'})}")
+    harness.put(step("agent.show.file", path="a"))
+    assert harness.work() == ["failed", "dead"], "there is no such file"
+
+    (tmp_path / "project/a").write_text("text")
+    file_sha = digest_of(["a", hashlib.sha256(b"text").hexdigest()])
+    receipt_under(harness, f"{name}@{input_hash(name, {'path': 'a'}, [file_sha])}")
+    harness.put(step("agent.show.file", path="a"))
+    assert harness.work() == ["hit", "done"]
