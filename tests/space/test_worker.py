@@ -718,7 +718,7 @@ def receipt_under(harness: WorkerHarness, key: str) -> None:
     harness.put(step(yool))
     [claim] = harness.space.claim(read_pattern({"lane": "build"}), worker="w", limit=1, timeout=0.0)
     now = print_time(harness.deps.clock.now())
-    common = {"tuple_id": claim.id, "started_at": now, "ended_at": now, "exit": 0, "attempt": 1}
+    common: dict[str, Any] = {"tuple_id": claim.id, "started_at": now, "ended_at": now, "exit": 0, "attempt": 1}
     executed = new_receipt(yool=yool, step=0, key=key, **common)
     final = new_receipt(yool="tuple.run", receipts=(executed.id,), **common)
     completion = Completion(id=claim.id, fence=claim.fence, receipts=(executed,), final_receipt=final)

@@ -101,7 +101,7 @@ class InputFiles:
 
 def _split(parts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names that a pattern begins with, unescaped, and the parts from its first wildcard on."""
-    named = []
+    named: list[str] = []
     for position, part in enumerate(parts):
         name = _ESCAPED.sub(r"\1", part)
         if glob.escape(name) != part:

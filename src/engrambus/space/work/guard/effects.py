@@ -77,10 +77,9 @@ def write_limits(effect: Effect, root: Path, scratch: Path) -> WriteLimits | Non
         return None
     scratch_path = os.path.realpath(scratch)
     if effect == "pure":
-        writable = (*_SHARED, scratch_path)
-        return WriteLimits(effect=effect, writable=writable, refuses_tcp=_abi() >= TCP_ABI)
-    writable = (*_around(Path(os.path.realpath(root))), scratch_path)
-    return WriteLimits(effect=effect, writable=writable, refuses_tcp=False)
+        return WriteLimits(effect=effect, writable=(*_SHARED, scratch_path), refuses_tcp=_abi() >= TCP_ABI)
+    around = _around(Path(os.path.realpath(root)))
+    return WriteLimits(effect=effect, writable=(*around, scratch_path), refuses_tcp=False)
 
 
 def _around(root: Path) -> Iterator[str]:
