@@ -16,7 +16,7 @@ def review_each(texts: list[str]) -> int:
     return len(texts)
 
 
-@yool("agent.review.part", lane="review", effect="reads")
+@yool("agent.review.part", lane="review", effect="reads", inputs=[])
 def review_part(text: str) -> dict[str, bool]:
     """Stand in for a model: report its cost, leave its text as an artifact, return its decision."""
     step_context.spend(usd=0.01, tokens_in=len(text))

@@ -8,13 +8,13 @@ from engrambus.space.work import step_context
 EVERYONE = ("user", "agent", "ci")
 
 
-@yool("agent.count.words", lane="build", effect="pure", authority=EVERYONE)
+@yool("agent.count.words", lane="build", effect="pure", authority=EVERYONE, inputs=[])
 def count_words(text: str) -> int:
     """Count the words of a text."""
     return len(text.split())
 
 
-@yool("agent.review.text", lane="build", effect="reads", authority=EVERYONE, cost_usd=0.02)
+@yool("agent.review.text", lane="build", effect="reads", authority=EVERYONE, cost_usd=0.02, inputs=[])
 async def review(text: str) -> str:
     """Stand in for a model that costs money."""
     step_context.spend(usd=0.02, tokens_in=len(text), tokens_out=2)

@@ -91,6 +91,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── MemoryQuota           MEMORY_QUOTA
 │   │   ├── DiskQuota             DISK_QUOTA
 │   │   └── ProcessQuota          PROCESS_QUOTA
+│   ├── EffectViolated            EFFECT_VIOLATED
 │   ├── CatalogRefusal            a yool, or a file that declares yools, is invalid
 │   │   ├── YoolName              YOOL_NAME
 │   │   ├── YoolReserved          YOOL_RESERVED
@@ -747,6 +748,10 @@ class DiskQuota(QuotaRefusal):
 
 class ProcessQuota(QuotaRefusal):
     """The step had more processes at once than its limit."""
+
+
+class EffectViolated(Refusal):
+    """The step tried to do what the effect its yool declares rules out."""
 
 
 class CatalogRefusal(Refusal):

@@ -197,3 +197,10 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:  # YT-03
     (tmp_path / "capabilities.json").write_bytes(b"\xff\xfe")
     with pytest.raises(EngramBusError, match="not UTF-8"):
         CatalogReader(tmp_path).current()
+
+
+def test_no_declared_inputs_and_no_inputs_are_written_differently() -> None:  # YT-09
+    for contract, text in ((Contract(effect="reads"), '{"effect":"reads"}'), (Contract(inputs=()), '{"inputs":[]}')):
+        catalog = Catalog([make_entry("agent.lint.ruff.v1", contract=contract)])
+        assert f'"contract":{text}' in print_catalog(catalog)
+        assert parse_catalog(print_catalog(catalog)).lookup("agent.lint.ruff").contract == contract

@@ -195,7 +195,7 @@ def test_lookup_and_list_on_the_command_line(declared: Shell) -> None:  # YT-01
 
 
 def test_lint_and_diff_show_what_a_build_would_break(declared: Shell) -> None:  # YT-01
-    assert declared.ok("catalog", "lint").out == "All names follow the rules.\n"
+    assert declared.ok("catalog", "lint").out == "All yools follow the rules.\n"
     declared.ok("catalog", "build")
     assert declared.ok("catalog", "diff").out == "They are the same.\n"
     old = declared.path / "old file.json"

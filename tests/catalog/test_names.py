@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError, LaneName, YoolName, YoolReserved
-from engrambus.space.catalog import Catalog, CatalogEntry, Contract, lint_change, lint_name, parse_name, read_lane
+from engrambus.space.catalog import (
+    Catalog,
+    CatalogEntry,
+    Contract,
+    lint_change,
+    lint_contract,
+    lint_name,
+    parse_name,
+    read_lane,
+)
 from engrambus.space.catalog.names import MAX_BASE, MAX_NAME, check_not_reserved
 
 PUBLISHED = [
@@ -230,3 +239,19 @@ def test_a_name_without_a_version_resolves_to_the_newest() -> None:  # YT-01
     with pytest.raises(EngramBusError) as refused:
         catalog.lookup("agent.lint.ruff.v3")
     assert refused.value.problem()["nearest"] == ["agent.lint.ruff.v10", "agent.lint.ruff.v2", "agent.lint.ruff.v1"]
+
+
+def test_a_yool_that_does_not_say_which_files_it_reads_is_a_flaw() -> None:  # YT-09, YT-22
+    [flaw] = lint_contract(make_entry("agent.lint.ruff.v1", contract=Contract(effect="reads")), 7)
+    assert (flaw.rule, flaw.yool, flaw.line) == ("no-inputs", "agent.lint.ruff.v1", 7)
+    assert "inputs=[]" in flaw.message
+    for contract in (Contract(inputs=()), Contract(inputs=("src",)), Contract(cached=False)):
+        assert lint_contract(make_entry("agent.lint.ruff.v1", contract=contract)) == []
+
+
+def test_declaring_inputs_later_breaks_no_promise() -> None:  # YT-01
+    undeclared = Catalog([make_entry("agent.lint.ruff.v1", contract=Contract(effect="reads", env=("E",)))])
+    declared = Contract(effect="reads", env=("E",), inputs=("src",))
+    assert lint_change(undeclared, Catalog([make_entry("agent.lint.ruff.v1", contract=declared)])) == []
+    [flaw] = lint_change(Catalog([make_entry("agent.lint.ruff.v1", contract=declared)]), undeclared)
+    assert flaw.rule == "inputs"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engrambus.core import new_ulid
-from engrambus.errors import EngramBusError, YoolArguments, YoolNotFound, YoolTwice
+from engrambus.errors import EngramBusError, YoolArguments, YoolContract, YoolNotFound, YoolTwice
 from engrambus.policy import create_project
 from engrambus.space.catalog import (
     INTROSPECTION,
@@ -249,3 +249,20 @@ def test_steps_can_query_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for yool in INTROSPECTION:
         assert (yool.entry.contract.effect, yool.entry.contract.cached) == ("reads", False)
         assert yool.entry.admits("agent")
+
+
+def test_a_result_is_reused_only_if_inputs_are_declared() -> None:  # YT-09, YT-22
+    registry = Registry()
+    registry.yool("agent.say.nothing", lane="build")(["true"])
+    registry.yool("agent.read.nothing", lane="build", inputs=[])(["true"])
+    registry.yool("agent.read.some", lane="build", inputs=["src"], cached=True)(["true"])
+    registry.yool("agent.run.always", lane="build", inputs=["src"], cached=False)(["true"])
+    assert [(yool.entry.name, yool.entry.contract.is_reusable) for yool in registry] == [
+        ("agent.read.nothing", True),
+        ("agent.read.some", True),
+        ("agent.run.always", False),
+        ("agent.say.nothing", False),
+    ]
+    with pytest.raises(YoolContract, match="cached=True needs inputs") as refused:
+        registry.yool("agent.lint.ruff", lane="build", cached=True)
+    assert (refused.value.field, "inputs=[]" in (refused.value.hint or "")) == ("inputs", True)

@@ -26,7 +26,11 @@ def test_a_fresh_project_passes_every_check(shell: Shell) -> None:
     code, checks = _checks(shell)
     assert code == 0
     well = {"project", "journal", "index", "catalog", "clock", "token", "files", "keys", "git", "disk"}
-    assert {name for name, item in checks.items() if item["state"] == "ok"} - {"hook"} == well
+    assert {name for name, item in checks.items() if item["state"] == "ok"} - {"hook", "effects"} == well
+    # YT-22: which of the two it is depends on the kernel.
+    assert checks["effects"]["found"].startswith(
+        ("declared effects of steps are held by Landlock", "declared effects of steps are held by compared files")
+    )
     for client in CLIENTS:
         assert (checks[client]["state"], checks[client]["next"]) == ("note", f"engrambus install {client}")
     assert "answers in" in checks["hook"]["found"]

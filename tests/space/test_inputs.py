@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from engrambus.errors import LinkRefused
-from engrambus.space.work.cache import file_shas
+from engrambus.space.work.input_files import InputFiles
 from tests.space.worker_harness import SETTINGS, WorkerHarness, open_worker_harness, step, wait_until
 
 
 def shas(root: Path, pattern: str, **args: str) -> list[str]:
     """Return the digests of the files a pattern names."""
-    return file_shas(pattern, args, root)
+    return sorted(InputFiles().digests(root, [pattern], args).values())
 
 
 @pytest.fixture
@@ -98,35 +98,53 @@ def test_a_folder_that_links_to_itself_is_read_once(tree: Path) -> None:
     assert shas(tree, "src") != original
 
 
-@pytest.mark.parametrize("pattern", ["packages", "packages/**", "packages/**/*.js", "packages/*/node_modules"])
+@pytest.mark.parametrize("pattern", ["packages", "packages/**", "packages/**/*.js", "packages/*/src"])
 def test_packages_that_link_to_each_other_are_read_once(tmp_path: Path, pattern: str) -> None:
     """With twenty packages there are too many paths to a file to follow them all."""
     for number in range(20):
-        inside = tmp_path / f"packages/p{number}/node_modules"
+        inside = tmp_path / f"packages/p{number}/src"
         inside.mkdir(parents=True)
         (inside.parent / "index.js").write_text(str(number))
         for target in range(20):
             if target != number:
                 (inside / f"p{target}").symlink_to(f"../../p{target}")
     original = shas(tmp_path, pattern)
-    assert len(original) <= 20 + 20 * 19 + 20
+    assert len(original) <= 20 + 20 * 19
     assert shas(tmp_path, pattern) == original
     (tmp_path / "packages/p7/index.js").write_text("other")
-    changed = shas(tmp_path, pattern)
-    assert len(set(original) - set(changed)) == 1
+    assert len(set(original) - set(shas(tmp_path, pattern))) == (pattern != "packages/*/src")
     if pattern != "packages/**/*.js":
-        (tmp_path / "packages/p3/node_modules/p7").unlink()
-        (tmp_path / "packages/p3/node_modules/p7").symlink_to("../../p8")
+        changed = shas(tmp_path, pattern)
+        (tmp_path / "packages/p3/src/p7").unlink()
+        (tmp_path / "packages/p3/src/p7").symlink_to("../../p8")
         assert shas(tmp_path, pattern) != changed, "a link has another target"
 
 
-def test_files_behind_a_link_are_inputs(tree: Path) -> None:
+def test_a_link_inside_a_folder_counts_as_its_target_and_not_as_what_it_leads_to(tree: Path) -> None:
     (tree / "lib").mkdir()
     (tree / "lib/c.py").write_text("c")
     (tree / "src/lib").symlink_to("../lib")
     original = shas(tree, "src")
+    assert len(original) == 3
     (tree / "lib/c.py").write_text("other")
+    assert shas(tree, "src") == original
+    (tree / "src/lib").unlink()
+    (tree / "src/lib").symlink_to("../vendor")
     assert shas(tree, "src") != original
+
+
+@pytest.mark.parametrize("pattern", ["link", "link/*.py", "${path}"])
+def test_what_a_named_link_leads_to_is_an_input(tree: Path, pattern: str) -> None:
+    (tree / "link").symlink_to("src/deep")
+    original = shas(tree, pattern, path="link/b.py")
+    (tree / "src/deep/b.py").write_text("other")
+    changed = shas(tree, pattern, path="link/b.py")
+    assert changed != original
+    (tree / "other").mkdir()
+    (tree / "src/deep/b.py").rename(tree / "other/b.py")
+    (tree / "link").unlink()
+    (tree / "link").symlink_to("other")
+    assert shas(tree, pattern, path="link/b.py") != changed
 
 
 def test_a_folder_may_be_very_deep(tree: Path) -> None:
@@ -151,10 +169,16 @@ def test_a_file_name_need_not_be_unicode(harness: WorkerHarness, tmp_path: Path)
     assert len(set(shas(tmp_path / "project", "src"))) == 3
 
 
-def test_a_link_to_a_folder_outside_is_refused(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_to_a_folder_outside_does_no_harm_unless_it_is_named(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (tree / "src/out").symlink_to(outside)
-    for pattern in ("src", "src/out", "**/*"):
+    for pattern in ("src", "**/*", "."):
+        original = shas(tree, pattern)
+        (outside / pattern.strip("*/.")).with_suffix(".txt").write_text("more")
+        assert shas(tree, pattern) == original
+    for pattern in ("src/out", "src/out/*", "src/out/a.txt"):
         with pytest.raises(LinkRefused, match="outside"):
             shas(tree, pattern)
 

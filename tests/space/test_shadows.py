@@ -16,11 +16,11 @@ from tests.space.terminal import Terminal, open_terminal
 YOOLS = """
 from engrambus.space.catalog import yool
 
-@yool("agent.say.hello", lane="build", authority=("user", "agent", "ci"))
+@yool("agent.say.hello", lane="build", authority=("user", "agent", "ci"), inputs=[])
 def hello():
     return "hello"
 
-yool("agent.say.more", lane="build", authority=("user", "agent", "ci"))(["echo", "more"])
+yool("agent.say.more", lane="build", authority=("user", "agent", "ci"), inputs=[])(["echo", "more"])
 """
 
 

@@ -51,6 +51,9 @@ class RecordingRunner:
     def describe_limits(self) -> str:
         return "none"
 
+    def holds_effects(self) -> bool:
+        return True
+
     def sweep(self, count_spending: Any) -> None: ...
 
     def close(self) -> None: ...

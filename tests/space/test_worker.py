@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -18,12 +19,12 @@ import msgspec
 import pytest
 
 from engrambus.backends.sqlite.work import WORK_JOURNAL
-from engrambus.core import SECOND_US, print_time
+from engrambus.core import SECOND_US, digest_of, print_time
 from engrambus.core.process_names import is_dead, process_name
 from engrambus.errors import DiskPressure
-from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, receipt_id
+from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, new_receipt, receipt_id
 from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
-from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, tuple_run, worker
+from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, input_hash, tuple_run, worker
 from engrambus.space.work.single_flight import StepLock
 from engrambus.testing.work import PERSON, RUN
 from tests.space.worker_harness import (
@@ -241,12 +242,19 @@ def test_a_damaged_body_is_a_miss_and_is_reported(harness: WorkerHarness, tmp_pa
     assert harness.work() == ["hit", "done"]
 
 
-def test_the_cache_key_follows_the_published_formula(harness: WorkerHarness) -> None:
-    tuple_id = harness.put(step("agent.sum.numbers", a=1, b=2))
+def test_the_cache_key_follows_the_published_formula(harness: WorkerHarness, tmp_path: Path) -> None:  # YT-09
+    (tmp_path / "project/a").write_text("text")
+    tuple_ids = [harness.put(step("agent.sum.numbers", a=1, b=2)), harness.put(step("agent.show.file", path="a"))]
     harness.work()
-    # sha256 of: agent.sum.numbers.v1{"a": 1, "b": 2}
-    expected = "f839094b631159db7638ffc35722a248515fd410d458d61be7058af6752b43ec"
-    assert harness.receipts(tuple_id)[0].key == f"agent.sum.numbers.v1@{expected}"
+    text_sha = hashlib.sha256(b"text").hexdigest()
+    for tuple_id, name, args, stands_for_files in (
+        # decision 104: what is declared stands for the files of a step that reads none
+        (tuple_ids[0], "agent.sum.numbers.v1", '{"a": 1, "b": 2}', '["inputs",[]]'),
+        (tuple_ids[1], "agent.show.file.v1", '{"path": "a"}', f'["a","{text_sha}"]'),
+    ):
+        file_sha = "sha256:" + hashlib.sha256(stands_for_files.encode()).hexdigest()
+        expected = hashlib.sha256((name + args + file_sha).encode()).hexdigest()
+        assert harness.receipts(tuple_id)[0].key == f"{name}@{expected}"
 
 
 def test_steps_that_wait_for_nothing_run_at_the_same_time(harness: WorkerHarness, tmp_path: Path) -> None:  # YT-07
@@ -702,3 +710,37 @@ def test_settings_have_the_published_defaults() -> None:
     settings = SpaceSettings()
     assert (settings.lane_concurrency, settings.max_lane_concurrency, settings.cpu_quota_pct) == (32, 64, 95)
     assert (settings.queue_maxsize, settings.compression_threshold) == (8192, 1024)
+
+
+def receipt_under(harness: WorkerHarness, key: str) -> None:
+    """Record a successful execution under a cache key, as an earlier version did."""
+    yool = key.partition("@")[0]
+    harness.put(step(yool))
+    [claim] = harness.space.claim(read_pattern({"lane": "build"}), worker="w", limit=1, timeout=0.0)
+    now = print_time(harness.deps.clock.now())
+    common: dict[str, Any] = {"tuple_id": claim.id, "started_at": now, "ended_at": now, "exit": 0, "attempt": 1}
+    executed = new_receipt(yool=yool, step=0, key=key, **common)
+    final = new_receipt(yool="tuple.run", receipts=(executed.id,), **common)
+    completion = Completion(id=claim.id, fence=claim.fence, receipts=(executed,), final_receipt=final)
+    assert harness.space.complete([completion])[0] == [None]
+
+
+def test_a_receipt_of_the_time_when_nothing_had_to_be_declared_answers_no_step(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:  # YT-09
+    """Decision 104: it may depend on any file. One whose key names files depends on those, and answers."""
+    name, args = "agent.sum.numbers.v1", {"a": 1, "b": 2}
+    receipt_under(harness, f"{name}@{input_hash(name, args)}")
+    harness.put(step("agent.sum.numbers", **args))
+    assert harness.work() == ["miss", "done"]
+
+    name = "agent.show.file.v1"
+    receipt_under(harness, f"{name}@{input_hash(name, {'path': 'a'})}")
+    harness.put(step("agent.show.file", path="a"))
+    assert harness.work() == ["failed", "dead"], "there is no such file"
+
+    (tmp_path / "project/a").write_text("text")
+    file_sha = digest_of(["a", hashlib.sha256(b"text").hexdigest()])
+    receipt_under(harness, f"{name}@{input_hash(name, {'path': 'a'}, [file_sha])}")
+    harness.put(step("agent.show.file", path="a"))
+    assert harness.work() == ["hit", "done"]

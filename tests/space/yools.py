@@ -19,7 +19,7 @@ from engrambus.space.work import step_context
 EVERYONE = ("user", "agent", "ci")
 
 
-@yool("agent.sum.numbers", lane="build", effect="pure", authority=EVERYONE)
+@yool("agent.sum.numbers", lane="build", effect="pure", authority=EVERYONE, inputs=[])
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     print("adding")
@@ -33,7 +33,7 @@ def count(path: str) -> None:
         file.write("called\n")
 
 
-@yool("agent.think.once", lane="build", effect="pure", authority=EVERYONE)
+@yool("agent.think.once", lane="build", authority=EVERYONE, inputs=[])
 def think(calls: str, go: str, n: int = 0, fails: bool = False) -> None:
     """Append a line, then wait until a file is there."""
     with open(calls, "a") as file:
@@ -120,7 +120,7 @@ yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
 )
 
 
-@yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)
+@yool("agent.count.slowly", lane="build", inputs=["${path}"], authority=EVERYONE)
 def count_slowly(path: str, addition: str = "") -> int:
     """Count the bytes of a file after adding to it."""
     with open(path, "a") as file:
@@ -128,13 +128,13 @@ def count_slowly(path: str, addition: str = "") -> int:
     return Path(path).stat().st_size
 
 
-@yool("agent.leave.report", lane="build", authority=EVERYONE)
+@yool("agent.leave.report", lane="build", authority=EVERYONE, inputs=[])
 def leave(text: str) -> None:
     """Leave a file."""
     (step_context.artifacts() / "junit.xml").write_text(text)
 
 
-@yool("agent.leave.link", lane="build", authority=EVERYONE)
+@yool("agent.leave.link", lane="build", authority=EVERYONE, inputs=[])
 def leave_link() -> None:
     """Leave a link to a file outside."""
     (step_context.artifacts() / "passwd").symlink_to("/etc/passwd")
@@ -175,7 +175,7 @@ def give_back(kind: str) -> object:
     return [odd[kind]]
 
 
-@yool("agent.fail.always", lane="build", authority=EVERYONE)
+@yool("agent.fail.always", lane="build", authority=EVERYONE, inputs=[])
 def fail() -> None:
     """Fail."""
     print("this is why", file=sys.stderr)
@@ -183,17 +183,19 @@ def fail() -> None:
 
 
 yool("agent.show.file", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(["cat", "${path}"])
-yool("agent.show.env", lane="build", effect="reads", env=["COLOUR"], authority=EVERYONE)(["sh", "-c", "env | sort"])
+yool("agent.show.env", lane="build", effect="reads", env=["COLOUR"], authority=EVERYONE, inputs=[])(
+    ["sh", "-c", "env | sort"]
+)
 yool("agent.run.children", lane="build", authority=EVERYONE, cached=False)(
     ["sh", "-c", "sleep 3600 & echo $! > ${path}; wait"]
 )
-yool("agent.deploy.prod", lane="build", authority=["user"])(["true"])
+yool("agent.deploy.prod", lane="build", authority=["user"], inputs=[])(["true"])
 yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
     ["sh", "-c", "seq -f 'line %.0f' 40000; exit 2"]
 )
 
 
-@yool("agent.tell.much", lane="build", effect="pure", authority=EVERYONE)
+@yool("agent.tell.much", lane="build", effect="pure", authority=EVERYONE, inputs=[])
 def tell_much(count: int, says: str = "") -> list[int]:
     """Return many numbers, in one line."""
     print(says, end="")
@@ -219,7 +221,7 @@ def mess_up(folder: str) -> int:
     return os.getpid()
 
 
-@yool("agent.tell.place", lane="build", effect="pure", env=["COLOUR"], authority=EVERYONE)
+@yool("agent.tell.place", lane="build", env=["COLOUR"], authority=EVERYONE, inputs=[])
 def tell_place() -> list[object]:
     """Return process id, folder, environment, umask and import path."""
     mask = os.umask(0)

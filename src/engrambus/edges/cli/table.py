@@ -384,7 +384,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "catalog lint": Entry(
         "work",
-        "Check yool names against the naming rules, and that none was renamed.",
+        "Check yool names against the naming rules, that inputs are declared, and that no promise was broken.",
         "engrambus catalog lint",
         "catalog:lint",
     ),

@@ -263,6 +263,10 @@ def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     finally:
         files.remove(probe)
     yield _ok("disk", f"a synced write takes {sync_ms:.1f} ms")
+    from engrambus.space.work import can_hold_effects, describe_effects
+
+    how = f"declared effects of steps are held by {describe_effects()}"
+    yield _ok("effects", how) if can_hold_effects() else _note("effects", how, "Landlock needs Linux 5.13 or later.")
 
 
 def _semantic(settings: Settings) -> Iterator[CheckResult]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.branch_evidence import BranchEvidence
     from engrambus.evidence.pointers.documents import ArtifactResolver
     from engrambus.evidence.pointers.excerpts import DerefAnswer, PointedText, cut_to_fit, pointed_text
+    from engrambus.evidence.pointers.file_statuses import FileStatuses
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.git_history import commit_time_s, is_ancestor, line_times, read_history
     from engrambus.evidence.pointers.grammar import (
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     )
     from engrambus.evidence.pointers.state_words import describe_state
     from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
+    from engrambus.evidence.pointers.trackable_files import TrackableFiles
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
     from engrambus.evidence.pointers.worktrees import (
         checked_out_commit,
@@ -81,6 +83,7 @@ if not TYPE_CHECKING:
         "branch_evidence": "BranchEvidence",
         "documents": "ArtifactResolver",
         "excerpts": "DerefAnswer PointedText cut_to_fit pointed_text",
+        "file_statuses": "FileStatuses",
         "git": "GitRepository find_repository",
         "git_history": "commit_time_s is_ancestor line_times read_history",
         "grammar": "MAX_REF check_name check_path check_pointer parse_ref print_address",
@@ -97,6 +100,7 @@ if not TYPE_CHECKING:
         "staleness": "STALE CompareTarget EvidenceState FileRanges LinesNow Staleness StalenessChecker",
         "state_words": "describe_state",
         "stored": "BodyResolver TestResolver",
+        "trackable_files": "TrackableFiles",
         "url": "UrlResolver UrlSettings",
         "worktrees": (
             "checked_out_commit find_registered find_worktree git_identity hooks_folder open_worktree "
@@ -107,13 +111,14 @@ if not TYPE_CHECKING:
 __all__ = [
     "MAX_REF", "STALE", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver",
     "BranchChanges", "BranchEvidence", "CompareTarget", "Content", "Coverage", "DerefAnswer", "DiffAddress",
-    "DiffResolver", "Evidence", "EvidenceState", "FileLines", "FileRanges", "FileSpan", "GitRepository", "LinesNow",
-    "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver", "Repositories",
-    "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "Touch", "UrlAddress",
-    "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer", "checked_out_commit",
-    "commit_time_s", "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state", "diff_paths", "editor_link",
-    "find_registered", "find_repository", "find_worktree", "git_identity", "github_compare_link", "github_link",
-    "github_section_link", "hooks_folder", "is_ancestor", "is_ref", "line_changes", "line_times", "name_repository",
-    "open_worktree", "parse_file_span", "parse_github_link", "parse_ref", "parse_swhid", "pointed_path", "pointed_text",
-    "print_address", "print_spans", "read_history", "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "DiffResolver", "Evidence", "EvidenceState", "FileLines", "FileRanges", "FileSpan", "FileStatuses", "GitRepository",
+    "LinesNow", "Origin", "PointedText", "Pointer", "PointerCompleter", "ReadSpan", "RepoAddress", "RepoResolver",
+    "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "Touch",
+    "TrackableFiles", "UrlAddress", "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer",
+    "checked_out_commit", "commit_time_s", "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state",
+    "diff_paths", "editor_link", "find_registered", "find_repository", "find_worktree", "git_identity",
+    "github_compare_link", "github_link", "github_section_link", "hooks_folder", "is_ancestor", "is_ref",
+    "line_changes", "line_times", "name_repository", "open_worktree", "parse_file_span", "parse_github_link",
+    "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans", "read_history",
+    "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

@@ -11,11 +11,11 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from engrambus.core import LruCache
 from engrambus.errors import EngramBusError, GitTrouble
+from engrambus.evidence.pointers.file_statuses import FileStatuses
 from engrambus.evidence.pointers.git import GitRepository
 from engrambus.evidence.pointers.git_process import git_environment, run_git
 from engrambus.evidence.pointers.line_alignment import Deadline, OutOfTime
@@ -125,7 +125,7 @@ class DiskFiles:
 
     def _on_disk(self, head: str, deadline: Deadline) -> dict[bytes, DiskEntry]:
         """Return the entries that a commit of every file on disk would have."""
-        status_of = _Statuses(self._top).get
+        status_of = FileStatuses(self._top).get
         staged_ns = self._index.stat().st_mtime_ns if self._index.exists() else 0
         entries: dict[bytes, DiskEntry] = {}
         for row in index_rows(self._list("-t", "--stage", "--debug", deadline=deadline)):
@@ -236,35 +236,6 @@ class DiskFiles:
         rows = sorted(entries.items(), key=lambda row: row[0] + b"/" if row[1][0] == _TREE else row[0])
         data = b"".join(b"%s %s\0%s" % (mode, name, object_id) for name, (mode, object_id) in rows)
         return self._scratch.write("tree", data, width)
-
-
-class _Statuses:
-    """The statuses of many files, none of them reached through a symbolic link; each folder is looked at once."""
-
-    def __init__(self, top: Path) -> None:
-        self._top = os.fsencode(top)
-        self._are_folders: dict[bytes, bool] = {b"": True}
-
-    def get(self, path: bytes) -> os.stat_result | None:
-        """Return the status of a file; None if it is absent."""
-        if not self._is_folder(path.rpartition(b"/")[0]):
-            return None
-        try:
-            return os.lstat(b"%s/%s" % (self._top, path))
-        except OSError:
-            return None
-
-    def _is_folder(self, path: bytes) -> bool:
-        is_folder = self._are_folders.get(path)
-        if is_folder is None:
-            is_folder = self._is_folder(path.rpartition(b"/")[0])
-            if is_folder:
-                try:
-                    is_folder = stat.S_ISDIR(os.lstat(b"%s/%s" % (self._top, path)).st_mode)
-                except OSError:
-                    is_folder = False
-            self._are_folders[path] = is_folder
-        return is_folder
 
 
 def _signature(status: os.stat_result) -> _Signature:

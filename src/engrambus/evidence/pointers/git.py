@@ -88,7 +88,7 @@ class GitRepository:
         self._objects = self.directory / "objects"
         self._alternates = str(self._objects / "info" / "alternates")
         self._links = LinkCheck(self.directory)
-        self._reader = ObjectReader(self._environment, before_start=self._check_own_objects, timeout_s=timeout_s)
+        self._reader = ObjectReader(self._environment, before_start=self.check_own_objects, timeout_s=timeout_s)
         self._commits: LruCache[str, str] = LruCache(4096)
         # Weights and limits count entries: a tree of a large repository has thousands.
         self._trees: LruCache[str, Tree] = LruCache(50_000)
@@ -215,7 +215,7 @@ class GitRepository:
         A ref of ours keeps the commit; index, HEAD, stash and worktree are not touched. If nothing differs from HEAD,
         the commit is HEAD itself.
         """
-        self._check_own_objects()
+        self.check_own_objects()
         commit = take_snapshot(
             self.directory, worktree, tuple(also), max_bytes=self.max_bytes, timeout_s=self._timeout_s
         )
@@ -224,7 +224,7 @@ class GitRepository:
 
     def commit_index(self, worktree: Path, index: Path | None = None) -> str:
         """Commit what is staged in a worktree, or in the index that git names to its hooks; no ref keeps the commit."""
-        self._check_own_objects()
+        self.check_own_objects()
         return commit_index(self.directory, worktree, index, timeout_s=self._timeout_s)
 
     def retain(self, revision: str) -> None:
@@ -254,7 +254,7 @@ class GitRepository:
 
     def stream(self, *args: str, timeout_s: float) -> Iterator[bytes]:
         """Run a git command of this repository and yield its output in chunks."""
-        self._check_own_objects()
+        self.check_own_objects()
         return stream_git(args, self._environment, timeout_s)
 
     def blobs(self, blob_ids: Sequence[str], take: Callable[[str, bytes], None]) -> None:
@@ -269,7 +269,7 @@ class GitRepository:
                     take(blob_id, git_object.data)
 
             try:
-                self._check_own_objects()
+                self.check_own_objects()
                 self._reader.read_many(part, self.max_bytes, take_one)
             except EngramBusError:
                 # A request for many gives up at the first problem; the others are read one by one.
@@ -340,7 +340,7 @@ class GitRepository:
 
     def query(self, *args: str, timeout_s: float, more_objects: Path | None = None) -> Completed | None:
         """Run a git command that only reads; None if it does not end in time. It finds `more_objects`, too."""
-        self._check_own_objects()
+        self.check_own_objects()
         environment = self._environment | {"GIT_GRAFT_FILE": os.devnull}
         if more_objects is not None:
             quoted = str(more_objects).replace("\\", r"\\").replace('"', r"\"")
@@ -465,7 +465,8 @@ class GitRepository:
             raise ObjectDamaged(f"Object {object_id} is a {git_object.kind}, but a {kind} was expected.")
         return git_object.data
 
-    def _check_own_objects(self) -> None:
+    def check_own_objects(self) -> None:
+        """Refuse the repository if an object may come from outside it."""
         if not self._objects.is_dir():
             raise NoRepository(f"There is no git repository at {self.directory}.")
         self._links.check_all()
@@ -488,7 +489,7 @@ class GitRepository:
             self._links.check_tree(str(objects))
 
     def _run(self, *args: str, environment: dict[str, str] | None = None, stdin: bytes | None = None) -> Completed:
-        self._check_own_objects()
+        self.check_own_objects()
         return run_git(args, environment or self._environment, self._timeout_s, stdin=stdin)
 
 

@@ -55,6 +55,12 @@ def worktree_head(worktree: Path) -> str | None:
 
 def open_worktree(common: Path, top: Path) -> Worktree | None:
     """Return the worktree in a folder; None if it is none of the repository with this common directory."""
+    directories = git_directories(top)
+    return Worktree(top, directories[0]) if directories is not None and directories[1] == common else None
+
+
+def git_directories(top: Path) -> tuple[Path, Path] | None:
+    """Return a checkout's own git directory and the one its repository shares, as its files name them."""
     try:
         git_file = top / ".git"
         directory = git_file
@@ -66,7 +72,7 @@ def open_worktree(common: Path, top: Path) -> Worktree | None:
             shared = Path(os.path.realpath(directory / (directory / "commondir").read_text("utf-8").strip()))
     except (OSError, UnicodeDecodeError, ValueError):
         return None
-    return Worktree(top, directory) if shared == common else None
+    return directory, shared
 
 
 def find_registered(common: Path, name: str) -> Worktree | None:

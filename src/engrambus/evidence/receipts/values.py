@@ -82,6 +82,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of the worker."""
     key: str | None = None
     """Cache key of the result; None if it must not answer another step."""
+    changed_files: tuple[str, ...] = ()
+    """Files that changed while it ran, which is why it has no cache key; the first few of many.
+
+    They are of those it reads, or of the project's where no kernel refuses the writes of a step that declares none."""
     receipts: tuple[str, ...] = ()
     """For a complete tuple: the receipts of its steps."""
     error: str | None = None

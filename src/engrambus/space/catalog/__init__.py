@@ -13,6 +13,7 @@ from engrambus.space.catalog.entries import (
     TERMS,
     CatalogEntry,
     Contract,
+    Effect,
     Terms,
     read_terms,
 )
@@ -21,7 +22,7 @@ from engrambus.space.catalog.introspection import (
     CatalogReader,
     without_introspection,
 )
-from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_name
+from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_contract, lint_name
 from engrambus.space.catalog.names import parse_name, read_lane
 from engrambus.space.catalog.registry import Registry, Yool, fill_argv
 
@@ -42,6 +43,7 @@ __all__ = [
     "CatalogEntry",
     "CatalogReader",
     "Contract",
+    "Effect",
     "LintFlaw",
     "Registry",
     "Terms",
@@ -51,6 +53,7 @@ __all__ = [
     "fill_argv",
     "find_stacks",
     "lint_change",
+    "lint_contract",
     "lint_name",
     "parse_catalog",
     "parse_name",

@@ -55,16 +55,24 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Promises of a yool: whether it only computes, reads the world or writes to it, and what its result depends on."""
 
-    effect: Effect = "writes"  # the weakest promise, so that a yool that declares nothing is never cached
-    inputs: tuple[str, ...] = ()
-    """Files the result depends on, as patterns relative to the project; `${path}` stands for an argument."""
+    effect: Effect = "writes"
+    inputs: tuple[str, ...] | None = None
+    """Files the result depends on, as patterns relative to the project; `${path}` stands for an argument.
+
+    Empty if it reads no file. None if that is not declared: then its results are not reused."""
     env: tuple[str, ...] = ()
     """Environment variables it sees and its result depends on; it sees no others."""
     cost_micros: int | None = None
     """Expected cost of one execution, in micro-dollars."""
     cost_tokens: int | None = None
     cached: bool = True
-    """True if a result may be reused for the same input."""
+    """False if no result may be reused, whatever it depends on."""
+
+    @property
+    def is_reusable(self) -> bool:
+        """True if a result answers an equal step; only a yool that declares its inputs can promise that."""
+        # decision 104: without declared inputs a result would stay valid whatever becomes of the files it came from.
+        return self.cached and self.inputs is not None
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields that differ from the defaults."""
@@ -188,7 +196,7 @@ def check_contract(contract: Contract, field: str = "contract", line: int | None
             limit=", ".join(EFFECTS),
             line=line,
         )
-    for name, texts in (("inputs", contract.inputs), ("env", contract.env)):
+    for name, texts in (("inputs", contract.inputs or ()), ("env", contract.env)):
         if len(texts) > MAX_LISTED:
             raise YoolContract(
                 f"'{name}' has more than {MAX_LISTED} elements.",
@@ -199,7 +207,7 @@ def check_contract(contract: Contract, field: str = "contract", line: int | None
             )
         if not all(isinstance(text, str) and text and "\0" not in text for text in texts):
             raise YoolContract(f"'{name}' is a list of non-empty texts.", field=f"{field}.{name}", line=line)
-    for pattern in contract.inputs:
+    for pattern in contract.inputs or ():
         if pattern.startswith("/") or ".." in pattern.split("/"):
             raise YoolContract(
                 "An input is a path inside the project, without '..'.",

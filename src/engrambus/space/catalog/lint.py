@@ -11,7 +11,9 @@ from engrambus.space.catalog.catalog import Catalog, CatalogDiff
 from engrambus.space.catalog.entries import EFFECTS, CatalogEntry, Contract
 from engrambus.space.catalog.names import nearest_names, parse_name
 
-Rule = Literal["domain", "several-verbs", "fan-out", "opaque", "gone", "effect", "authority", "inputs", "cached"]
+Rule = Literal[
+    "domain", "several-verbs", "fan-out", "opaque", "gone", "effect", "authority", "inputs", "cached", "no-inputs"
+]
 
 DOMAINS = ("agent", "ide", "op", "fs", "net", "catalog")
 _CONJUNCTIONS = frozenset({"and", "then", "or", "plus", "also"})
@@ -79,6 +81,18 @@ def _verbs(words: list[str]) -> list[str]:
     return verbs
 
 
+def lint_contract(entry: CatalogEntry, line: int | None = None) -> list[LintFlaw]:
+    """Return a flaw if nothing says which files a result of this yool depends on, so that no result is reused."""
+    contract = entry.contract
+    if contract.inputs is not None or not contract.cached:
+        return []
+    message = (
+        "It declares no inputs, so every step runs: write inputs=[…] with the files it reads, inputs=[] if it reads no "
+        "file, or cached=False."
+    )
+    return [LintFlaw(rule="no-inputs", yool=entry.full_name, message=message, line=line)]
+
+
 def lint_change(old: Catalog, new: Catalog) -> list[LintFlaw]:
     """Return a flaw for every name and every promise of the old catalog that the new one breaks."""
     changes = old.diff(new)
@@ -117,14 +131,17 @@ def _broken_promises(was: CatalogEntry, now: CatalogEntry) -> Iterator[tuple[Rul
         yield "authority", f"It no longer runs on the authority of {', '.join(lost)}"
     old_inputs, new_inputs = _dependencies(old), _dependencies(new)
     # An entry without code has the default contract, which says nothing yet about what the result depends on.
-    if old != Contract() and set(old_inputs) != set(new_inputs):
+    # The same holds for one that has not declared its inputs yet.
+    changed = set(old.env) != set(new.env) or (old.inputs is not None and set(old_inputs) != set(new_inputs))
+    if old != Contract() and changed:
         yield (
             "inputs",
             f"It depended on {', '.join(old_inputs) or 'nothing'} and depends on {', '.join(new_inputs) or 'nothing'}",
         )
-    if old.cached and not new.cached:
+    # A promise made before inputs had to be declared was none: no result of such a yool is reused any more.
+    if old.is_reusable and not new.cached:
         yield "cached", "Its results could be reused and no longer can"
 
 
 def _dependencies(contract: Contract) -> list[str]:
-    return [*(f"'{pattern}'" for pattern in contract.inputs), *(f"${name}" for name in contract.env)]
+    return [*(f"'{pattern}'" for pattern in contract.inputs or ()), *(f"${name}" for name in contract.env)]

@@ -106,11 +106,11 @@ class Registry:
         effect: Effect = "writes",
         authority: Iterable[str] = ("user", "ci"),
         terms: Mapping[str, int | float] | None = None,
-        inputs: Iterable[str] = (),
+        inputs: Iterable[str] | None = None,
         env: Iterable[str] = (),
         cost_usd: int | float | None = None,
         cost_tokens: int | None = None,
-        cached: bool = True,
+        cached: bool | None = None,
         about: str | None = None,
     ) -> Callable[[T], T]:
         """Register the function or list of arguments that follows as a yool.
@@ -118,14 +118,15 @@ class Registry:
         Args:
             name: Its name, `agent.lint.ruff`, with or without a version; without one it is version 1
             lane: The lane its tuples wait in
-            effect: Whether it only computes (`pure`), reads the world or writes to it
+            effect: `pure` (writes no file and uses no network), `reads` (writes nothing in the project), or `writes`
             authority: The authorities it may run on: user, agent, ci
             terms: Default limits of a step, written like `agent_terms`
-            inputs: Files the result depends on, as patterns relative to the project
+            inputs: Files the result depends on, as patterns relative to the project; `[]` if it reads no file. Without
+                it, every step runs
             env: The environment variables it sees
             cost_usd: Expected cost of one execution
             cost_tokens: Expected number of tokens of one execution
-            cached: Whether a result may be reused for the same input
+            cached: False if every step runs; by default a result is reused for the same input if `inputs` is given
             about: Its purpose; by default the first line of the docstring
         """
         for field, text in (("name", name), ("lane", lane), ("about", "" if about is None else about)):
@@ -135,12 +136,19 @@ class Registry:
         check_not_reserved(base)
         contract = Contract(
             effect=effect,
-            inputs=_texts(inputs, "inputs"),
+            inputs=None if inputs is None else _texts(inputs, "inputs"),
             env=tuple(sorted(set(_texts(env, "env")))),
             cost_micros=None if cost_usd is None else read_micros(cost_usd, "cost_usd"),
             cost_tokens=cost_tokens,
-            cached=cached,
+            cached=cached is None or cached,
         )
+        if cached and inputs is None:
+            raise YoolContract(
+                "cached=True needs inputs: without them a result would be reused whatever becomes of the files it was "
+                "made from.",
+                field="inputs",
+                hint="Write inputs=[…] with the files and folders it reads, or inputs=[] if it reads no file.",
+            )
         entry = CatalogEntry(
             name=base,
             version=version or 1,

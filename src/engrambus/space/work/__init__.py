@@ -3,6 +3,7 @@
 from engrambus.space.work.cache import damaged_body, input_hash
 from engrambus.space.work.garbage_collector import GarbageCollector, GcReport
 from engrambus.space.work.gc_worker import GcWorker
+from engrambus.space.work.guard import can_hold_effects, describe_effects
 from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
 from engrambus.space.work.runner import ProcessRunner
 from engrambus.space.work.single_flight import SingleFlight
@@ -20,7 +21,9 @@ __all__ = [
     "StepOutcome",
     "StepRequest",
     "WorkerDependencies",
+    "can_hold_effects",
     "damaged_body",
+    "describe_effects",
     "eval_",
     "input_hash",
 ]

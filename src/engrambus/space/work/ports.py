@@ -72,6 +72,10 @@ class StepRunner(Protocol):
         """Say in a few words how limits are enforced on this machine."""
         ...
 
+    def holds_effects(self) -> bool:
+        """True if a step that tries what its declared effect rules out is refused; else files are compared."""
+        ...
+
     def sweep(self, count_spending: Callable[[str, Fence, int, Price], object]) -> None:
         """Count what steps of killed workers reported as spent, by tuple, claim and step, then delete their folders."""
         ...
@@ -94,4 +98,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of this step."""
     total_usd_micros: int = msgspec.field(name="total", default=0)
     """Cost of the tuple's steps so far in this attempt."""
+    changed_files: tuple[str, ...] = msgspec.field(name="changed", default=())
+    """Files that changed while the step ran, so that its result is not reused; as in the receipt."""
     error: str | None = None

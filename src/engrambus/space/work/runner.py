@@ -13,7 +13,16 @@ from engrambus.errors import EngramBusError, error_line
 from engrambus.evidence.receipts import BodyStore
 from engrambus.policy.guardrails import Ceiling
 from engrambus.space.catalog import fill_argv
-from engrambus.space.work.guard import ContainedProcess, Containment, LimitEnforcer, find_containment, reap
+from engrambus.space.work.guard import (
+    ContainedProcess,
+    Containment,
+    LimitEnforcer,
+    can_hold_effects,
+    find_containment,
+    find_violation,
+    reap,
+    write_limits,
+)
 from engrambus.space.work.main_script import check_not_loading
 from engrambus.space.work.ports import ReportSpending, StepOutcome, StepRequest
 from engrambus.space.work.step_context import ARTIFACTS, COST, TUPLE
@@ -27,6 +36,8 @@ from engrambus.space.work.step_process import (
 )
 from engrambus.space.work.warm_pool import WarmPool
 
+CACHE_VARIABLES = ("XDG_CACHE_HOME", "RUFF_CACHE_DIR", "MYPY_CACHE_DIR")
+"""Variables by which tools find their caches, which they would otherwise keep in the project or at home."""
 NOT_STARTED_EXIT = 127
 """Exit status a shell gives for a command it cannot start."""
 
@@ -54,7 +65,7 @@ class ProcessRunner:
         self._clock = clock
         self._enforcer = LimitEnforcer(ceiling, lambda: self._pool.end_idle())
         self._containment = containment
-        self._pool = WarmPool(modules, clock, self._enforcer, self._find_containment)
+        self._pool = WarmPool(modules, clock, self._enforcer, self._find_containment, scratch)
 
     def run(self, request: StepRequest, report_spending: ReportSpending, stop: threading.Event) -> StepOutcome:
         """Run one step to its end; its output and artifacts are stored before this returns."""
@@ -65,6 +76,7 @@ class ProcessRunner:
                 exit, error = self._run_command(request, folder, report_spending, stop)
             else:
                 exit, error = self._pool.run(request, folder, report_spending, stop)
+            error = _violation(request, folder, exit) or error
             return folder.store(self._bodies, exit=exit, error=error)
 
     def sweep(self, count_spending: CountSpending) -> None:
@@ -78,6 +90,10 @@ class ProcessRunner:
     def describe_limits(self) -> str:
         """Say in a few words how limits are enforced on this machine."""
         return self._enforcer.describe()
+
+    def holds_effects(self) -> bool:
+        """True if the kernel refuses what the declared effect of a step rules out."""
+        return can_hold_effects()
 
     def _find_containment(self) -> Containment:
         return self._containment or find_containment()
@@ -132,6 +148,16 @@ class ProcessRunner:
         return (status if status >= 0 else 128 - status), (f"exit {status}" if status else None)
 
 
+def _violation(request: StepRequest, folder: StepFolder, exit: int) -> str | None:
+    """Return why a step failed if it was refused what the effect of its yool rules out; its errors then say so too."""
+    limits = write_limits(request.yool.entry.contract.effect, request.root, folder.path) if exit else None
+    refusal = None if limits is None else find_violation(limits, request.root, exit, folder.read_ends())
+    if refusal is None:
+        return None
+    folder.add_error_line(f"refused: {error_line(refusal)}")
+    return error_line(refusal)
+
+
 def _not_started(folder: StepFolder, problem: OSError) -> tuple[int, str]:
     folder.add_error_line(f"{problem.strerror}: {problem.filename}")
     return NOT_STARTED_EXIT, "the command could not be started"
@@ -146,9 +172,18 @@ def _start_command(request: StepRequest, folder: StepFolder, containment: Contai
     with open_writer(folder.stdout, "ab") as stdout, open_writer(folder.stderr, "ab") as stderr:
         return ContainedProcess(
             argv,
-            {**request.env, **variables, "TMPDIR": str(folder.temporary)},
+            {**request.env, **variables, **_folders(request, folder)},
             cwd=str(request.root),
             streams=(subprocess.DEVNULL, stdout, stderr),
             containment=containment,
             disk_bytes=request.limits.disk_bytes,
+            write_limits=write_limits(request.yool.entry.contract.effect, request.root, folder.path),
         )
+
+
+def _folders(request: StepRequest, folder: StepFolder) -> dict[str, str]:
+    """Return the variables that name a step's folder for temporary files, and for caches it may not have elsewhere."""
+    if request.yool.entry.contract.effect == "writes":
+        return {"TMPDIR": str(folder.temporary)}
+    caches = {name: str(folder.temporary / "cache") for name in CACHE_VARIABLES if name not in request.env}
+    return caches | {"TMPDIR": str(folder.temporary)}

@@ -21,6 +21,8 @@ from engrambus.space.tuples import Fence, Price
 from engrambus.space.work.ports import ReportSpending, StepOutcome
 
 MAX_ARTIFACTS = 256
+MAX_END_BYTES = 16_384
+"""Bytes of an output's end in which the reason of a failure is looked for."""
 COST_FILE, EXECUTION_FILE = "cost.jsonl", "of.json"
 MAX_LINE_USD, MAX_LINE_TOKENS = 1_000_000, 1_000_000_000
 """Most that one line of the cost file may report."""
@@ -185,6 +187,16 @@ class StepFolder:
         self._restore_output()
         with files.open_writer(self.stderr, "ab") as file:
             file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+    def read_ends(self) -> str:
+        """Return the ends of what the step printed, its errors last."""
+        self._restore_output()
+        ends = []
+        for path in (self.stdout, self.stderr):
+            with files.open_reader(path) as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_END_BYTES))
+                ends.append(file.read(MAX_END_BYTES).decode("utf-8", "replace"))
+        return "\n".join(ends)
 
     def size(self, limit: int) -> int:
         """Return the bytes in the folder, counted no further than just above `limit`."""

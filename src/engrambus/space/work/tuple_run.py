@@ -37,7 +37,7 @@ from engrambus.space.tuples import (
     read_limits,
     tuple_receipt,
 )
-from engrambus.space.work.cache import damaged_body, step_key
+from engrambus.space.work.cache import StepInputs, damaged_body, step_inputs
 from engrambus.space.work.ports import Progress, ProgressKind, StepOutcome, StepRequest
 from engrambus.space.work.single_flight import StepLock
 from engrambus.space.work.worker_dependencies import WorkerDependencies
@@ -48,6 +48,8 @@ BUDGET_POLL_SECONDS = 0.05
 """Interval at which a step that waits for its budget looks whether it may start."""
 SLOT_SECONDS = 1.0
 """Time a tuple without a begun step waits for a free slot before it is released."""
+MAX_CHANGED_FILES = 20
+"""Changed files that a receipt names."""
 
 StepHit = tuple[int, str]
 """A step, and the receipt in the cache that answers it."""
@@ -171,12 +173,12 @@ class TupleRun:
                     used=authority,
                 )
             env = self._deps.step_environment(entry)
-            key = self._cache_key(index, entry, env)
-            if key is None or self._tuple.no_cache:
-                return self._execute(index, yool, entry, env, key)
-            if self._answer_from_cache(index, entry, key):
+            inputs = self._read_inputs(index, entry, env)
+            if inputs.key is None or self._tuple.no_cache:
+                return self._execute(index, yool, entry, env, inputs)
+            if self._answer_from_cache(index, entry, inputs.key):
                 return None
-            return self._execute_once(index, yool, entry, env, key)
+            return self._execute_once(index, yool, entry, env, inputs)
         except StaleFence:
             raise
         except EngramBusError as refusal:
@@ -207,15 +209,16 @@ class TupleRun:
         return True
 
     def _execute_once(
-        self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str
+        self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], inputs: StepInputs
     ) -> str | None:
         """Execute a step, unless an equal one that is running leaves its result first."""
+        key = inputs.key or ""
         step_lock = self._deps.single_flight.acquire(key, self._is_late, self.stop)
         keep_lock = False
         try:
             if step_lock.waited and not self.stop.is_set() and self._answer_from_cache(index, entry, key):
                 return None
-            failure = self._execute(index, yool, entry, env, key)
+            failure = self._execute(index, yool, entry, env, inputs)
             with self._lock:
                 # decision 32: the last receipt is in the journal only when the tuple is finished, so its lock is kept
                 # until then. The others are there already, and a failure answers nobody: the waiting steps go on at
@@ -228,18 +231,29 @@ class TupleRun:
             if not keep_lock:
                 step_lock.release()
 
-    def _cache_key(self, index: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
+    def _read_inputs(self, index: int, entry: CatalogEntry, env: Mapping[str, str]) -> StepInputs:
         args, salt = self._tuple.payload[index].args, self._deps.space.settings.cache_salt
-        return step_key(entry, args, root=self._deps.root, env=env, salt=salt)
+        return step_inputs(entry, args, root=self._deps.root, files=self._deps.input_files, env=env, salt=salt)
 
-    def _inputs_changed(self, index: int, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> bool:
-        """True if files a step reads changed while it ran."""
-        if key is None or not entry.contract.inputs:
-            return False
+    def _read_project(self, entry: CatalogEntry) -> StepInputs:
+        """Read every file of the project, if a step must not write them and nothing would refuse it."""
+        if entry.contract.effect == "writes" or self._deps.runner.holds_effects():
+            return StepInputs(key=None)
+        return StepInputs(key=None, digests=self._deps.input_files.digests(self._deps.root, ["."], {}))
+
+    def _changed_files(
+        self, index: int, entry: CatalogEntry, env: Mapping[str, str], inputs: StepInputs, project: StepInputs
+    ) -> tuple[str, ...]:
+        """Return the files that should be as they were before a step ran and are not, whoever changed them."""
         try:
-            return key != self._cache_key(index, entry, env)
-        except (EngramBusError, OSError):  # unreadable now; the step itself succeeded
-            return True
+            # decision 105: whose a write was cannot be known afterwards, so it fails no step.
+            changed = set(self._read_project(entry).changed_since(project))
+            if inputs.key is not None and entry.contract.inputs:
+                changed.update(self._read_inputs(index, entry, env).changed_since(inputs))
+        except (EngramBusError, OSError) as problem:  # unreadable now; the step itself succeeded
+            return (ascii(error_line(problem) if isinstance(problem, EngramBusError) else str(problem)),)
+        paths, more = sorted(changed), len(changed) - MAX_CHANGED_FILES
+        return (*paths[:MAX_CHANGED_FILES], f"and {more} more") if more > 0 else tuple(paths)
 
     def _is_late(self) -> bool:
         return self._terms.deadline_us is not None and self._deps.clock.now() >= self._terms.deadline_us
@@ -254,12 +268,13 @@ class TupleRun:
             return min((ancestor.deadline_us for ancestor in ancestors if ancestor.deadline_us), default=None)
 
     def _execute(
-        self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None
+        self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], inputs: StepInputs
     ) -> str | None:
         clock = self._deps.clock
         if not self._start(index, entry):
             return "stopped"
         try:
+            project = self._read_project(entry)
             started_us = clock.now()
             request = StepRequest(
                 yool=yool,
@@ -279,9 +294,10 @@ class TupleRun:
             self._slots.release()
         if self.stop.is_set():
             return "stopped"
-        if outcome.exit != 0 or self._inputs_changed(index, entry, env, key):
-            key = None  # neither a failure nor a result of files that changed may answer another step
-        receipt = self._step_receipt(index, entry, outcome, started_us, key)
+        changed = () if outcome.exit else self._changed_files(index, entry, env, inputs, project)
+        # Neither a failure may answer another step, nor a result of files that are not those of its key.
+        key = None if outcome.exit or changed else inputs.key
+        receipt = self._step_receipt(index, entry, outcome, started_us, key, changed)
         self._record(index, receipt, receipt.id if receipt.exit == 0 else None)
         self._total_usd_micros += receipt.cost.usd_micros
         self._report(
@@ -290,6 +306,7 @@ class TupleRun:
             entry.full_name,
             receipt=receipt.id,
             usd_micros=receipt.cost.usd_micros,
+            changed_files=changed,
             error=receipt.error,
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
@@ -366,7 +383,13 @@ class TupleRun:
         return None
 
     def _step_receipt(
-        self, index: int, entry: CatalogEntry, outcome: StepOutcome, started_us: int, key: str | None
+        self,
+        index: int,
+        entry: CatalogEntry,
+        outcome: StepOutcome,
+        started_us: int,
+        key: str | None,
+        changed_files: tuple[str, ...],
     ) -> Receipt:
         ended_us = self._deps.clock.now()
         return new_receipt(
@@ -390,6 +413,7 @@ class TupleRun:
             attempt=self.claim.attempt,
             worker=self.claim.worker,
             key=key,
+            changed_files=changed_files,
             error=outcome.error,
         )
 

@@ -11,13 +11,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from engrambus.core import Clock
 from engrambus.errors import EngramBusError, YoolNotFound
 from engrambus.policy.guardrails import niceness
-from engrambus.space.work.guard import ContainedProcess, Containment, LimitEnforcer, StepWatch, reap
+from engrambus.space.work.guard import (
+    ContainedProcess,
+    Containment,
+    LimitEnforcer,
+    StepWatch,
+    WriteLimits,
+    reap,
+    write_limits,
+)
 from engrambus.space.work.guard.processes import pid_namespace
 from engrambus.space.work.main_script import MainScript, current_script
 from engrambus.space.work.ports import ReportSpending, StepRequest
@@ -40,7 +49,7 @@ _BOOTSTRAP = (
     "from engrambus.space.work.warm_process import main; main()"
 )
 PoolKey = tuple[tuple[str, str], ...]
-"""Environment, folder, niceness and disk limit of a process; only steps with the same key share it."""
+"""Environment, folder, niceness, disk limit and effect of a process; only steps with the same key share it."""
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +70,12 @@ class WarmProcess:
     """One process that runs callables."""
 
     def __init__(
-        self, env: Mapping[str, str], root: str, containment: Containment, disk_bytes: int | None = None
+        self,
+        env: Mapping[str, str],
+        root: str,
+        containment: Containment,
+        disk_bytes: int | None = None,
+        limits: WriteLimits | None = None,
     ) -> None:
         token = secrets.token_hex(16)
         self._first_ram_bytes = self._last_ram_bytes = 0
@@ -79,6 +93,7 @@ class WarmProcess:
             streams=(subprocess.PIPE, subprocess.PIPE, None),
             containment=containment,
             disk_bytes=disk_bytes,
+            write_limits=limits,
         )
         self.process.begin()
 
@@ -158,8 +173,15 @@ class WarmPool:
     """Processes for callables, each running one step at a time."""
 
     def __init__(
-        self, modules: Iterable[str], clock: Clock, enforcer: LimitEnforcer, containment: Callable[[], Containment]
+        self,
+        modules: Iterable[str],
+        clock: Clock,
+        enforcer: LimitEnforcer,
+        containment: Callable[[], Containment],
+        scratch: Path,
     ) -> None:
+        """`scratch` is the folder in which the folders of steps are."""
+        self._scratch = scratch
         self._modules = tuple(modules)
         self._enforcer = enforcer
         self._containment = containment
@@ -257,7 +279,10 @@ class WarmPool:
                 return process
             process.stop()
             self._drop(process)
-        process = WarmProcess(request.env, str(request.root), self._containment(), request.limits.disk_bytes)
+        # A process serves steps of one effect only, since it can never write more than it could at first.
+        limits = write_limits(request.yool.entry.contract.effect, request.root, self._scratch)
+        containment, disk_bytes = self._containment(), request.limits.disk_bytes
+        process = WarmProcess(request.env, str(request.root), containment, disk_bytes, limits)
         with self._lock:
             self._all.add(process)
             idle_count = sum(map(len, self._idle.values()))
@@ -294,10 +319,11 @@ def _end_all(processes: Iterable[WarmProcess]) -> None:
 
 def _pool_key(request: StepRequest) -> PoolKey:
     # Niceness is part of it: a process can raise its own but, without privileges, never lower it again.
-    # The disk limit is part of it: it sizes the process's own /dev/shm.
+    # The disk limit is part of it: it sizes the process's own /dev/shm. So is the effect, which limits where it writes.
     own = (
         ("", str(request.root)),
         (" nice", str(niceness(request.limits.cores))),
         (" disk", str(request.limits.disk_bytes)),
+        (" effect", request.yool.entry.contract.effect),
     )
     return (*sorted(request.env.items()), *own)

@@ -14,6 +14,7 @@ from engrambus.evidence.receipts import BodyStore, ReceiptFolder
 from engrambus.policy.guardrails import Quotas
 from engrambus.space.catalog import Catalog, CatalogEntry, Registry, Yool, combine_entries
 from engrambus.space.tuples import GC_LANE, GC_YOOL, TupleSpace
+from engrambus.space.work.input_files import InputFiles
 from engrambus.space.work.ports import StepRunner
 from engrambus.space.work.single_flight import SingleFlight
 
@@ -51,6 +52,8 @@ class WorkerDependencies(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     """Variables that steps may be given if their contract names them."""
     single_flight: SingleFlight
+    input_files: InputFiles = msgspec.field(default_factory=InputFiles)
+    """Reader of the files that steps depend on."""
     quotas: Callable[[], tuple[Quotas, ...]] = tuple
     """Returns the quotas of environment and project now, which no tuple or yool can raise."""
 

@@ -59,13 +59,18 @@ class _Build:
         return read_catalog(self.file) if self.file.exists() else Catalog()
 
     def flaws(self, previous: Catalog) -> list[LintFlaw]:
-        """Return lint messages: naming first, then changes that break callers of the previous catalog."""
-        from engrambus.space.catalog import lint_change, lint_name
+        """Return lint messages: names, then contracts, then changes that break callers of the previous catalog."""
+        from engrambus.space.catalog import lint_change, lint_contract, lint_name
 
+        lines = self._lines
         names = [entry.full_name for entry in self.catalog]
-        return [flaw for name in names for flaw in lint_name(name, self._lines.get(name))] + lint_change(
-            previous, self.catalog
-        )
+        # Only code says which files a yool reads; one that is merely declared in AGENTS.md is judged with its code.
+        coded = [yool.entry for yool in self.imported if yool.entry.full_name in names]
+        return [
+            *(flaw for name in names for flaw in lint_name(name, lines.get(name))),
+            *(flaw for entry in coded for flaw in lint_contract(entry, lines.get(entry.full_name))),
+            *lint_change(previous, self.catalog),
+        ]
 
 
 @local_command(
@@ -129,10 +134,10 @@ def build(session: Session, values: Values) -> None:
 
 @local_command("catalog lint", *_SOURCES, section="work", example="engrambus catalog lint", rank=66)
 def lint(session: Session, values: Values) -> None:
-    """Check yool names against the naming rules, and that none was renamed."""
+    """Check yool names against the naming rules, that inputs are declared, and that no promise was broken."""
     made = _Build(session, values)
     flaws = made.flaws(made.previous())
-    session.print({"flaws": flaws}, lambda _: map(_flaw_line, flaws) if flaws else ["All names follow the rules."])
+    session.print({"flaws": flaws}, lambda _: map(_flaw_line, flaws) if flaws else ["All yools follow the rules."])
     if flaws:  # so that a build can fail on them
         click.get_current_context().exit(1)
 

@@ -223,10 +223,11 @@ def _work(
     *,
     until_empty: bool,
 ) -> None:
-    from engrambus.space.work import LaneWorkerPool
+    from engrambus.space.work import LaneWorkerPool, describe_effects
 
     if not until_empty:
         session.note(f"Quotas are held by {dependencies.runner.describe_limits()}.")
+        session.note(f"Declared effects are held by {describe_effects()}.")
 
     def count_waiting() -> int:
         with dependencies.space.store.read() as view:
@@ -321,7 +322,8 @@ class ProgressPrinter:
             case "hit":
                 return f"{elapsed} {name} HIT skip cost=$0"
             case "miss":
-                return f"{elapsed} {name} MISS exec cost={cost}"
+                changed = f" (not cached: {safe(', '.join(progress.changed_files))} changed while it ran)"
+                return f"{elapsed} {name} MISS exec cost={cost}" + changed * bool(progress.changed_files)
             case "failed":
                 return f"{elapsed} {name} FAIL exec cost={cost} ({error})"
             case "refused":

@@ -28,7 +28,7 @@ def yool(answer: YoolAnswer) -> Iterator[str]:
     yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
     for name, value in (answer.agent_terms | answer.contract).items():
-        rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+        rows.append((name, ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)))
     if len(answer.versions) > 1:
         rows.append(("versions", ", ".join(f"v{version}" for version in answer.versions)))
     yield from pairs(row for row in rows if row[1])
@@ -98,6 +98,8 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
             f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB written",
         ),
     ]
+    if changed := fields.get("changed_files"):
+        rows.append(("not cached", f"{', '.join(changed)} changed while it ran"))
     bodies = [("stdout", fields["stdout_sha"]), ("stderr", fields["stderr_sha"])]
     bodies += [(artifact["path"], artifact["sha"]) for artifact in fields["artifacts"]]
     # The reason of a failure is at the end of the output.

@@ -17,6 +17,7 @@ from typing import IO, Literal
 
 import msgspec
 
+from engrambus.space.work.guard.effects import WriteLimits
 from engrambus.space.work.guard.step_supervisor import PID_NAMESPACE, PROBE, SUBREAPER, command_message
 
 TERMINATE_SECONDS = 2.0
@@ -73,15 +74,19 @@ class ContainedProcess:
         streams: tuple[Stream, Stream, Stream],
         containment: Containment,
         disk_bytes: int | None = None,
+        write_limits: WriteLimits | None = None,
     ) -> None:
-        """`streams` are its input, output and errors; `disk_bytes` is the most that its /dev/shm may hold."""
+        """`streams` are its input, output and errors; `disk_bytes` is the most that its /dev/shm may hold.
+
+        `write_limits` need a supervisor, which every step on Linux has.
+        """
         self.containment = containment
         self.not_started: OSError | None = None
         """Why the program could not be started, known once it has ended."""
         self.shared_memory_bytes = 0
         """Bytes it left in a /dev/shm of its own, known once it has ended."""
         self._program = argv[0]
-        self._command = command_message(argv, env)
+        self._command = command_message(argv, env, () if write_limits is None else write_limits.to_rules())
         self._control: socket.socket | None = None
         self._status: int | None = None
         self._answers = b""

@@ -15,7 +15,6 @@ import ctypes
 import os
 import select
 import signal
-import struct
 import sys
 import time
 
@@ -27,12 +26,13 @@ if TYPE_CHECKING:
 PID_NAMESPACE, SUBREAPER = "pid namespace", "subreaper"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 PROBE = "probe"
+REFUSE_TCP = b"refuse tcp"
 _SIZE_BYTES = 8
 """Bytes of the number before a command that say how long it is."""
 KILLED_EXIT, NOT_STARTED_EXIT = 137, 127
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_SLAVE = 2, 4, 8, 1 << 14, 1 << 19
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER = 1, 22, 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _POLL_SECONDS = 0.2
 """Interval at which a kernel without process descriptors is asked whether the worker is alive."""
 _RESET_SIGNALS = ("SIGPIPE", "SIGXFSZ", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCHLD")
@@ -230,21 +230,28 @@ class Supervisor:
         command = self._receive()
         if command is None:  # the worker died before the step was watched
             os._exit(KILLED_EXIT)
-        if self._refuse_allocation:
-            refuse_allocation()
-        _exec(*command)
+        argv, env, rules = command
+        if self._refuse_allocation or rules:
+            apply = _load_process_rules()
+            if rules:
+                apply.restrict(rules[1:], refuse_tcp=rules[0] == REFUSE_TCP)
+            if self._refuse_allocation:
+                apply.refuse_allocation()
+        _exec(argv, env)
 
-    def _receive(self) -> tuple[list[bytes], dict[bytes, bytes]] | None:
-        """Return the command's arguments and environment; None if the worker is gone."""
+    def _receive(self) -> tuple[list[bytes], dict[bytes, bytes], list[bytes]] | None:
+        """Return the command's arguments, its environment and its rules; None if the worker is gone."""
         data = b""
         while len(data) < _SIZE_BYTES or len(data) - _SIZE_BYTES < int.from_bytes(data[:_SIZE_BYTES], "little"):
             part = os.read(self._control, 1 << 16)
             if not part:
                 return None
             data += part
-        count, *words = data[_SIZE_BYTES:].split(b"\0")
-        variables = (word.partition(b"=") for word in words[int(count) :])
-        return words[: int(count)], {name: value for name, _, value in variables}
+        argv_count, rule_count, *words = data[_SIZE_BYTES:].split(b"\0")
+        env_start = int(argv_count) + int(rule_count)
+        variables = (word.partition(b"=") for word in words[env_start:])
+        env = {name: value for name, _, value in variables}
+        return words[: int(argv_count)], env, words[int(argv_count) : env_start]
 
     def _send(self, name: str, value: int) -> None:
         try:
@@ -337,11 +344,20 @@ def _descendants(root: int) -> list[int]:
     return descendants
 
 
-def command_message(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
-    """Return the message that lets a supervisor start a command; neither arguments nor variables have a NUL."""
-    words = [str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
+def command_message(argv: Sequence[str], env: Mapping[str, str], rules: Sequence[str] = ()) -> bytes:
+    """Return the message that lets a supervisor start a command; arguments, variables and rules have no NUL.
+
+    Rules are REFUSE_TCP or an empty text, and the paths beneath which it may write; without rules it is not restricted.
+    """
+    words = [str(len(argv)), str(len(rules)), *argv, *rules, *(f"{name}={value}" for name, value in env.items())]
     data = b"\0".join(os.fsencode(word) for word in words)
     return len(data).to_bytes(_SIZE_BYTES, "little") + data
+
+
+def _load_process_rules() -> Any:
+    """Import the module next to this file, which isolated mode keeps off the path; few steps need it."""
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    return __import__("process_rules")
 
 
 def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> NoReturn:
@@ -357,39 +373,6 @@ def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> NoReturn:
         except OSError as refused:
             problem = refused
     raise problem
-
-
-def refuse_allocation() -> None:
-    """Have `fallocate` fail as on a file system without it: what it allocates is in no counter of written bytes.
-
-    Libraries then write the bytes instead, which counts. Without the right to set a filter, nothing changes.
-    """
-    numbers = {"x86_64": (0xC000003E, 285), "aarch64": (0xC00000B7, 47)}.get(os.uname().machine)
-    if numbers is None or sys.maxsize < 2**32:
-        return
-    architecture, call = numbers
-    load, equal, any_bits, give = 0x20, 0x15, 0x45, 0x06
-    allow, unsupported = 0x7FFF0000, 0x00050000 | 95  # EOPNOTSUPP
-    frees_space = 0x02 | 0x08  # FALLOC_FL_PUNCH_HOLE, FALLOC_FL_COLLAPSE_RANGE
-    program = b"".join(
-        struct.pack("HBBI", *line)
-        for line in (
-            (load, 0, 0, 4),  # the architecture of the call
-            (equal, 0, 4, architecture),
-            (load, 0, 0, 0),  # the number of the call
-            (equal, 0, 2, call),
-            (load, 0, 0, 24),  # its second argument, the mode
-            (any_bits, 0, 1, frees_space),
-            (give, 0, 0, allow),
-            (give, 0, 0, unsupported),
-        )
-    )
-    code = ctypes.create_string_buffer(program, len(program))
-    filter_program = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    try:
-        _call("prctl", _PR_SET_SECCOMP, 2, ctypes.create_string_buffer(filter_program, len(filter_program)), 0, 0)
-    except OSError:
-        return
 
 
 def main() -> None:
