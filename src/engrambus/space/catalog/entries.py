@@ -87,6 +87,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Title of the agent that declares it in AGENTS.md."""
     about: str = ""
     """Purpose in one line."""
+    triggers: str = ""
+    """When to run it, in one line, for people and agents; nothing reads it."""
 
     @property
     def full_name(self) -> str:
@@ -104,6 +106,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             "agent_terms": self.terms.to_fields(),
             "agent": self.agent,
             "about": self.about,
+            "triggers": self.triggers,
             "contract": self.contract.to_fields(),
         }
         return required | {name: value for name, value in optional.items() if value}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def yool(answer: YoolAnswer) -> Iterator[str]:
     yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    rows.append(("triggers", answer.triggers))
     for name, value in (answer.agent_terms | answer.contract).items():
         rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
     if len(answer.versions) > 1:
@@ -36,7 +37,11 @@ def yool(answer: YoolAnswer) -> Iterator[str]:
 
 def yool_list(answer: CatalogAnswer) -> Iterator[str]:
     if answer.yools:
-        yield from table(["YOOL", "LANE", "ABOUT"], [[row.yool_id, row.lane, row.about] for row in answer.yools])
+        head = ["YOOL", "LANE", "ABOUT"]
+        rows = [[row.yool_id, row.lane, row.about] for row in answer.yools]
+        if any(row.triggers for row in answer.yools):
+            head, rows = [*head, "TRIGGERS"], [[*line, row.triggers] for line, row in zip(rows, answer.yools, strict=True)]
+        yield from table(head, rows)
     else:
         yield "None."
     if answer.cursor is not None:
