@@ -123,7 +123,7 @@ def test_resume_continues_after_the_last_finished_step(terminal: Terminal, tmp_p
     resumed.send_signal(signal.SIGTERM)
     _, printed = resumed.communicate(timeout=60)
     assert "has receipts for [agent.count.calls]" in printed
-    assert "goes on from step 2 (agent.wait.long)" in printed
+    assert f"[resume] re-emitting {tuple_id[:19]}… from step 2 (agent.wait.long)" in printed
     assert calls.read_text() == "called\n"
     assert terminal.json("observe", tuple_id)["state"] == "waiting"
 

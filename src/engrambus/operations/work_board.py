@@ -160,9 +160,9 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "runs.list",
     command=Command(
-        "runs",
+        "runs list",
         section="work",
-        example="engrambus runs",
+        example="engrambus runs list",
         renderer="work:work_runs",
         rank=34,
     ),

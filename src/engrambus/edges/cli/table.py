@@ -320,10 +320,10 @@ COMMANDS: dict[str, Entry] = {
         "work_board",
         "work.board",
     ),
-    "runs": Entry(
+    "runs list": Entry(
         "work",
         "List runs that have tasks: how many are done, cached, given up or unfinished, and their cost.",
-        "engrambus runs",
+        "engrambus runs list",
         "list_work",
         "runs.list",
     ),

@@ -130,8 +130,9 @@ def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
     if not answer.runs:
         yield "No run has any work yet."
     for run in answer.runs:
-        states = ", ".join(f"{count} {state}" for state, count in run.states.items())
-        yield f"{click.style(safe(run.run_id), bold=True)}  {states}"
+        # The id alone on its line: `engrambus resume --run-id $(engrambus runs list | head -1)`.
+        yield click.style(safe(run.run_id), bold=True)
+        yield "  " + ", ".join(f"{count} {state}" for state, count in run.states.items())
         steps = f"{run.executed} executed, {run.hits} from the cache"
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
 
