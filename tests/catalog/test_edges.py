@@ -358,7 +358,9 @@ def test_triggers_are_kept_and_shown(declared: Shell) -> None:
     assert '"triggers":"new task in .specs/sprints/"' in (declared.path / ".catalog/capabilities.json").read_text()
     looked_up = declared.ok("catalog", "lookup", "agent.lint.python")
     assert re.search(r"triggers +post-edit$", looked_up.out, re.M)
-    assert declared.ok("catalog", "lookup", "agent.docs.build", "--json").json["triggers"] == "a page changed; a release"
+    assert (
+        declared.ok("catalog", "lookup", "agent.docs.build", "--json").json["triggers"] == "a page changed; a release"
+    )
     head, *rows = declared.ok("catalog", "list", "--lane", "build").out.splitlines()
     assert head.split() == ["YOOL", "LANE", "ABOUT", "TRIGGERS"]
     assert [row.endswith(("new task in .specs/sprints/", "post-edit")) for row in rows] == [True, True]

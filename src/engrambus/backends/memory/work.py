@@ -14,6 +14,7 @@ from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
+    INTERNAL_RUN,
     AlarmRaised,
     BodyDamaged,
     BodyPurged,
@@ -368,7 +369,7 @@ class MemoryWorkView:
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         ended = (record for record in self._ended() if record.state != "dead" or record.put_again_as)
-        return [record for record in ended if run in (None, record.run)][:limit]
+        return [record for record in ended if record.run == run or (run is None and record.run != INTERNAL_RUN)][:limit]
 
     def list_dead(
         self,

@@ -752,15 +752,21 @@ class Methods(ABC):
         self,
         *,
         dry_run: bool = False,
+        hot_days: int | None = None,
+        warm_days: int | None = None,
+        max_mb: int | None = None,
         idempotency_key: str | None = None,
     ) -> GarbageAnswer:
         """Free disk space: delete stored output that no receipt has to keep.
 
         Args:
             dry_run: Only report what would be deleted
+            hot_days: Days to keep artifacts, instead of the policy's
+            warm_days: Days to keep output, instead of the policy's
+            max_mb: Megabytes the catalog may take, instead of the policy's max_total_mb
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))
+        return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run, "hot_days": hot_days, "warm_days": warm_days, "max_mb": max_mb}, idempotency_key))
 
     def issue_grant(
         self,

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from engrambus.evidence.receipts.junit import MAX_REPORT_BYTES, JunitCase, JunitReport, read_junit
     from engrambus.evidence.receipts.purge_plan import (
         DAY_US,
+        BodyFile,
+        KeepReason,
         Purge,
         PurgePlanner,
         PurgeReason,
@@ -35,7 +37,7 @@ if not TYPE_CHECKING:
         "cas": "BodyStore",
         "folder": "RECEIPTS RECEIPTS_POSITION ReceiptFolder is_written_by",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
-        "purge_plan": "DAY_US Purge PurgePlanner PurgeReason with_step_receipts",
+        "purge_plan": "DAY_US BodyFile KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
             "EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt receipt_id "
             "result_sha "
@@ -43,8 +45,8 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION", "Artifact",
-    "BodyStore", "Cost", "JunitCase", "JunitReport", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder",
-    "bodies_of", "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id", "result_sha",
-    "with_step_receipts",
+    "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION", "Artifact", "BodyFile",
+    "BodyStore", "Cost", "JunitCase", "JunitReport", "KeepReason", "Purge", "PurgePlanner", "PurgeReason", "Receipt",
+    "ReceiptFolder", "bodies_of", "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id",
+    "result_sha", "with_step_receipts",
 ]

@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +24,7 @@ from engrambus.errors import (
     PointerSyntax,
     SpanNotFound,
 )
+from engrambus.evidence.receipts.purge_plan import BodyFile
 
 _CHUNK_BYTES = 1 << 20
 _NEW_SUFFIX, _OLD_SUFFIX = ".new", ".old"
@@ -159,9 +159,9 @@ class BodyStore:
 
     def find_damaged(self, on_progress: Callable[[int, int], None]) -> Iterator[tuple[Path, str]]:
         """Recompute the digest of every body; yield the path of each that is not intact, and what is wrong with it."""
-        total = sum(size for _, size in self.sizes(untouched_since=inf))
+        total = sum(body.size for body in self.stored())
         done = 0
-        for digest, size in self.sizes(untouched_since=inf):
+        for digest, size, _ in self.stored():
             problem = self._problem(digest)
             if problem is not None:
                 yield self._root / digest[7:9] / digest[9:], problem
@@ -191,16 +191,15 @@ class BodyStore:
             return False
         return True
 
-    def sizes(self, *, untouched_since: float) -> Iterator[tuple[str, int]]:
-        """Yield digest and size of every body that was neither written nor read since a time."""
+    def stored(self) -> Iterator[BodyFile]:
+        """Yield every body, with its size and the time it was last written or read."""
         for folder in _entries(self._root):
             if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
                 for body in _entries(self._root / folder.name):
                     if is_digest(digest := f"sha256:{folder.name}{body.name}"):
                         with suppress(FileNotFoundError):
                             status = body.stat(follow_symlinks=False)
-                            if status.st_mtime <= untouched_since:
-                                yield digest, status.st_size
+                            yield BodyFile(digest, status.st_size, status.st_mtime_ns // 1000)
 
     def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
         """Yield path and size of files left by a put or a removal that was interrupted before a time."""

@@ -10,7 +10,14 @@ from engrambus.space.tuples.access import (
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.dead_letters import dead_letter_reason
-from engrambus.space.tuples.enqueue import GC_LANE, GC_YOOL, INTERNAL_AUTHORITY, PutResult, gc_draft
+from engrambus.space.tuples.enqueue import (
+    GC_LANE,
+    GC_YOOL,
+    INTERNAL_AUTHORITY,
+    INTERNAL_RUN,
+    PutResult,
+    gc_draft,
+)
 from engrambus.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -80,6 +87,7 @@ __all__ = [
     "GC_LANE",
     "GC_YOOL",
     "INTERNAL_AUTHORITY",
+    "INTERNAL_RUN",
     "MAX_GENERATIONS",
     "STAMPED_FIELDS",
     "STATES",

@@ -185,7 +185,10 @@ class WorkView(Protocol):
         ...
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Return the ended tuples of a run, or of all, last ended first; of dead letters only those put again."""
+        """Return the ended tuples of a run, or of all but INTERNAL_RUN, last ended first.
+
+        Of dead letters only those put again.
+        """
         ...
 
     def list_dead(

@@ -1,7 +1,7 @@
 """Workers: they claim waiting tuples, run their steps under limits and record receipts."""
 
 from engrambus.space.work.cache import damaged_body, input_hash
-from engrambus.space.work.garbage_collector import GarbageCollector, GcReport
+from engrambus.space.work.garbage_collector import GarbageCollector, GcReport, RetentionOverrides
 from engrambus.space.work.gc_worker import GcWorker
 from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
 from engrambus.space.work.runner import ProcessRunner
@@ -12,6 +12,7 @@ from engrambus.space.work.worker_dependencies import WorkerDependencies
 __all__ = [
     "GarbageCollector",
     "GcReport",
+    "RetentionOverrides",
     "GcWorker",
     "LaneWorkerPool",
     "ProcessRunner",

@@ -274,6 +274,7 @@ WITH latest AS MATERIALIZED (
         WHERE t.run = r.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
     ) AS last
     FROM runs AS r
+    WHERE r.run <> ?2
     ORDER BY last DESC LIMIT ?1
 ), found AS MATERIALIZED (
     SELECT e.ordinal FROM latest AS l CROSS JOIN tuples AS e ON e.ordinal IN (

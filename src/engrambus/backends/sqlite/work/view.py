@@ -20,6 +20,7 @@ from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
 from engrambus.space.tuples import (
     ABSENT,
+    INTERNAL_RUN,
     STATES,
     CostHistory,
     Epoch,
@@ -206,7 +207,7 @@ class SqliteWorkView:
         return [record_from_row(row) for row in self._rows("claimed", run, limit)]
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        rows = self._rows("ended", limit) if run is None else self._rows("ended_in", run, limit)
+        rows = self._rows("ended", limit, INTERNAL_RUN) if run is None else self._rows("ended_in", run, limit)
         return [record_from_row(row) for row in rows]
 
     def list_dead(

@@ -96,14 +96,18 @@ def resume(session: Session, values: Values) -> None:
     Choose another run with --run RUN.
     """
     from engrambus.core.process_names import is_dead
-    from engrambus.space.tuples import read_pattern
+    from engrambus.space.tuples import INTERNAL_RUN, read_pattern
 
     with _open(session, values) as (gateway, dependencies):
         space = dependencies.space
         if not session.json:
             session.note(f"[resume] reading {safe(_journal_name(gateway))}")
         # Only tuples with steps: one without is a note that waits for a reader, as an alarm does.
-        conditions = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
+        conditions = {
+            "lane": {"ne": space.settings.alarm_lane},
+            "payload.0": {"exists": True},
+            "run": {"ne": INTERNAL_RUN},
+        }
         chosen = _chosen_run(session, gateway)
         by_run = _unfinished_by_run(dependencies, conditions)
         run = chosen or next(iter(by_run), None)

@@ -40,7 +40,10 @@ def yool_list(answer: CatalogAnswer) -> Iterator[str]:
         head = ["YOOL", "LANE", "ABOUT"]
         rows = [[row.yool_id, row.lane, row.about] for row in answer.yools]
         if any(row.triggers for row in answer.yools):
-            head, rows = [*head, "TRIGGERS"], [[*line, row.triggers] for line, row in zip(rows, answer.yools, strict=True)]
+            head, rows = (
+                [*head, "TRIGGERS"],
+                [[*line, row.triggers] for line, row in zip(rows, answer.yools, strict=True)],
+            )
         yield from table(head, rows)
     else:
         yield "None."
