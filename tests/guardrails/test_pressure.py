@@ -91,7 +91,6 @@ def test_on_a_full_disk_work_is_refused_and_the_gc_worker_collects(project: Wire
         if progress.tuple_id in (requested, "") and progress.kind in ("done", "dead", "again", "pressure"):
             ended.set()
 
-    run = project.gateway.identify(LOCAL_ADMIN).run.run_id
     with GcWorker(project.deps, hour=3, on_progress=on_progress):
         assert ended.wait(60)
     assert project.deps.space.get(requested).state == "done", progress_list

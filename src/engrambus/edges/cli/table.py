@@ -341,6 +341,13 @@ COMMANDS: dict[str, Entry] = {
         "tuple_in",
         "tuple.in",
     ),
+    "receipt list": Entry(
+        "work",
+        "List receipts: what the steps of a run did, which failed, which were cached, and what they cost.",
+        "engrambus receipt list --failed --since PT1H",
+        "receipt_list",
+        "receipt.list",
+    ),
     "receipt get": Entry(
         "work",
         "Show a receipt: the record of one executed step.",

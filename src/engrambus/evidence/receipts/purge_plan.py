@@ -74,9 +74,8 @@ class PurgePlanner:
     def __init__(
         self, bodies: Iterable[BodyFile], pinned: Collection[str] = (), needed: Collection[str] = (), *, fresh_us: int
     ) -> None:
-        """`pinned` are digests of bodies and ids of receipts that engrams point at, `needed` those unfinished tuples need.
-
-        `fresh_us` is the time since which a body that a caller stored or read is fresh.
+        """`pinned` are digests of bodies and ids of receipts that engrams point at, `needed` those that
+        unfinished tuples need. `fresh_us` is the time since which a body that a caller stored or read is fresh.
         """
         self._files = {body.sha: body for body in bodies}
         self._pinned = pinned

@@ -5,6 +5,7 @@ from engrambus.space.tuples.access import (
     check_stamp,
     stamp_authority,
     visible_receipt,
+    visible_run,
     visible_tuple,
 )
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
@@ -43,6 +44,8 @@ from engrambus.space.tuples.ports import (
     Epoch,
     IdempotentPut,
     LaneCounts,
+    ListedReceipt,
+    ReceiptPosition,
     RunningStep,
     RunTotals,
     Waiter,
@@ -105,8 +108,10 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
+    "ListedReceipt",
     "Price",
     "PutResult",
+    "ReceiptPosition",
     "RunTotals",
     "RunningStep",
     "SpaceSettings",
@@ -156,5 +161,6 @@ __all__ = [
     "tuple_id",
     "tuple_receipt",
     "visible_receipt",
+    "visible_run",
     "visible_tuple",
 ]

@@ -12,11 +12,11 @@ from engrambus.space.work.worker_dependencies import WorkerDependencies
 __all__ = [
     "GarbageCollector",
     "GcReport",
-    "RetentionOverrides",
     "GcWorker",
     "LaneWorkerPool",
     "ProcessRunner",
     "Progress",
+    "RetentionOverrides",
     "SingleFlight",
     "StepOutcome",
     "StepRequest",

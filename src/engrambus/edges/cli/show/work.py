@@ -12,6 +12,7 @@ from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, tab
 
 if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
+    from engrambus.operations.receipt_list import ReceiptsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck
     from engrambus.operations.tuples import (
         CancelAnswer,
@@ -119,6 +120,36 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     yield from pairs(row for row in rows if row[1])
 
 
+def receipt_list(answer: ReceiptsAnswer) -> Iterator[str]:
+    """Show one line for each receipt, with the beginning of its id."""
+    if answer.receipts:
+        yield from table(
+            ["RECEIPT", "YOOL", "EXIT", "COST", "TOOK", "ENDED", "TASK", "FILES"],
+            [
+                [
+                    _short(row.id),
+                    row.yool,
+                    "HIT" if row.hit else str(row.exit),
+                    print_dollars(row.usd),
+                    f"{row.wall_ms:,} ms",
+                    f"{row.ended_at[:19]}Z",
+                    _short(row.tuple_id),
+                    ", ".join(f"{count} {kind}" for kind, count in row.artifacts.items()),
+                ]
+                for row in answer.receipts
+            ],
+        )
+    else:
+        yield "None."
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _short(digest: str) -> str:
+    """Return the beginning of an id, which names what it is the id of."""
+    return digest.removeprefix("sha256:")[:12]
+
+
 def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
     yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
@@ -170,7 +201,7 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         if tuples:
             head, *lines = table(
                 [title, "STATE", "COST", "LANE"],
-                [[row.id.removeprefix("sha256:")[:12], row.state, _cost(row), row.lane] for row in tuples],
+                [[_short(row.id), row.state, _cost(row), row.lane] for row in tuples],
             )
             yield head
             for line, row in zip(lines, tuples, strict=True):
