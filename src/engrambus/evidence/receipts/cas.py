@@ -50,11 +50,14 @@ class BodyStore:
         with naming_the_disk():
             return self._put_bytes(body) if isinstance(body, bytes) else self._put_stream(body)
 
-    def get(self, digest: str, limit: int | None = None) -> bytes:
-        """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file."""
+    def get(self, digest: str, limit: int | None = None, *, renew: bool = True) -> bytes:
+        """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file.
+
+        Without `renew`, the read does not protect it from garbage collection.
+        """
         if digest == _EMPTY_DIGEST:
             return b""
-        with self._body(digest) as body:
+        with self._body(digest, renew=renew) as body:
             size = os.fstat(body).st_size
             if limit is not None and size > limit:
                 raise ContentTooLarge(limit=limit, used=size)
@@ -116,7 +119,7 @@ class BodyStore:
                 pass
 
     @contextmanager
-    def _body(self, digest: str) -> Iterator[int]:
+    def _body(self, digest: str, *, renew: bool = True) -> Iterator[int]:
         """Open the file of a body and renew its age: its reader may be about to point at it (decision 28)."""
         if not is_digest(digest):
             raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
@@ -128,8 +131,9 @@ class BodyStore:
         except NotADirectoryError:
             raise LinkRefused("A folder of the body store is a link or not a folder.") from None
         try:
-            with suppress(OSError):  # a reader without write access cannot point at it here either
-                os.utime(body)
+            if renew:
+                with suppress(OSError):  # a reader without write access cannot point at it here either
+                    os.utime(body)
             yield body
         finally:
             os.close(body)

@@ -111,6 +111,7 @@ class Registry:
         cost_usd: int | float | None = None,
         cost_tokens: int | None = None,
         cached: bool = True,
+        artifacts: Mapping[str, str] | None = None,
         about: str | None = None,
     ) -> Callable[[T], T]:
         """Register the function or list of arguments that follows as a yool.
@@ -126,6 +127,7 @@ class Registry:
             cost_usd: Expected cost of one execution
             cost_tokens: Expected number of tokens of one execution
             cached: Whether a result may be reused for the same input
+            artifacts: Kinds of the files it leaves, by pattern of their path: `{"report.xml": "junit"}`
             about: Its purpose; by default the first line of the docstring
         """
         for field, text in (("name", name), ("lane", lane), ("about", "" if about is None else about)):
@@ -140,6 +142,7 @@ class Registry:
             cost_micros=None if cost_usd is None else read_micros(cost_usd, "cost_usd"),
             cost_tokens=cost_tokens,
             cached=cached,
+            artifacts={} if artifacts is None else artifacts,  # type: ignore[arg-type]
         )
         entry = CatalogEntry(
             name=base,

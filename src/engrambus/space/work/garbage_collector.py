@@ -38,7 +38,7 @@ class BodyCount(msgspec.Struct, frozen=True, kw_only=True):
     """Bodies deleted or kept for one reason."""
 
     why: str
-    """A `PurgeReason` or a `KeepReason`; `left` for remains of killed workers, `scratch` for folders of running steps."""
+    """A `PurgeReason` or `KeepReason`; `left` for remains of killed workers, `scratch` for folders of running steps."""
     bodies: int
     bytes: int
 

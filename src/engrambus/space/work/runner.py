@@ -65,7 +65,8 @@ class ProcessRunner:
                 exit, error = self._run_command(request, folder, report_spending, stop)
             else:
                 exit, error = self._pool.run(request, folder, report_spending, stop)
-            return folder.store(self._bodies, exit=exit, error=error)
+            kinds = request.yool.entry.contract.artifacts
+            return folder.store(self._bodies, exit=exit, error=error, kinds=kinds)
 
     def sweep(self, count_spending: CountSpending) -> None:
         """Count what steps of killed workers reported as spent, then delete their folders."""

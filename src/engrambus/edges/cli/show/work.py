@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, tab
 if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.receipt_list import ReceiptsAnswer
-    from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck
+    from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, ReportSummary
     from engrambus.operations.tuples import (
         CancelAnswer,
         DeadLetters,
@@ -30,7 +31,8 @@ def yool(answer: YoolAnswer) -> Iterator[str]:
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
     rows.append(("triggers", answer.triggers))
     for name, value in (answer.agent_terms | answer.contract).items():
-        rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+        pairs_of = [f"{key}: {kind}" for key, kind in value.items()] if isinstance(value, dict) else value
+        rows.append((name, ", ".join(map(str, pairs_of)) if isinstance(pairs_of, list) else str(value)))
     if len(answer.versions) > 1:
         rows.append(("versions", ", ".join(f"v{version}" for version in answer.versions)))
     yield from pairs(row for row in rows if row[1])
@@ -118,6 +120,26 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
             rows.append((name, f"engrambus deref artifact:{sha}{options}"))
     rows += [("of", part) for part in fields.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
+    for report in answer.reports:
+        yield from _report_summary(report)
+    if answer.file is not None:
+        yield click.style(f"Its file: {safe(answer.file)}.", fg="yellow")
+
+
+def _report_summary(report: ReportSummary) -> Iterator[str]:
+    """Show the counts of a test report, and its first failed tests as pointers."""
+    if report.problem is not None:
+        yield f"{safe(report.path)}: {safe(report.problem)}"
+        return
+    counts = [
+        f"{count} {word}"
+        for count, word in ((report.failed, "failed"), (report.errors, "errors"), (report.skipped, "skipped"))
+        if count
+    ]
+    yield f"{safe(report.path)}: {', '.join([counted(report.tests, 'test'), *counts])}"
+    for case in report.first_failed:
+        yield f"  {click.style(safe(case.outcome), fg='red')}  {safe_line(case.message)}".rstrip()
+        yield dim(f"    engrambus deref {safe(shlex.quote(case.ref))}")
 
 
 def receipt_list(answer: ReceiptsAnswer) -> Iterator[str]:
@@ -158,6 +180,8 @@ def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
         state = "whole" if body.intact else "DAMAGED" if body.gone_at is None else "deleted"
         deleted_at = f"  at {body.gone_at}" if body.gone_at is not None else ""
         yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{deleted_at}"
+    if answer.file is not None:
+        yield f"  its file: {safe(answer.file)}"
 
 
 def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
