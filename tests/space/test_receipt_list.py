@@ -82,13 +82,14 @@ def test_filters_pages_and_short_ids(terminal: Terminal) -> None:
     assert mine["tuple_id"] == ids[2]
     assert len(terminal.json("receipt", "list", "--since", "PT1H")["receipts"]) == len(everything)
     assert terminal.json("receipt", "list", "--since", "2099-01-01T00:00:00Z")["receipts"] == []
-    paged, cursor = [], ()
+    paged: list[Any] = []
+    cursor: list[str] = []
     while True:
         page = terminal.json("receipt", "list", "--limit", "4", *cursor)
         paged += page["receipts"]
         if "cursor" not in page:
             break
-        cursor = ("--cursor", page["cursor"])
+        cursor = ["--cursor", page["cursor"]]
     assert paged == everything
     assert "FIELD_VALUE" in terminal.run("receipt", "list", "--cursor", "7.x", code=1)
     head, *rows = terminal.run("receipt", "list").splitlines()

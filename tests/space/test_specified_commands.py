@@ -88,3 +88,66 @@ def test_runs_and_runs_list_are_one_command(terminal: Terminal) -> None:
     assert terminal.json("runs", "--run-id", run) == terminal.json("--run-id", run, "runs", "list")
     assert "There is no command" in terminal.run("runs", "lst", code=2)
     assert "list" in terminal.run("runs", "--help")
+
+
+BURST = """
+import os
+from engrambus import yool
+from engrambus.space.work import step_context
+
+@yool("agent.leave.noise", lane="build", authority=("user",))
+def leave(number: int, size: int) -> None:
+    (step_context.artifacts() / "noise").write_text(os.urandom(size // 2).hex())
+"""
+
+
+def leave_reports(terminal: Terminal, count: int, size: int) -> None:
+    """Run tasks that each leave a file."""
+    (terminal.path / "burst.py").write_text(BURST)
+    terminal.run("catalog", "build", "--import", "burst")
+    for number in range(count):
+        args = ("--arg", f"number={number}", "--arg", f"size={size}")
+        terminal.run("out", "--lane", "build", "--yool", "agent.leave.noise", *args)
+    terminal.run("worker", "--lane", "build", "--until-empty", "--import", "burst")
+
+
+# YT-13, section 11.2: `gc --hot-days 30 --warm-days 365 --max-mb 5000`
+def test_a_collection_with_the_options_of_the_specification(terminal: Terminal) -> None:
+    leave_reports(terminal, 3, 100_000)
+    assert (
+        "There is nothing to delete." in shell(terminal, "sprint gc --hot-days 30 --warm-days 365 --max-mb 5000").stdout
+    )
+    answer = terminal.json("gc", "--dry-run", "--hot-days", "0")
+    assert [(row["why"], row["bodies"]) for row in answer["freed"] if row["bodies"]] == [("artifact", 3)]
+    assert "FIELD_VALUE" in terminal.run("gc", "--hot-days", "-1", code=1)
+
+
+# YT-13: a burst, within its first hour
+def test_the_size_cap_holds_right_after_a_burst(terminal: Terminal) -> None:
+    leave_reports(terminal, 5, 800_000)
+    runs = terminal.json("runs")
+    before = terminal.json("gc", "--dry-run", "--max-mb", "1")
+    assert before["total_bytes"] > 4_000_000
+    assert before["enough"]
+    done = terminal.json("gc", "--max-mb", "1")
+    assert done["enough"]
+    assert done["after_bytes"] <= 1_000_000
+    assert [row["why"] for row in done["freed"] if row["bodies"]] == ["room"]
+    assert terminal.json("runs") == runs
+    assert terminal.json("verify")["sound"]
+
+
+# YT-13: what protects what, and what to change
+def test_a_collection_says_what_protects_what(terminal: Terminal) -> None:
+    leave_reports(terminal, 2, 60_000)
+    (first, second) = terminal.json("receipt", "list")["receipts"]
+    shas = [terminal.json("receipt", "get", row["id"])["receipt"]["artifacts"][0]["sha"] for row in (first, second)]
+    terminal.run("put", "The first report is the one to read.", "--pointer", f"artifact:{shas[0]}")
+    terminal.run("deref", f"artifact:{shas[1]}")
+    printed = terminal.run("gc", "--max-mb", "0", "--dry-run")
+    assert "0.1 MB what engrams point at" in printed
+    assert "0.1 MB what was stored by a caller or read in the last hour" in printed
+    assert "Not enough: the catalog is above its limit of 0 MB." in printed
+    assert "engrambus forget ID" in printed
+    assert "an hour after its last use" in printed
+    assert "guardrails.gc.max_total_mb" in printed

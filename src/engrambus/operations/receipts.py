@@ -171,8 +171,8 @@ class BodyState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ReceiptCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     sound: bool
-    """True if its id matches its content, every body is intact or was deleted to free disk space, and its file is as the
-    journal has it, or was written again."""
+    """True if its id matches its content, every body is intact or was deleted to free disk space, and its file is right
+    or was written again."""
     id_matches: bool
     bodies: list[BodyState]
     file: str | None = None

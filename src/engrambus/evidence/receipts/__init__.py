@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.evidence.receipts.artifact_kinds import ARTIFACT_KINDS, artifact_kind
+    from engrambus.evidence.receipts.artifact_kinds import artifact_kind
     from engrambus.evidence.receipts.cas import BodyStore
     from engrambus.evidence.receipts.folder import RECEIPTS, RECEIPTS_POSITION, ReceiptFolder, is_written_by
     from engrambus.evidence.receipts.junit import MAX_REPORT_BYTES, JunitCase, JunitReport, read_junit
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         with_step_receipts,
     )
     from engrambus.evidence.receipts.values import (
+        ARTIFACT_KINDS,
         EMPTY_DIGEST,
         JUNIT_KIND,
         Artifact,
@@ -35,14 +36,14 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "artifact_kinds": "ARTIFACT_KINDS artifact_kind",
+        "artifact_kinds": "artifact_kind",
         "cas": "BodyStore",
         "folder": "RECEIPTS RECEIPTS_POSITION ReceiptFolder is_written_by",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
         "purge_plan": "DAY_US BodyFile KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
-            "EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt receipt_id "
-            "result_sha "
+            "ARTIFACT_KINDS EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt "
+            "receipt_id result_sha "
         ),
     })
 

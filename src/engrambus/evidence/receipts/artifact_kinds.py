@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO, Literal, get_args
-from xml.parsers import expat
+from typing import Any, BinaryIO
 
 import msgspec
 
-ArtifactKind = Literal["junit", "coverage", "file"]
-ARTIFACT_KINDS: tuple[ArtifactKind, ...] = get_args(ArtifactKind)
+from engrambus.evidence.receipts.values import ArtifactKind
 
 HEAD_BYTES = 64 << 10
 """Bytes of an artifact within which its kind must show, unless it is JSON."""
@@ -74,6 +72,8 @@ class _RootFound(Exception):
 
 def _kind_of_root(head: bytes) -> ArtifactKind:
     """Return the kind that the root element of an XML document tells; one that declares entities has none."""
+    from xml.parsers import expat  # loaded on first use
+
     root: list[str] = []
     doctype: list[str] = []
 

@@ -1,8 +1,9 @@
 """`.catalog/receipts/<2 hex>/<62 hex>.json`: every receipt as a file, for people and tools.
 
 A projection of the journal: workers write it afterwards and note how far they have come in a file. If the folder is
-deleted it is written again. Nothing is read back from it; `verify` compares it with the journal and writes it again on
-request, garbage collection does both, and whoever looks at one receipt writes its file again. It is not synced at once: a power cut may leave a file torn, and then it is written again (decision 94).
+deleted it is written again. Nothing is read back from it: `verify` compares it with the journal; garbage collection,
+and whoever looks at one receipt, also write again what differs. It is not synced at once: a power cut may leave a file
+torn, and then it is written again (decision 94).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -142,12 +142,12 @@ class GarbageCollector:
             midnight_us = now_us - now_us % DAY_US
             rotated = self._space.store.rotate(least_bytes=MIN_SEGMENT_BYTES, before_us=midnight_us, dry_run=dry_run)
             after = total - leftovers.bytes - freed if dry_run else _folder_size(self._catalog)
-            kept = [*_by_reason(planner.keeps(purges)), self._running_folders()]
+            kept = [*_by_reason(planner.keeps(purges).items()), self._running_folders()]
             return GcReport(
                 dry_run=dry_run,
                 receipts=planner.receipts,
                 rewritten=rewritten,
-                freed=[*_by_reason(_purged_sizes(purges)), leftovers],
+                freed=[*_by_reason(_purged_sizes(purges).items()), leftovers],
                 kept=kept,
                 pinned=planner.pinned,
                 total_bytes=total,
@@ -244,8 +244,8 @@ def _purged_sizes(purges: list[Purge]) -> dict[str, list[int]]:
     return {why: [purge.body.size for purge in purges if purge.why == why] for why in ("artifact", "printed", "room")}
 
 
-def _by_reason(sizes: Mapping[str, list[int]]) -> list[BodyCount]:
-    return [BodyCount(why=why, bodies=len(row), bytes=sum(row)) for why, row in sizes.items()]
+def _by_reason(sizes: Iterable[tuple[str, list[int]]]) -> list[BodyCount]:
+    return [BodyCount(why=why, bodies=len(row), bytes=sum(row)) for why, row in sizes]
 
 
 def _folder_size(root: Path) -> int:
