@@ -225,7 +225,13 @@ def _tuple_space(
         from engrambus.space.work import GarbageCollector
 
         return GarbageCollector(
-            space, bodies, project.state, clock, retention=retention, pinned=lambda: pinned_by_engrams(knowledge)
+            space,
+            bodies,
+            project_files.receipts,
+            project.state,
+            clock,
+            retention=retention,
+            pinned=lambda: pinned_by_engrams(knowledge),
         )
 
     def has_journal() -> bool:
@@ -308,8 +314,8 @@ def open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWork
     from engrambus.space.work import GcWorker
 
     with gateway.store.read() as view:
-        hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
-    return GcWorker(dependencies, run=run.run_id if run else "", hour=hour)
+        hour = view.policy().guardrails.gc.nightly_hour
+    return GcWorker(dependencies, hour=hour)
 
 
 def find_project_damage(start: Path, settings: Settings) -> list[Damage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -324,3 +325,52 @@ def test_the_operations_of_the_catalog_only_read() -> None:  # YT-15
         assert not operation.writes
         assert operation.route is not None
         assert operation.route.method == "GET"
+
+
+# YT-15: a snapshot that clients may keep, and ask about
+def test_http_answers_of_the_catalog_are_cacheable(stocked: Gateway, repository: Repository) -> None:
+    with run_server(stocked, repository) as bus:
+        agent = bus.add("coder")
+        targets = ["/catalog", "/catalog?lane=build", "/catalog?lane=catalog", "/catalog/agent.lint.ruff"]
+        first = {target: bus.call("GET", target, token=agent) for target in targets}
+        etags = {target: answer.headers["etag"] for target, answer in first.items()}
+        assert len(set(etags.values())) == len(targets), "a filter decides the answer as well"
+        assert all(answer.headers["cache-control"] == "private, no-cache" for answer in first.values())
+        for target, etag in etags.items():
+            unchanged = bus.call("GET", target, token=agent, headers={"If-None-Match": etag})
+            assert (unchanged.status, unchanged.body, unchanged.headers["etag"]) == (304, b"", etag)
+        path = repository.path / ".catalog/capabilities.json"
+        write_catalog(path, Catalog([*read_catalog(path), make_entry("agent.lint.added")]))
+        for target in ("/catalog", "/catalog?lane=build"):
+            changed = bus.call("GET", target, token=agent, headers={"If-None-Match": etags[target]})
+            assert (changed.status, changed.json["root"] != first[target].json["root"]) == (200, True)
+        same = bus.call("GET", targets[-1], token=agent, headers={"If-None-Match": etags[targets[-1]]})
+        assert same.status == 304, "another yool changes nothing about this one"
+
+
+# YT-03
+def test_triggers_are_kept_and_shown(declared: Shell) -> None:
+    (declared.path / "AGENTS.md").write_text(
+        PRINTED + "\n### docs-agent\n- yool_id: agent.docs.build\n- authority: [user]\n- lane: docs\n"
+        "- Triggers:\n  - a page changed\n  - a release\n"
+    )
+    declared.ok("catalog", "build", "--stack", "python")
+    assert '"triggers":"new task in .specs/sprints/"' in (declared.path / ".catalog/capabilities.json").read_text()
+    looked_up = declared.ok("catalog", "lookup", "agent.lint.python")
+    assert re.search(r"triggers +post-edit$", looked_up.out, re.M)
+    assert (
+        declared.ok("catalog", "lookup", "agent.docs.build", "--json").json["triggers"] == "a page changed; a release"
+    )
+    head, *rows = declared.ok("catalog", "list", "--lane", "build").out.splitlines()
+    assert head.split() == ["YOOL", "LANE", "ABOUT", "TRIGGERS"]
+    assert [row.endswith(("new task in .specs/sprints/", "post-edit")) for row in rows] == [True, True]
+
+
+# YT-03: a build is compared with the file it replaces
+def test_a_build_into_another_file_is_compared_with_that_file(declared: Shell) -> None:
+    declared.ok("catalog", "build", "--stack", "python")
+    elsewhere = ("catalog", "build", "--stack", "go", "--output", str(declared.path / "other.json"))
+    assert declared.ok(*elsewhere, "--json").json["flaws"] == []
+    (declared.path / "AGENTS.md").write_text(PRINTED.partition("### lint-agent")[0])
+    flaws = declared.ok(*elsewhere, "--json").json["flaws"]
+    assert [(flaw["yool"], flaw["rule"]) for flaw in flaws] == [("agent.lint.go.v1", "gone")]

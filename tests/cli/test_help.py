@@ -43,7 +43,7 @@ def test_every_command_explains_itself_with_an_example(words: str) -> None:
     options = done.output.partition("\nOptions:")[2].partition("\nOn every command:")[0]
     for line in options.splitlines():
         assert line.startswith(("   ", "  -")) or not line, "what is given by position is explained under Arguments"
-    for option in ("--json", "--as NAME", "--run RUN", "--project"):
+    for option in ("--json", "--as NAME", "--run, --run-id RUN", "--project"):
         assert option in done.output
 
 

@@ -20,7 +20,16 @@ from engrambus.app import open_worker_dependencies
 from engrambus.core import SECOND_US, SystemClock, digest, print_time
 from engrambus.core.process_names import process_name
 from engrambus.errors import BodyNotFound, DiskPressure
-from engrambus.evidence.receipts import DAY_US, EMPTY_DIGEST, Artifact, PurgePlanner, Receipt, new_receipt
+from engrambus.evidence.receipts import (
+    DAY_US,
+    EMPTY_DIGEST,
+    Artifact,
+    BodyFile,
+    PurgePlanner,
+    Receipt,
+    new_receipt,
+    receipt_id,
+)
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import pinned_by_engrams
 from engrambus.operations.gc import CollectGarbage
@@ -63,7 +72,8 @@ def plan(
     receipts: list[Receipt], sizes: dict[str, int], room: int = 0, pinned: frozenset[str] = frozenset()
 ) -> list[tuple[str, str]]:
     """Return the bodies to delete, each with the reason."""
-    planner = PurgePlanner(sizes.items(), pinned)
+    files = [BodyFile(digest, size, 0) for digest, size in sizes.items()]
+    planner = PurgePlanner(files, pinned, fresh_us=NOW)
     for named in receipts:
         planner.add(named)
     purges = planner.plan(now_us=NOW, hot_days=30, warm_days=365, excess_bytes=room)
@@ -131,6 +141,7 @@ def collector(
     return GarbageCollector(
         harness.space,
         harness.deps.bodies,
+        harness.deps.receipts,
         harness.deps.root / ".catalog",
         harness.deps.clock,
         retention=lambda: Retention(**retention),
@@ -214,10 +225,76 @@ def test_a_step_whose_body_was_deleted_is_executed_again(harness: WorkerHarness)
     assert harness.work() == ["hit", "done"]
 
 
-def test_a_young_body_is_not_deleted(harness: WorkerHarness) -> None:
-    run_steps(harness)
-    done = collector(harness, hot_days=0, warm_days=0, grace=3600.0).collect()
-    assert sum(row.bodies for row in done.freed) == 0
+# YT-13: the size limit holds in the first hour too.
+def test_what_finished_steps_left_just_now_is_deleted_for_space(harness: WorkerHarness) -> None:
+    receipts = run_steps(harness)
+    shas = {artifact.sha for receipt in receipts for artifact in receipt.artifacts}
+    done = collector(harness, grace=3600.0, max_total_mb=0).collect()
+    assert {row.why: row.bodies for row in done.freed if row.bodies}["room"] >= len(shas)
+    assert not any(harness.deps.bodies.exists(sha) for sha in shas)
+    assert [(row.why, row.bytes) for row in done.kept if row.bytes] == []
+
+
+# YT-13
+def test_a_body_that_was_read_in_the_last_hour_is_kept(harness: WorkerHarness) -> None:
+    read, stored_again, *others = [artifact.sha for receipt in run_steps(harness) for artifact in receipt.artifacts]
+    body = harness.deps.bodies.get(read)
+    harness.deps.bodies.put(harness.deps.bodies.get(stored_again))
+    done = collector(harness, grace=3600.0, max_total_mb=0).collect()
+    assert {row.why: row.bodies for row in done.kept if row.bodies} == {"fresh": 2}
+    assert harness.deps.bodies.get(read) == body
+    assert harness.deps.bodies.exists(stored_again)
+    assert others
+    assert not any(map(harness.deps.bodies.exists, others))
+
+
+# YT-13: neither what steps of an unfinished tuple left or were answered with, nor what it points at
+def test_bodies_of_unfinished_tuples_are_kept(harness: WorkerHarness) -> None:
+    named, hit, left, free = (
+        receipt.artifacts[0].sha
+        for text in ("named", "hit", "left", "free")
+        for receipt in harness.receipts(_run(harness, text))
+        if receipt.artifacts
+    )
+    harness.put(step("agent.sum.numbers", a=1, b=2), lane="later", src_ptr=[f"artifact:{named}", "jira://EVT/7"])
+    unfinished = harness.put(step("agent.leave.report", text="hit"), step("agent.fail.always"), lane="failing")
+    (claim,) = harness.space.claim({"id": unfinished}, worker="w")
+    with harness.space.store.read() as view:
+        (cached,) = (
+            receipt
+            for _, receipt in view.list_receipts(None, limit=99)
+            if any(artifact.sha == hit for artifact in receipt.artifacts)
+        )
+    harness.space.complete([Completion(id=unfinished, fence=claim.fence, hits=((0, cached.id),))])
+    again = harness.put(step("agent.leave.report", text="left"), step("agent.sum.numbers", a=1, b=2), lane="again")
+    (claim,) = harness.space.claim({"id": again}, worker="w")
+    executed = msgspec.structs.replace(receipt(left, 0), step=0, tuple_id=again, worker="w", id="")
+    executed = msgspec.structs.replace(executed, id=receipt_id(executed))
+    harness.space.complete([Completion(id=again, fence=claim.fence, receipts=(executed,))])
+    harness.space.release([(again, claim.fence)])
+    done = collector(harness, grace=3600.0, max_total_mb=0).collect()
+    assert {row.why: row.bodies for row in done.kept if row.bodies} == {"running": 3}
+    assert [harness.deps.bodies.exists(sha) for sha in (named, hit, left, free)] == [True, True, True, False]
+    harness.space.cancel(again)
+    collector(harness, grace=3600.0, max_total_mb=0).collect()
+    assert not harness.deps.bodies.exists(left)
+
+
+def _run(harness: WorkerHarness, text: str) -> str:
+    """Run a step that leaves a file; return its tuple's id."""
+    tuple_id = harness.put(step("agent.leave.report", text=text))
+    harness.work()
+    return tuple_id
+
+
+# YT-13: stored, and not named by a receipt yet
+def test_a_body_that_no_receipt_names_is_kept(harness: WorkerHarness) -> None:
+    sha = harness.deps.bodies.put(b"a report")
+    done = collector(harness, hot_days=0, warm_days=0, max_total_mb=0).collect()
+    assert [(row.why, row.bodies, row.bytes) for row in done.kept if row.bodies] == [("unnamed", 1, 8)]
+    assert not done.enough
+    assert done.other_bytes == done.after_bytes - 8
+    assert harness.deps.bodies.exists(sha)
 
 
 def test_a_body_that_is_put_again_during_its_removal_is_kept(harness: WorkerHarness) -> None:
@@ -389,7 +466,7 @@ def test_a_worker_begins_nothing_on_a_full_disk_and_continues_when_there_is_spac
 
 
 def test_of_many_workers_one_puts_the_nightly_tuple(harness: WorkerHarness) -> None:
-    first, second = (GcWorker(harness.deps, run=RUN, hour=3) for _ in range(2))
+    first, second = (GcWorker(harness.deps, hour=3) for _ in range(2))
     assert first.put_nightly()
     assert not second.put_nightly()
     assert not first.put_nightly()
@@ -456,6 +533,7 @@ def _collect(gateway: Gateway, after_pinning: Callable[[], object] = lambda: Non
     GarbageCollector(
         gateway.tuple_space.space,
         gateway.tuple_space.bodies,
+        gateway.project_files.receipts,
         gateway.project_files.state_path("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
@@ -546,12 +624,15 @@ def find_operation(name: str) -> Any:
     return next(operation for operation in OPERATIONS.values() if operation.name == name)
 
 
-# YT-13: as a step like any other.
+# YT-13: as a step like any other, and no part of what users ran.
 def test_a_gc_worker_runs_the_collection(gateway: Gateway, tmp_path: Path) -> None:
+    bus = Bus(gateway, LOCAL_ADMIN)
+    bus.record_tests(REPORT)
+    runs, board = bus.list_work(), bus.work_board()
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
     deps = open_worker_dependencies(gateway, Settings.from_environment(environment))
     progress: list[Progress] = []
-    with closing(deps.runner), GcWorker(deps, run=RUN, hour=3, on_progress=progress.append):
+    with closing(deps.runner), GcWorker(deps, hour=3, on_progress=progress.append):
         for _ in range(600):
             if progress and progress[-1].kind in ("done", "dead", "again"):
                 break
@@ -561,3 +642,8 @@ def test_a_gc_worker_runs_the_collection(gateway: Gateway, tmp_path: Path) -> No
     output = deps.bodies.get(receipts[0].stdout_sha).decode() + deps.bodies.get(receipts[0].stderr_sha).decode()
     assert record.state == "done", output
     assert "There is nothing to delete." in output
+    assert bus.list_work() == runs
+    after = bus.work_board()
+    assert (after.totals, after.ended, after.running, after.dead) == (board.totals, board.ended, [], [])
+    assert [row.states for row in runs.runs] == [{"done": 1}]
+    assert bus.tuple_observe(record.id).state == "done", "its own status can be read"

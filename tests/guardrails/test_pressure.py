@@ -91,8 +91,7 @@ def test_on_a_full_disk_work_is_refused_and_the_gc_worker_collects(project: Wire
         if progress.tuple_id in (requested, "") and progress.kind in ("done", "dead", "again", "pressure"):
             ended.set()
 
-    run = project.gateway.identify(LOCAL_ADMIN).run.run_id
-    with GcWorker(project.deps, run=run, hour=3, on_progress=on_progress):
+    with GcWorker(project.deps, hour=3, on_progress=on_progress):
         assert ended.wait(60)
     assert project.deps.space.get(requested).state == "done", progress_list
 
@@ -102,7 +101,7 @@ def test_the_nightly_tuple_is_put_on_a_full_disk_too(harness: WorkerHarness, tmp
     with pytest.raises(DiskPressure):
         full_disk.space.out({"lane": "build"}, authority=PERSON, run=RUN)
     (requested,) = harness.space.rd_all({"lane": GC_LANE})
-    assert GcWorker(full_disk, run=RUN, hour=3).put_nightly()
+    assert GcWorker(full_disk, hour=3).put_nightly()
     assert len(harness.space.rd_all({"lane": GC_LANE})) == 2
     assert harness.space.get(requested.id).state == "waiting"
 

@@ -19,6 +19,7 @@ from engrambus.core import digest
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
+from engrambus.space.catalog import Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, WorkerDependencies
 from engrambus.testing.work import PERSON
@@ -125,6 +126,51 @@ def test_a_receipt_opens_with_its_output_and_artifacts(visit: Visit) -> None:
     first.locator("th a").click()
     expect(drawer.locator("h2")).to_contain_text("tuple.run")
     expect(drawer.locator(".artifacts li")).to_contain_text(["agent.sum.numbers.v1", "agent.leave.report.v1"])
+
+
+# YT-08: what a test report says is shown where its receipt is
+def test_a_receipt_shows_the_tests_that_failed(visit: Visit, board: Board) -> None:
+    report = (
+        '<testsuite><testcase classname="t" name="one" file="t.py"/><testcase classname="t" name="two" file="t.py">'
+        '<failure message="&lt;b&gt;no&lt;/b&gt;">two is not one</failure></testcase></testsuite>'
+    )
+    tuple_id = board.put(step("agent.leave.report", text=report))
+    board.pool().run(until_empty=True)
+    (receipt_id, _) = board.call("tuple_observe", id=tuple_id).receipts
+    page = visit.open(f"/page/work?receipt={receipt_id}")
+    drawer = page.locator("#drawer")
+    expect(drawer).to_contain_text("2 tests, 1 failed")
+    failed = drawer.locator(".artifacts li", has_text="t.py::two")
+    expect(failed).to_contain_text("<b>no</b>")
+    failed.locator("a").click()
+    expect(drawer.locator(".code")).to_contain_text("two is not one")
+
+
+# YT-03: AGENTS.md says when somebody runs a yool
+def test_the_declared_yools_are_listed_with_their_triggers(visit: Visit, board: Board) -> None:
+    path = board.repository.path / ".catalog/capabilities.json"
+    entry = CatalogEntry(
+        name="agent.lint.code",
+        version=1,
+        authority=("user",),
+        lane="build",
+        about="Checks style",
+        triggers="<i>post-edit",
+    )
+    write_catalog(path, Catalog([entry]))
+    try:
+        page = visit.open("/page/work")
+        page.click(".yools summary")
+        row = page.locator(".yools tbody tr")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text("agent.lint.code.v1")
+        expect(row).to_contain_text("<i>post-edit")
+        path.write_text("{")
+        page = visit.open("/page/work")
+        expect(tile(page, "done")).to_be_visible()
+        expect(page.locator(".yools")).to_have_count(0)
+    finally:
+        path.unlink()
 
 
 def test_running_and_ended_tuples_appear_without_reloading(visit: Visit, board: Board, tmp_path: Path) -> None:

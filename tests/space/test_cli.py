@@ -14,7 +14,7 @@ import pytest
 
 from engrambus.app import open_project
 from engrambus.settings import Settings
-from engrambus.space.tuples import INTERNAL_AUTHORITY, gc_draft
+from engrambus.space.tuples import INTERNAL_AUTHORITY, INTERNAL_RUN, gc_draft
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
 
@@ -123,7 +123,7 @@ def test_resume_continues_after_the_last_finished_step(terminal: Terminal, tmp_p
     resumed.send_signal(signal.SIGTERM)
     _, printed = resumed.communicate(timeout=60)
     assert "has receipts for [agent.count.calls]" in printed
-    assert "goes on from step 2 (agent.wait.long)" in printed
+    assert f"[resume] re-emitting {tuple_id[:19]}… from step 2 (agent.wait.long)" in printed
     assert calls.read_text() == "called\n"
     assert terminal.json("observe", tuple_id)["state"] == "waiting"
 
@@ -136,8 +136,9 @@ def test_resume_runs_requested_collections_and_leaves_alarms(terminal: Terminal)
         ids = [
             space.out(draft, authority=INTERNAL_AUTHORITY, run=run, trusted=True)[0].id for draft in (gc_draft(), alarm)
         ]
+        internal = space.out(gc_draft(), authority=INTERNAL_AUTHORITY, run=INTERNAL_RUN, trusted=True)[0].id
     terminal.run("resume", "--import", "tests.space.yools")
-    assert [terminal.json("observe", id)["state"] for id in ids] == ["done", "waiting"]
+    assert [terminal.json("observe", id)["state"] for id in (*ids, internal)] == ["done", "waiting", "waiting"]
 
 
 def test_the_spending_of_a_child_is_charged_to_its_parent(terminal: Terminal) -> None:  # YT-11

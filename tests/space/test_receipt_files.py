@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from engrambus.evidence.receipts import Receipt, ReceiptFolder, new_receipt
+from engrambus.settings import Settings
+from tests.projects import Repository
+from tests.space.terminal import WORK, Terminal, open_terminal
 from tests.space.worker_harness import open_worker_harness, step
 
 
@@ -127,3 +130,67 @@ def test_a_worker_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:
         pool = harness.pool()
         pool.run(until_empty=True)
         assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat"]
+
+
+@pytest.fixture
+def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
+    """Open a project in which a step was executed."""
+    terminal = open_terminal(repository, settings, tmp_path, "tests.space.yools")
+    terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
+    terminal.run(*WORK)
+    return terminal
+
+
+def step_file(terminal: Terminal) -> tuple[str, Path]:
+    """Return id and file of the step's receipt."""
+    (row,) = terminal.json("receipt", "list")["receipts"]
+    return row["id"], terminal.path / ".catalog/receipts" / row["id"][7:9] / f"{row['id'][9:]}.json"
+
+
+DIFFERS, MISSING = "a receipt differs from the journal", "the file of a receipt is missing"
+
+
+# YT-08: whoever looks at a receipt notices that its file was edited or deleted, and writes it again.
+@pytest.mark.parametrize("command", ["get", "verify"])
+@pytest.mark.parametrize("problem", [DIFFERS, MISSING])
+def test_a_changed_file_is_noticed_with_the_receipt(terminal: Terminal, command: str, problem: str) -> None:
+    receipt_id, file = step_file(terminal)
+    content = file.read_bytes()
+    assert "file" not in terminal.json("receipt", command, receipt_id)
+    if problem == DIFFERS:
+        file.write_bytes(content.replace(b'"exit": 0', b'"exit": 1'))
+    else:
+        file.unlink()
+    assert f"ts file: {problem}; it was written again" in terminal.run("receipt", command, receipt_id)
+    assert file.read_bytes() == content
+    answer = terminal.json("receipt", command, receipt_id)
+    assert "file" not in answer
+    assert answer["sound"] if command == "verify" else answer["receipt"]["exit"] == 0
+
+
+# YT-08, YT-13
+def test_a_collection_writes_changed_files_again(terminal: Terminal) -> None:
+    _, file = step_file(terminal)
+    content = file.read_bytes()
+    forged = file.with_name("0" * 62 + ".json")
+    assert terminal.json("gc", "--dry-run")["rewritten"] == 0
+    file.write_bytes(content.replace(b'"exit": 0', b'"exit": 1'))
+    forged.write_bytes(content)
+    assert terminal.json("gc", "--dry-run")["rewritten"] == 2
+    assert forged.exists()
+    assert "2 receipts were not as files as in the journal and are written again." in terminal.run("gc")
+    assert (file.read_bytes(), forged.exists()) == (content, False)
+    assert terminal.run("verify").startswith("sound")
+
+
+# YT-08
+def test_a_file_that_cannot_be_written_again_is_reported(terminal: Terminal) -> None:
+    receipt_id, file = step_file(terminal)
+    file.unlink()
+    file.mkdir()
+    (file / "in the way").touch()
+    process = terminal.start("receipt", "verify", receipt_id)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "could not be written again" in printed
+    assert terminal.json("receipt", "get", receipt_id)["receipt"]["exit"] == 0, "the journal has it all the same"

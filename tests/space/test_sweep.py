@@ -165,6 +165,7 @@ def test_garbage_collection_counts_before_it_deletes(harness: WorkerHarness) -> 
     collector = GarbageCollector(
         harness.space,
         harness.deps.bodies,
+        harness.deps.receipts,
         catalog,
         SystemClock(),
         retention=Retention,

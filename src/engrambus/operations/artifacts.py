@@ -94,7 +94,7 @@ def store_bodies(context: Context, bodies: Sequence[bytes], name: str) -> Receip
 
     space = context.tuple_space.space
     run = context.caller.run.run_id
-    space.check_disk_space(run)  # a full disk is refused before anything is stored
+    space.check_disk_space()  # a full disk is refused before anything is stored
     artifacts = tuple(
         Artifact(kind="file", path=name, sha=context.tuple_space.bodies.put(body), size=len(body)) for body in bodies
     )

@@ -29,6 +29,8 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Default limits of a step, unless its tuple sets others."""
     agent: str | None = None
     about: str = ""
+    triggers: str = ""
+    """What makes somebody run it, as AGENTS.md says; nothing runs it by itself."""
     contract: dict[str, Any] = {}
     versions: list[int] = []
     """All versions of it in the catalog."""
@@ -36,7 +38,7 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation(
     "catalog.lookup",
-    route=Route("GET", "/catalog/{name}"),
+    route=Route("GET", "/catalog/{name}", conditional=True),
     command=Command(
         "catalog lookup",
         section="work",
@@ -66,6 +68,7 @@ class YoolRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     yool_id: str
     lane: str
     about: str = ""
+    triggers: str = ""
 
 
 class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +82,7 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation(
     "catalog.list_by_lane",
-    route=Route("GET", "/catalog"),
+    route=Route("GET", "/catalog", conditional=True),
     command=Command(
         "catalog list",
         section="work",
@@ -96,7 +99,10 @@ def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> Catalo
     entries = catalog.by_lane(lane, request.cursor)
     page = entries[:PAGE_SIZE]
     return CatalogAnswer(
-        yools=[YoolRow(yool_id=entry.full_name, lane=entry.lane, about=entry.about) for entry in page],
+        yools=[
+            YoolRow(yool_id=entry.full_name, lane=entry.lane, about=entry.about, triggers=entry.triggers)
+            for entry in page
+        ],
         root=without_introspection(catalog).root,
         cursor=page[-1].full_name if len(entries) > PAGE_SIZE else None,
     )

@@ -17,18 +17,35 @@ if TYPE_CHECKING:
     from engrambus.gateway.ports import Store
 
 _LOCAL_ONLY = {"http": "run on the machine that holds the project", "mcp": "run on the machine that holds the project"}
+MAX_DAYS, MAX_MB = 36_500, 1_000_000_000
 PAGE = 1000
 """Engrams read at a time."""
 
 
 class CollectGarbage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: Annotated[bool, Meta(description="Only report what would be deleted")] = False
+    hot_days: (
+        Annotated[int, Meta(ge=0, le=MAX_DAYS, description="Days to keep artifacts, instead of the policy's")] | None
+    ) = None
+    warm_days: (
+        Annotated[int, Meta(ge=0, le=MAX_DAYS, description="Days to keep output, instead of the policy's")] | None
+    ) = None
+    max_mb: (
+        Annotated[
+            int,
+            Meta(ge=0, le=MAX_MB, description="Megabytes the catalog may take, instead of the policy's max_total_mb"),
+        ]
+        | None
+    ) = None
 
 
-class FreedRow(Struct, frozen=True, kw_only=True):
+class BodyRow(Struct, frozen=True, kw_only=True):
     why: str
-    """`artifact`: older than the hot days; `printed`: output older than the warm days; `room`: the oldest when
-    space was short; `left`: remains of killed workers, which no receipt names."""
+    """Deleted: `artifact`: older than the hot days; `printed`: output older than the warm days; `room`: the oldest when
+    space was short; `left`: remains of killed workers.
+
+    Kept: `pinned` by engrams; `running`: of unfinished tasks; `fresh`: stored by a caller or read in the last hour;
+    `unnamed`: no receipt names it yet; `scratch`: folders of running steps; `kept`: nothing requires its deletion."""
     bodies: int
     bytes: int
 
@@ -37,17 +54,26 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
     dry_run: bool
     receipts: int
     """Receipts of the project; none is ever deleted."""
-    freed: list[FreedRow]
+    rewritten: int
+    """Files of receipts that were missing or differed from the journal, and were written again."""
+    freed: list[BodyRow]
+    kept: list[BodyRow]
+    """What stays, by what protects it."""
     pinned: int
     """Bodies kept because engrams point at them."""
     total_bytes: int
     """Size of the catalog before."""
     after_bytes: int
     """Size of the catalog afterwards."""
+    other_bytes: int
+    """Size of everything that is no output or artifact: journals, indexes, receipts."""
     free_bytes: int
     """Free space on the disk afterwards."""
     rotated: bool
     """True if the journal of work continues in a new file."""
+    max_total_mb: int
+    """The limit that held for this collection."""
+    free_mb_floor: int
     enough: bool
     """True if the catalog is then within its size limit and the disk above its floor of free space."""
 
@@ -68,7 +94,12 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
 )
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Free disk space: delete stored output that no receipt has to keep."""
-    report = context.tuple_space.collector.collect(dry_run=request.dry_run, on_progress=context.tuple_space.on_progress)
+    from engrambus.space.work import RetentionOverrides
+
+    overrides = RetentionOverrides(hot_days=request.hot_days, warm_days=request.warm_days, max_total_mb=request.max_mb)
+    report = context.tuple_space.collector.collect(
+        overrides, dry_run=request.dry_run, on_progress=context.tuple_space.on_progress
+    )
     return convert(report, GarbageAnswer, from_attributes=True)
 
 

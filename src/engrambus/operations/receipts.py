@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import print_time
+from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import TestAddress, print_address
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
@@ -15,10 +18,12 @@ from engrambus.operations.tuples import LOCAL_ONLY
 from engrambus.space.tuples import stamp_authority, visible_receipt
 
 if TYPE_CHECKING:
-    from engrambus.evidence.receipts import Receipt
+    from engrambus.evidence.receipts import JunitReport, Receipt
 
 MAX_REPORT_BYTES = 32 << 20
 MAX_FAILED_CASES = 20
+MAX_SUMMARIES, MAX_SUMMARISED_BYTES = 8, 8 << 20
+"""Number and size of the test reports that are summarised when a receipt is shown."""
 RECORD_TESTS = "op.test.record"
 """The yool that a recorded test report is a receipt of."""
 
@@ -28,12 +33,37 @@ class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     intoto: Annotated[bool, Meta(description="Return an in-toto statement instead")] = False
 
 
+class FailedCase(Struct, frozen=True, kw_only=True):
+    ref: str
+    """The pointer to it."""
+    outcome: str
+    message: str
+
+
+class ReportSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    path: str
+    """The artifact."""
+    tests: int = 0
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    skipped: int = 0
+    first_failed: list[FailedCase] = []
+    """The first twenty tests that failed."""
+    problem: str | None = None
+    """Why it could not be read, if so."""
+
+
 class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: dict[str, Any] | None = None
     statement: dict[str, Any] | None = None
     """The receipt as an in-toto Statement v1, if `intoto` was set."""
     gone: dict[str, str] = {}
     """Bodies of the receipt that were deleted to free disk space, with the time."""
+    reports: list[ReportSummary] = []
+    """What the test reports among its artifacts say."""
+    file: str | None = None
+    """What was wrong with the file of the receipt, a copy; left out if it is as the journal has it."""
 
 
 @operation(
@@ -58,8 +88,47 @@ def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     receipt = _visible_receipt(context, request.id)
     if request.intoto:
         return ReceiptAnswer(statement=in_toto_statement(receipt))
-    gone = _purged(context, [sha for _, sha in _bodies(receipt)])
-    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt), gone=gone)
+    restored = context.project_files.receipts.restore(receipt)
+    return ReceiptAnswer(
+        receipt=msgspec.to_builtins(receipt),
+        gone=_purged(context, [sha for _, sha in _bodies(receipt)]),
+        reports=list(_summaries(context, receipt)),
+        file=None if restored is None else restored.problem,
+    )
+
+
+def _summaries(context: Context, receipt: Receipt) -> Iterator[ReportSummary]:
+    """Yield what the first test reports among the artifacts of a receipt say."""
+    from engrambus.evidence.receipts import JUNIT_KIND, read_junit
+
+    reports = [artifact for artifact in receipt.artifacts if artifact.kind == JUNIT_KIND]
+    for artifact in reports[:MAX_SUMMARIES]:
+        try:
+            report = read_junit(context.tuple_space.bodies.get(artifact.sha, MAX_SUMMARISED_BYTES, renew=False))
+        except EngramBusError as problem:
+            yield ReportSummary(path=artifact.path, problem=problem.detail)
+            continue
+        yield ReportSummary(
+            path=artifact.path,
+            tests=len(report.cases),
+            passed=report.count("passed"),
+            failed=report.count("failed"),
+            errors=report.count("error"),
+            skipped=report.count("skipped"),
+            first_failed=_first_failed(report, receipt.id),
+        )
+
+
+def _first_failed(report: JunitReport, receipt_id: str) -> list[FailedCase]:
+    failures = (case for case in report.cases if case.outcome in ("failed", "error"))
+    return [
+        FailedCase(
+            ref=print_address(TestAddress(node=case.node, receipt=receipt_id)),
+            outcome=case.outcome,
+            message=case.message.partition("\n")[0][:200],
+        )
+        for case in islice(failures, MAX_FAILED_CASES)
+    ]
 
 
 def _visible_receipt(context: Context, id_or_prefix: str) -> Receipt:
@@ -99,12 +168,15 @@ class BodyState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was deleted to free disk space, if it was and is not stored again."""
 
 
-class ReceiptCheck(Struct, frozen=True, kw_only=True):
+class ReceiptCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     sound: bool
-    """True if its id matches its content, and every body is intact or was deleted to free disk space."""
+    """True if its id matches its content, every body is intact or was deleted to free disk space, and its file is right
+    or was written again."""
     id_matches: bool
     bodies: list[BodyState]
+    file: str | None = None
+    """What was wrong with the file of the receipt, a copy; left out if it is as the journal has it."""
 
 
 @operation(
@@ -130,20 +202,20 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptCheck:
     gone = _purged(context, [sha for sha, is_intact in intact.items() if not is_intact])
     bodies = [BodyState(sha=sha, name=name, intact=intact[sha], gone_at=gone.get(sha)) for name, sha in named]
     matches = receipt_id(receipt) == receipt.id
-    sound = matches and all(body.intact or body.gone_at is not None for body in bodies)
-    return ReceiptCheck(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
+    restored = context.project_files.receipts.restore(receipt)
+    is_file_right = restored is None or restored.is_written
+    return ReceiptCheck(
+        id=receipt.id,
+        sound=matches and is_file_right and all(body.intact or body.gone_at is not None for body in bodies),
+        id_matches=matches,
+        bodies=bodies,
+        file=None if restored is None else restored.problem,
+    )
 
 
 class RecordTests(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     report: Annotated[str, Meta(max_length=MAX_REPORT_BYTES, description="A test report in JUnit's XML")]
     name: Annotated[str, Meta(min_length=1, max_length=200, description="The report's file name")] = "junit.xml"
-
-
-class FailedCase(Struct, frozen=True, kw_only=True):
-    ref: str
-    """The pointer to it."""
-    outcome: str
-    message: str
 
 
 class TestReportAnswer(Struct, frozen=True, kw_only=True):
@@ -185,7 +257,7 @@ def record_tests(context: Context, request: RecordTests) -> TestReportAnswer:
     space = context.tuple_space.space
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
-    space.check_disk_space(context.caller.run.run_id)  # a full disk is refused before the report is stored
+    space.check_disk_space()  # a full disk is refused before the report is stored
     stored = Artifact(kind=JUNIT_KIND, path=request.name, sha=context.tuple_space.bodies.put(data), size=len(data))
     failures = [case for case in report.cases if case.outcome in ("failed", "error")]
 
@@ -215,12 +287,5 @@ def record_tests(context: Context, request: RecordTests) -> TestReportAnswer:
         failed=report.count("failed"),
         errors=report.count("error"),
         skipped=report.count("skipped"),
-        first_failed=[
-            FailedCase(
-                ref=print_address(TestAddress(node=case.node, receipt=receipt.id)),
-                outcome=case.outcome,
-                message=case.message.partition("\n")[0][:200],
-            )
-            for case in failures[:MAX_FAILED_CASES]
-        ],
+        first_failed=_first_failed(report, receipt.id),
     )

@@ -34,6 +34,7 @@ OPERATIONS = Operations(__package__, {
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
     "promotions": "list_promotions approve_promotion decline_promotion",
     "recall": "recall",
+    "receipt_list": "receipt_list",
     "receipts": "receipt_get receipt_verify record_tests",
     "reservations": "reserve list_reservations release_reservations check_reservations",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",

@@ -11,7 +11,7 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
 from engrambus.operations.tuples import LOCAL_ONLY
-from engrambus.space.tuples import RunTotals, StepState, TupleRecord, WorkView, last_receipt, step_states
+from engrambus.space.tuples import INTERNAL_RUN, RunTotals, StepState, TupleRecord, WorkView, last_receipt, step_states
 
 MAX_LISTED = 200
 
@@ -96,20 +96,27 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
                 LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed)
                 for counts in view.lane_counts()
             ],
-            running=[_row(view, record) for record in view.list_claimed(run, limit=request.limit)],
+            running=[
+                _row(view, record)
+                for record in view.list_claimed(run, limit=request.limit)
+                if record.run != INTERNAL_RUN
+            ],
             ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
 
 
-def _totals(runs: list[RunTotals]) -> BoardTotals:
+def _totals(every_run: list[RunTotals]) -> BoardTotals:
     states: dict[str, int] = {}
+    # decision 106: what the product does by itself is counted only where it was given up.
+    runs = [totals for totals in every_run if totals.run != INTERNAL_RUN]
+    given_up = sum(totals.states.get("dead", 0) - totals.put_again for totals in every_run)
     for totals in runs:
         for state, count in totals.states.items():
             states[state] = states.get(state, 0) + count
     return BoardTotals(
         states=dict(sorted(states.items())),
-        given_up=states.get("dead", 0) - sum(totals.put_again for totals in runs),
+        given_up=given_up,
         executed=sum(totals.executed for totals in runs),
         hits=sum(totals.hits for totals in runs),
         usd=sum(totals.micros for totals in runs) / MICROS_PER_DOLLAR,
@@ -160,9 +167,9 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "runs.list",
     command=Command(
-        "runs",
+        "runs list",
         section="work",
-        example="engrambus runs",
+        example="engrambus runs list",
         renderer="work:work_runs",
         rank=34,
     ),
@@ -183,6 +190,6 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             unfinished=totals.states.get("waiting", 0) + totals.states.get("claimed", 0),
         )
         for totals in reversed(runs)
-        if context.run_seen in (None, totals.run)
+        if context.run_seen in (None, totals.run) and totals.run != INTERNAL_RUN
     ]
     return WorkRunsAnswer(runs=rows)

@@ -14,6 +14,7 @@ from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
+    INTERNAL_RUN,
     AlarmRaised,
     BodyDamaged,
     BodyPurged,
@@ -26,7 +27,9 @@ from engrambus.space.tuples import (
     IdempotentPut,
     LaneCounts,
     LeaseRenewed,
+    ListedReceipt,
     Price,
+    ReceiptPosition,
     RunningStep,
     RunTotals,
     StepCost,
@@ -63,6 +66,8 @@ class WorkState:
         self.receipts: dict[str, Receipt] = {}
         self.receipt_runs: list[tuple[str, str]] = []
         """Run and id of every receipt, in the order they were recorded."""
+        self.hits: list[tuple[str, int, StepHit, int]] = []
+        """Run, number of receipts before it, and time of every use of a receipt from the cache."""
         self.tuple_receipts: dict[str, list[str]] = {}
         self.finished: dict[str, dict[int, str]] = {}
         self.running: dict[str, dict[int, RunningStep]] = {}
@@ -118,7 +123,9 @@ class WorkState:
             case StepHit():
                 self.finished.setdefault(fact.id, {})[fact.step] = fact.receipt
                 self.tuple_receipts.setdefault(fact.id, []).append(fact.receipt)
-                self._count(self.tuples[fact.id].run, hits=1)
+                run = self.tuples[fact.id].run
+                self.hits.append((run, len(self.receipt_runs), fact, at_us))
+                self._count(run, hits=1)
             case TupleDone():
                 self._stop_steps(fact.id)
                 self._add_receipt(fact.receipt, fact.run)
@@ -343,6 +350,34 @@ class MemoryWorkView:
             if run in (None, receipt_run) and number > after
         ][:limit]
 
+    def newest_receipts(
+        self, run: str | None, *, limit: int, before: ReceiptPosition | None = None
+    ) -> list[ListedReceipt]:
+        receipts = self._state.receipts
+        listed = [
+            ListedReceipt(
+                position=ReceiptPosition(number),
+                receipt=receipts[receipt_id],
+                tuple_id=receipts[receipt_id].tuple_id,
+                step=receipts[receipt_id].step,
+            )
+            for number, (receipt_run, receipt_id) in enumerate(self._state.receipt_runs, 1)
+            if run in (None, receipt_run)
+        ]
+        listed += [
+            ListedReceipt(
+                position=ReceiptPosition(number, use),
+                receipt=receipts[hit.receipt],
+                tuple_id=hit.id,
+                step=hit.step,
+                used_us=at_us,
+            )
+            for use, (hit_run, number, hit, at_us) in enumerate(self._state.hits, 1)
+            if run in (None, hit_run)
+        ]
+        listed.sort(key=lambda one: one.position, reverse=True)
+        return [one for one in listed if before is None or one.position < before][:limit]
+
     def cached_receipt(self, key: str) -> Receipt | None:
         receipts = self._state.cache.get(key)
         return self._state.receipts[receipts[-1]] if receipts else None
@@ -368,7 +403,7 @@ class MemoryWorkView:
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         ended = (record for record in self._ended() if record.state != "dead" or record.put_again_as)
-        return [record for record in ended if run in (None, record.run)][:limit]
+        return [record for record in ended if record.run == run or (run is None and record.run != INTERNAL_RUN)][:limit]
 
     def list_dead(
         self,

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from engrambus.edges.cli.command import Argument, CliCommand, Override, Values
-from engrambus.edges.cli.session import Session
+from engrambus.edges.cli.session import Session, shared_options
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Operation
 from engrambus.operations import OPERATIONS
@@ -52,6 +52,8 @@ def parameters(operation: Operation[Any, Any], override: Override = _PLAIN) -> l
     by_position = operation.command.arguments if operation.command else ()
     names = operation.command.option_names if operation.command else {}
     texts = operation.field_help
+    # An option that every command takes chooses the same for the whole call: `--run`.
+    shared = {flag for option in shared_options() for flag in option.opts}
     arguments = [
         Argument(
             name,
@@ -64,7 +66,7 @@ def parameters(operation: Operation[Any, Any], override: Override = _PLAIN) -> l
     options = (
         _option(field, hints[name], texts[name], names.get(name))
         for name, field in fields.items()
-        if name not in by_position
+        if name not in by_position and f"--{name}" not in shared
     )
     return [*arguments, *(option for option in options if option is not None)]
 

@@ -31,6 +31,7 @@ GROUPS = {
     "artifact": "Store new text that claims and messages can point at.",
     "receipt": "Show, check and add receipts: records of executed steps.",
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
+    "runs": "List runs that have tasks: how many are done, cached, given up or unfinished, and their cost.",
     "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",
     "token": "List the tokens that are live, and revoke them.",
     "agent": "Add agents to the run, remove them, give them tokens, and see what they may still read.",
@@ -45,6 +46,9 @@ GROUPS = {
     "keys": "Back up the project's keys, and bring them to another machine.",
 }
 """The help of each first word that several commands share."""
+
+DEFAULT_WORDS = {"runs": "list"}
+"""The command of a group that runs when no other word follows: `runs` is `runs list`."""
 
 _ABOUT = """\
 Shared knowledge and shared work for a team of AI agents in one repository.
@@ -83,7 +87,15 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, after moving shared options from before the command to behind it."""
-        return super().parse_args(ctx, _options_after_command(args))
+        return super().parse_args(ctx, _options_after_command(self._with_default_word(ctx, args)))
+
+    def _with_default_word(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command of the group first, unless a command is named or help is wanted."""
+        default = DEFAULT_WORDS.get(self._words)
+        names_word = bool(args) and not args[0].startswith("-")
+        if default is None or names_word or {"--help", *self.list_commands(ctx)} & set(args):
+            return args
+        return [default, *args]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the next word of every command of the group, in the order of the table."""
@@ -173,7 +185,10 @@ def _options_after_command(args: list[str]) -> list[str]:
     from engrambus.edges.cli.session import shared_options
 
     takes_value = {
-        option.opts[0]: not option.is_flag for option in shared_options() if isinstance(option, click.Option)
+        name: not option.is_flag
+        for option in shared_options()
+        if isinstance(option, click.Option)
+        for name in option.opts
     }
     moved, remaining = list[str](), list(args)
     while remaining and remaining[0].partition("=")[0] in takes_value:

@@ -33,7 +33,7 @@ def shared_options() -> list[click.Parameter]:
             ["--as", "speak_as"], metavar="NAME", help="Act as this agent: one you added, or one of its descendants."
         ),
         click.Option(
-            ["--run", "in_run"],
+            ["--run", "--run-id", "in_run"],
             metavar="RUN",
             help="Use this run instead of the current one (see: engrambus run list).",
         ),

@@ -320,10 +320,10 @@ COMMANDS: dict[str, Entry] = {
         "work_board",
         "work.board",
     ),
-    "runs": Entry(
+    "runs list": Entry(
         "work",
         "List runs that have tasks: how many are done, cached, given up or unfinished, and their cost.",
-        "engrambus runs",
+        "engrambus runs list",
         "list_work",
         "runs.list",
     ),
@@ -340,6 +340,13 @@ COMMANDS: dict[str, Entry] = {
         "engrambus in --lane notes --timeout 10",
         "tuple_in",
         "tuple.in",
+    ),
+    "receipt list": Entry(
+        "work",
+        "List receipts: what the steps of a run did, which failed, which were cached, and what they cost.",
+        "engrambus receipt list --failed --since PT1H",
+        "receipt_list",
+        "receipt.list",
     ),
     "receipt get": Entry(
         "work",

@@ -159,6 +159,7 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "messages": (*_YAML, *_ENGRAM, *_POINTED_AT, errors.MessageRefusal, errors.GrantRefusal, errors.RequestNotFound),
     "pointers": _READING,
     "promotions": (errors.RequestNotFound, errors.PromotionDecided, errors.EngramNotFound, errors.ScopeForbidden),
+    "receipt_list": (errors.RunNotFound, errors.TupleNotFound, errors.IdAmbiguous, errors.NoTupleSpace),
     "receipts": (errors.ReceiptNotFound,),
     "review": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown, errors.TooManyAgents),

@@ -134,7 +134,13 @@ def _load_receipt(session: PageSession, receipt_id: str) -> DrawerData:
     stored = [("stdout", receipt["stdout_sha"]), ("stderr", receipt["stderr_sha"])]
     outputs = [_load_output(session, name, sha) for name, sha in stored if sha != EMPTY_DIGEST]
     steps = [session.call("receipt_get", id=step_id).receipt for step_id in receipt.get("receipts", ())[:STEP_ROWS]]
-    return {"receipt": receipt, "gone": answer.gone, "outputs": outputs, "steps": steps}
+    return {
+        "receipt": receipt,
+        "gone": answer.gone,
+        "reports": answer.reports,
+        "outputs": outputs,
+        "steps": steps,
+    }
 
 
 def _load_output(session: PageSession, name: str, sha: str) -> StepOutput:

@@ -14,10 +14,13 @@ import msgspec
 from engrambus.core import parse_time
 from engrambus.edges.page.messages import load_messages, mark_seen
 from engrambus.edges.page.session import PageSession
+from engrambus.errors import CatalogRefusal
 from engrambus.knowledge.engrams import KINDS
 from engrambus.operations.brief import BriefedEngram
+from engrambus.operations.catalog import YoolRow
 from engrambus.operations.stats import AgentFigures, sum_figures
 from engrambus.policy import ADMIN, ROLES
+from engrambus.space.catalog import RESERVED
 
 FEED_PARAMS = ("q", "role", "agent", "scope", "kind", "stale", "before")
 FEED_ROWS = 50
@@ -206,8 +209,20 @@ def order_by_parent(agents: Sequence[AgentFigures]) -> list[tuple[int, AgentFigu
 
 
 def load_work(session: PageSession, params: Params) -> PanelData:
-    """Return the lanes, and the tuples that run, have ended or were given up."""
-    return {"board": session.call_over_runs("work_board", limit=BOARD_ROWS)}
+    """Return the lanes, the tuples that run, have ended or were given up, and the declared yools."""
+    return {
+        "board": session.call_over_runs("work_board", limit=BOARD_ROWS),
+        "yools": _declared_yools(session),
+    }
+
+
+def _declared_yools(session: PageSession) -> list[YoolRow]:
+    """Return the first yools that the project declares; none if its catalog cannot be read, which a build tells."""
+    try:
+        listed = session.call("catalog_list_by_lane").yools
+    except CatalogRefusal:
+        return []
+    return [row for row in listed if row.yool_id.partition(".")[0] != RESERVED]
 
 
 # Figures

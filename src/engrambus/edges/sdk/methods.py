@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.recall import RecallAnswer
+    from engrambus.operations.receipt_list import ReceiptsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
     from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.review import ContributionsAnswer
@@ -752,15 +753,21 @@ class Methods(ABC):
         self,
         *,
         dry_run: bool = False,
+        hot_days: int | None = None,
+        warm_days: int | None = None,
+        max_mb: int | None = None,
         idempotency_key: str | None = None,
     ) -> GarbageAnswer:
         """Free disk space: delete stored output that no receipt has to keep.
 
         Args:
             dry_run: Only report what would be deleted
+            hot_days: Days to keep artifacts, instead of the policy's
+            warm_days: Days to keep output, instead of the policy's
+            max_mb: Megabytes the catalog may take, instead of the policy's max_total_mb
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))
+        return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run, "hot_days": hot_days, "warm_days": warm_days, "max_mb": max_mb}, idempotency_key))
 
     def issue_grant(
         self,
@@ -1140,6 +1147,34 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RecallAnswer", self._do("recall", {"text": text, "paths": paths, "occasion": occasion, "max_tokens": max_tokens, "record": record, "task": task, "forget": forget}, idempotency_key))
+
+    def receipt_list(
+        self,
+        *,
+        run: str | None = None,
+        yool: str | None = None,
+        failed: bool = False,
+        tuple_id: str | None = None,
+        since: str | None = None,
+        all: bool = False,
+        limit: int = 50,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ReceiptsAnswer:
+        """List receipts: what the steps of a run did, which failed, which were cached, and what they cost.
+
+        Args:
+            run: Only receipts of this run; an agent sees those of its own
+            yool: Only of this yool, or of those it is the beginning of
+            failed: Only executions that failed
+            tuple_id: Only of this task, by its id or the first digits of it
+            since: Only from this time on: 2026-01-31T12:00:00Z, or PT2H ago
+            all: Include receipts of whole tasks and of accepting them
+            limit: Maximum number of receipts
+            cursor: Cursor of the previous answer
+            max_tokens: Maximum size of the answer, in tokens
+        """
+        return cast("ReceiptsAnswer", self._do("receipt_list", {"run": run, "yool": yool, "failed": failed, "tuple_id": tuple_id, "since": since, "all": all, "limit": limit, "cursor": cursor, "max_tokens": max_tokens}))
 
     def receipt_get(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from engrambus.core import LruCache
-from engrambus.errors import ContentTooLarge, ReceiptNotFound, TestNotFound
+from engrambus.errors import ContentTooLarge, ReceiptNotFound, TestNotFound, TestReportInvalid
 from engrambus.evidence.pointers.addresses import BodyAddress, TestAddress
 from engrambus.evidence.pointers.git import MAX_CONTENT_BYTES
 from engrambus.evidence.pointers.read_spans import FileLines
@@ -110,21 +110,28 @@ class TestResolver:
                 used=address.receipt,
                 hint="Record the test report with `receipt.junit` first; its answer has the pointers.",
             )
-        reports = list(self._reports_of(receipt))
-        for report in reports:
-            case = report.find(address.node)
+        shas = list(self._reports_of(receipt))
+        invalid: TestReportInvalid | None = None
+        for sha in shas:
+            try:
+                case = self._report(sha).find(address.node)
+            except TestReportInvalid as problem:  # a report that was cut short hides no other
+                invalid = problem
+                continue
             if case is not None:
                 return Content.of(_describe(address.node, case).encode())
+        if invalid is not None:
+            raise invalid
         raise TestNotFound(
-            "The receipt's report contains no such test." if reports else "The receipt has no test report.",
+            "The receipt's report contains no such test." if shas else "The receipt has no test report.",
             used=address.node,
         )
 
-    def _reports_of(self, receipt: Receipt) -> Iterator[JunitReport]:
-        """Yield the receipt's own reports and, if it is a tuple's, those of its steps."""
+    def _reports_of(self, receipt: Receipt) -> Iterator[str]:
+        """Yield the digests of the receipt's own reports and, if it is a tuple's, those of its steps."""
         for artifact in receipt.artifacts:
             if artifact.kind == JUNIT_KIND:
-                yield self._report(artifact.sha)
+                yield artifact.sha
         for step_id in receipt.receipts:
             step = self._find_receipt(step_id)
             if step is not None and not step.receipts:

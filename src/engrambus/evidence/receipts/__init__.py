@@ -5,17 +5,21 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.evidence.receipts.artifact_kinds import artifact_kind
     from engrambus.evidence.receipts.cas import BodyStore
     from engrambus.evidence.receipts.folder import RECEIPTS, RECEIPTS_POSITION, ReceiptFolder, is_written_by
     from engrambus.evidence.receipts.junit import MAX_REPORT_BYTES, JunitCase, JunitReport, read_junit
     from engrambus.evidence.receipts.purge_plan import (
         DAY_US,
+        BodyFile,
+        KeepReason,
         Purge,
         PurgePlanner,
         PurgeReason,
         with_step_receipts,
     )
     from engrambus.evidence.receipts.values import (
+        ARTIFACT_KINDS,
         EMPTY_DIGEST,
         JUNIT_KIND,
         Artifact,
@@ -32,19 +36,20 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "artifact_kinds": "artifact_kind",
         "cas": "BodyStore",
         "folder": "RECEIPTS RECEIPTS_POSITION ReceiptFolder is_written_by",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
-        "purge_plan": "DAY_US Purge PurgePlanner PurgeReason with_step_receipts",
+        "purge_plan": "DAY_US BodyFile KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
-            "EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt receipt_id "
-            "result_sha "
+            "ARTIFACT_KINDS EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt "
+            "receipt_id result_sha "
         ),
     })
 
 __all__ = [
-    "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION", "Artifact",
-    "BodyStore", "Cost", "JunitCase", "JunitReport", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder",
-    "bodies_of", "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id", "result_sha",
-    "with_step_receipts",
+    "ARTIFACT_KINDS", "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION",
+    "Artifact", "BodyFile", "BodyStore", "Cost", "JunitCase", "JunitReport", "KeepReason", "Purge", "PurgePlanner",
+    "PurgeReason", "Receipt", "ReceiptFolder", "artifact_kind", "bodies_of", "in_toto_statement", "is_written_by",
+    "new_receipt", "read_junit", "receipt_id", "result_sha", "with_step_receipts",
 ]

@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +24,7 @@ from engrambus.errors import (
     PointerSyntax,
     SpanNotFound,
 )
+from engrambus.evidence.receipts.purge_plan import BodyFile
 
 _CHUNK_BYTES = 1 << 20
 _NEW_SUFFIX, _OLD_SUFFIX = ".new", ".old"
@@ -50,11 +50,14 @@ class BodyStore:
         with naming_the_disk():
             return self._put_bytes(body) if isinstance(body, bytes) else self._put_stream(body)
 
-    def get(self, digest: str, limit: int | None = None) -> bytes:
-        """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file."""
+    def get(self, digest: str, limit: int | None = None, *, renew: bool = True) -> bytes:
+        """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file.
+
+        Without `renew`, the read does not protect it from garbage collection.
+        """
         if digest == _EMPTY_DIGEST:
             return b""
-        with self._body(digest) as body:
+        with self._body(digest, renew=renew) as body:
             size = os.fstat(body).st_size
             if limit is not None and size > limit:
                 raise ContentTooLarge(limit=limit, used=size)
@@ -116,7 +119,7 @@ class BodyStore:
                 pass
 
     @contextmanager
-    def _body(self, digest: str) -> Iterator[int]:
+    def _body(self, digest: str, *, renew: bool = True) -> Iterator[int]:
         """Open the file of a body and renew its age: its reader may be about to point at it (decision 28)."""
         if not is_digest(digest):
             raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
@@ -128,8 +131,9 @@ class BodyStore:
         except NotADirectoryError:
             raise LinkRefused("A folder of the body store is a link or not a folder.") from None
         try:
-            with suppress(OSError):  # a reader without write access cannot point at it here either
-                os.utime(body)
+            if renew:
+                with suppress(OSError):  # a reader without write access cannot point at it here either
+                    os.utime(body)
             yield body
         finally:
             os.close(body)
@@ -159,9 +163,9 @@ class BodyStore:
 
     def find_damaged(self, on_progress: Callable[[int, int], None]) -> Iterator[tuple[Path, str]]:
         """Recompute the digest of every body; yield the path of each that is not intact, and what is wrong with it."""
-        total = sum(size for _, size in self.sizes(untouched_since=inf))
+        total = sum(body.size for body in self.stored())
         done = 0
-        for digest, size in self.sizes(untouched_since=inf):
+        for digest, size, _ in self.stored():
             problem = self._problem(digest)
             if problem is not None:
                 yield self._root / digest[7:9] / digest[9:], problem
@@ -191,16 +195,15 @@ class BodyStore:
             return False
         return True
 
-    def sizes(self, *, untouched_since: float) -> Iterator[tuple[str, int]]:
-        """Yield digest and size of every body that was neither written nor read since a time."""
+    def stored(self) -> Iterator[BodyFile]:
+        """Yield every body, with its size and the time it was last written or read."""
         for folder in _entries(self._root):
             if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
                 for body in _entries(self._root / folder.name):
                     if is_digest(digest := f"sha256:{folder.name}{body.name}"):
                         with suppress(FileNotFoundError):
                             status = body.stat(follow_symlinks=False)
-                            if status.st_mtime <= untouched_since:
-                                yield digest, status.st_size
+                            yield BodyFile(digest, status.st_size, status.st_mtime_ns // 1000)
 
     def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
         """Yield path and size of files left by a put or a removal that was interrupted before a time."""

@@ -1,8 +1,9 @@
 """`.catalog/receipts/<2 hex>/<62 hex>.json`: every receipt as a file, for people and tools.
 
 A projection of the journal: workers write it afterwards and note how far they have come in a file. If the folder is
-deleted it is written again. Nothing is read back from it; `verify` compares it with the journal and writes it again on
-request. It is not synced at once: a power cut may leave a file torn, and then it is written again (decision 94).
+deleted it is written again. Nothing is read back from it: `verify` compares it with the journal; garbage collection,
+and whoever looks at one receipt, also write again what differs. It is not synced at once: a power cut may leave a file
+torn, and then it is written again (decision 94).
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ def is_written_by(folder: Path, derived: str) -> bool:
 def _mark(derived: str) -> str:
     # A hash, because receipts may be given to others, and nobody else may know the name itself (decision 67).
     return f".written-{hashlib.sha256(derived.encode()).hexdigest()[:16]}"
+
+
+class RestoredFile(NamedTuple):
+    """A file that was not as the journal has its receipt."""
+
+    problem: str
+    is_written: bool
 
 
 class _Position(NamedTuple):
@@ -103,6 +111,17 @@ class ReceiptFolder:
         """Compare every file with the journal; write those that differ, and remove those it does not have."""
         files.remove(self._position_file)
         self.catch_up(read_receipts)
+
+    def restore(self, receipt: Receipt) -> RestoredFile | None:
+        """Write the file of one receipt if it is not as the journal has it; return what was wrong, None if nothing."""
+        problem = self._problem(receipt)
+        if problem is None:
+            return None
+        try:
+            self._write(receipt, synced=False)
+        except (OSError, EngramBusError) as trouble:  # a reader may have no right to write here
+            return RestoredFile(f"{problem}, and it could not be written again: {trouble}", is_written=False)
+        return RestoredFile(f"{problem}; it was written again", is_written=True)
 
     def differences(self, read_receipts: ReadReceipts, *, batch: int = 500) -> Iterator[tuple[Path, str]]:
         """Yield each file that is not as the journal has it, with what is wrong with it.

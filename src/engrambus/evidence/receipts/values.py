@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from engrambus.core import MICROS_PER_DOLLAR, digest, digest_of
 
 SCHEMA = "yool-receipt/v1"
-JUNIT_KIND = "junit"
+ArtifactKind = Literal["junit", "coverage", "file"]
+ARTIFACT_KINDS: tuple[ArtifactKind, ...] = get_args(ArtifactKind)
+JUNIT_KIND: ArtifactKind = "junit"
 """Kind of an artifact that is a test report."""
 EMPTY_DIGEST = digest(b"")
 """Digest of the empty body, which a step without output leaves."""

@@ -23,7 +23,7 @@ from engrambus.space.catalog.introspection import (
     without_introspection,
 )
 from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_contract, lint_name
-from engrambus.space.catalog.names import parse_name, read_lane
+from engrambus.space.catalog.names import RESERVED, parse_name, read_lane
 from engrambus.space.catalog.registry import Registry, Yool, fill_argv
 
 REGISTRY = Registry(INTROSPECTION)
@@ -36,6 +36,7 @@ __all__ = [
     "CAPABILITIES",
     "INTROSPECTION",
     "REGISTRY",
+    "RESERVED",
     "TERMS",
     "AgentsContent",
     "Catalog",

@@ -124,6 +124,7 @@ class _Agent:
         self.in_terms = False
         """True if the last block read belongs to the terms."""
         self._terms_item = 0
+        self._triggers_item = 0
 
     def read(self, block: _Paragraph | _Skipped) -> None:
         """Read one more block below the agent's heading."""
@@ -135,12 +136,17 @@ class _Agent:
         lines = self._uncommented(block)
         if self.in_terms:
             self._read_terms(lines)
+        elif self._triggers_item in block.items:
+            listed = "; ".join(filter(None, (self.fields["triggers"].text, *(line.text for line in lines))))
+            self.fields["triggers"] = self.fields["triggers"]._replace(text=listed)
         elif block.starts_item and (field := _parse_field(lines[0].text)) is not None:
             name = field[0].lower()
             self._add(self.fields, name, _SourceText(field[1], block.line))
             if name == "agent_terms":
                 self._terms_item, self.in_terms = block.items[-1], True
                 self._read_terms(lines[1:])
+            elif name == "triggers" and self.fields[name].line == block.line:
+                self._triggers_item = block.items[-1]
 
     def _read_terms(self, lines: list[_SourceText]) -> None:
         for source in lines:
@@ -258,9 +264,14 @@ def _declared_yools(agent: _Agent, stacks: Sequence[str]) -> Iterator[DeclaredYo
             lane=read_lane(_without_backticks(lane.text), line=lane.line),
             terms=_terms(agent),
             agent=agent.title,
-            about=one_line(agent.fields["role"].text) if "role" in agent.fields else "",
+            about=_line_of(agent, "role"),
+            triggers=_line_of(agent, "triggers"),
         )
         yield DeclaredYool(entry=entry, line=yool_id.line)
+
+
+def _line_of(agent: _Agent, field: str) -> str:
+    return one_line(agent.fields[field].text) if field in agent.fields else ""
 
 
 def _terms(agent: _Agent) -> Terms:

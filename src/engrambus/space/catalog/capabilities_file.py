@@ -38,7 +38,7 @@ COMMANDS = frozenset({"command", "cmd", "argv", "args", "run", "exec", "script",
 """Fields that would define how a yool is run. They are refused: only code that an operator names defines that."""
 
 _REQUIRED = ("yool_id", "authority", "lane")
-_FIELDS = frozenset({*_REQUIRED, "agent_terms", "agent", "about", "contract"})
+_FIELDS = frozenset({*_REQUIRED, "agent_terms", "agent", "about", "triggers", "contract"})
 T = TypeVar("T")
 
 
@@ -117,11 +117,12 @@ def read_entry(fields: Any) -> CatalogEntry:
         if name in COMMANDS:
             raise CommandDeclared(field=name)
         raise CatalogFile(f"'{name[:40]}' is not a field of a yool.", field=name[:80])
-    for name in ("yool_id", "lane", "agent", "about"):
+    for name in ("yool_id", "lane", "agent", "about", "triggers"):
         if name in fields and not isinstance(fields[name], str):
             raise CatalogFile(f"'{name}' is not a text.", field=name)
-    if len(fields.get("about", "")) > MAX_ABOUT:
-        raise CatalogFile("'about' is too long.", field="about", limit=MAX_ABOUT, used=len(fields["about"]))
+    for name in ("about", "triggers"):
+        if len(fields.get(name, "")) > MAX_ABOUT:
+            raise CatalogFile(f"'{name}' is too long.", field=name, limit=MAX_ABOUT, used=len(fields[name]))
     base, version = parse_name(fields["yool_id"], "yool_id")
     check_not_reserved(base, "yool_id")
     return CatalogEntry(
@@ -133,6 +134,7 @@ def read_entry(fields: Any) -> CatalogEntry:
         contract=_contract(fields["contract"]) if "contract" in fields else Contract(),
         agent=fields.get("agent"),
         about=fields.get("about", ""),
+        triggers=fields.get("triggers", ""),
     )
 
 

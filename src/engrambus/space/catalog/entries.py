@@ -9,6 +9,7 @@ import msgspec
 
 from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.errors import AuthorityInvalid, TermsInvalid, YoolContract
+from engrambus.evidence.receipts import ARTIFACT_KINDS
 
 Authority = Literal["user", "agent", "ci"]
 AUTHORITIES: tuple[Authority, ...] = get_args(Authority)
@@ -67,6 +68,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_tokens: int | None = None
     cached: bool = True
     """False if no result may be reused, whatever it depends on."""
+    artifacts: dict[str, str] = {}
+    """Kinds of the files it leaves, by pattern of their path; other files are recognised by their content."""
 
     @property
     def is_reusable(self) -> bool:
@@ -95,6 +98,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Title of the agent that declares it in AGENTS.md."""
     about: str = ""
     """Purpose in one line."""
+    triggers: str = ""
+    """When to run it, in one line, for people and agents; nothing reads it."""
 
     @property
     def full_name(self) -> str:
@@ -112,6 +117,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             "agent_terms": self.terms.to_fields(),
             "agent": self.agent,
             "about": self.about,
+            "triggers": self.triggers,
             "contract": self.contract.to_fields(),
         }
         return required | {name: value for name, value in optional.items() if value}
@@ -215,6 +221,7 @@ def check_contract(contract: Contract, field: str = "contract", line: int | None
                 used=pattern[:200],
                 line=line,
             )
+    _check_artifact_kinds(contract.artifacts, f"{field}.artifacts", line)
     for name, cost, limit in (
         ("cost_micros", contract.cost_micros, _MAX_TERMS["budget_usd"] * MICROS_PER_DOLLAR),
         ("cost_tokens", contract.cost_tokens, _MAX_TERMS["budget_tokens"]),
@@ -230,6 +237,17 @@ def check_contract(contract: Contract, field: str = "contract", line: int | None
     if not isinstance(contract.cached, bool):
         raise YoolContract("'cached' is true or false.", field=f"{field}.cached", limit="true, false", line=line)
     return contract
+
+
+def _check_artifact_kinds(kinds: Mapping[str, str], field: str, line: int | None) -> None:
+    if not isinstance(kinds, Mapping) or not all(isinstance(pattern, str) and pattern for pattern in kinds):
+        raise YoolContract("'artifacts' maps patterns of file names to kinds.", field=field, line=line)
+    if len(kinds) > MAX_LISTED:
+        raise YoolContract("'artifacts' is too long.", field=field, limit=MAX_LISTED, used=len(kinds), line=line)
+    for kind in kinds.values():
+        if kind not in ARTIFACT_KINDS:
+            limit = ", ".join(ARTIFACT_KINDS)
+            raise YoolContract("This is no kind of artifact.", field=field, limit=limit, used=str(kind)[:40], line=line)
 
 
 def one_line(text: str | None) -> str:

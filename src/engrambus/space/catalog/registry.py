@@ -111,6 +111,7 @@ class Registry:
         cost_usd: int | float | None = None,
         cost_tokens: int | None = None,
         cached: bool | None = None,
+        artifacts: Mapping[str, str] | None = None,
         about: str | None = None,
     ) -> Callable[[T], T]:
         """Register the function or list of arguments that follows as a yool.
@@ -127,6 +128,7 @@ class Registry:
             cost_usd: Expected cost of one execution
             cost_tokens: Expected number of tokens of one execution
             cached: False if every step runs; by default a result is reused for the same input if `inputs` is given
+            artifacts: Kinds of the files it leaves, by pattern of their path: `{"report.xml": "junit"}`
             about: Its purpose; by default the first line of the docstring
         """
         for field, text in (("name", name), ("lane", lane), ("about", "" if about is None else about)):
@@ -141,6 +143,7 @@ class Registry:
             cost_micros=None if cost_usd is None else read_micros(cost_usd, "cost_usd"),
             cost_tokens=cost_tokens,
             cached=cached is None or cached,
+            artifacts={} if artifacts is None else artifacts,  # type: ignore[arg-type]
         )
         if cached and inputs is None:
             raise YoolContract(

@@ -5,12 +5,20 @@ from engrambus.space.tuples.access import (
     check_stamp,
     stamp_authority,
     visible_receipt,
+    visible_run,
     visible_tuple,
 )
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.dead_letters import dead_letter_reason
-from engrambus.space.tuples.enqueue import GC_LANE, GC_YOOL, INTERNAL_AUTHORITY, PutResult, gc_draft
+from engrambus.space.tuples.enqueue import (
+    GC_LANE,
+    GC_YOOL,
+    INTERNAL_AUTHORITY,
+    INTERNAL_RUN,
+    PutResult,
+    gc_draft,
+)
 from engrambus.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -36,6 +44,8 @@ from engrambus.space.tuples.ports import (
     Epoch,
     IdempotentPut,
     LaneCounts,
+    ListedReceipt,
+    ReceiptPosition,
     RunningStep,
     RunTotals,
     Waiter,
@@ -80,6 +90,7 @@ __all__ = [
     "GC_LANE",
     "GC_YOOL",
     "INTERNAL_AUTHORITY",
+    "INTERNAL_RUN",
     "MAX_GENERATIONS",
     "STAMPED_FIELDS",
     "STATES",
@@ -97,8 +108,10 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
+    "ListedReceipt",
     "Price",
     "PutResult",
+    "ReceiptPosition",
     "RunTotals",
     "RunningStep",
     "SpaceSettings",
@@ -148,5 +161,6 @@ __all__ = [
     "tuple_id",
     "tuple_receipt",
     "visible_receipt",
+    "visible_run",
     "visible_tuple",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from engrambus.core import is_digest, is_hex
-from engrambus.errors import AuthorityStamped, IdAmbiguous, ReceiptNotFound, TupleNotFound
+from engrambus.errors import AuthorityStamped, IdAmbiguous, ReceiptNotFound, RunNotFound, TupleNotFound
 from engrambus.evidence.receipts import Receipt
 from engrambus.policy import ADMIN, Caller
 from engrambus.space.tuples.ports import WorkView
@@ -91,6 +91,13 @@ def visible_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> Receip
     if receipt is None:
         raise ReceiptNotFound(field="id", used=id_or_prefix)
     return receipt
+
+
+def visible_run(caller: Caller, run: str, exists: Callable[[str], bool]) -> str:
+    """Return the run, or refuse: an agent sees its own run only, as if there were no other."""
+    if run != caller.run.run_id and (caller.role != ADMIN or not exists(run)):
+        raise RunNotFound(field="run", used=run[:80], hint="List them: engrambus run list.")
+    return run
 
 
 def _resolve(id_or_prefix: str, ids_starting: Callable[..., list[str]], see: Callable[[str], T | None]) -> T | None:

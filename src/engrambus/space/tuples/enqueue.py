@@ -28,6 +28,8 @@ GC_PAUSE_US = 300 * SECOND_US
 
 INTERNAL_AUTHORITY = {"user": None, "agent": "engrambus", "ci": False}
 """Authority of the tuples that the product puts itself."""
+INTERNAL_RUN = "internal"
+"""Run of the collections that the product requests itself; the id of no run of users (decision 106)."""
 
 
 class PutResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,14 +197,13 @@ def record_finished(
     ], (draft.id, receipt)
 
 
-def request_gc(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]:
-    """Put a tuple that requests garbage collection, in `run` or the newest run, if a collection can help now."""
-    run = run or next((totals.run for totals in reversed(view.run_totals())), None)
-    if run is None or not gc_would_help(view):
+def request_gc(view: WorkView) -> tuple[list[Fact], None]:
+    """Put a tuple that requests garbage collection, if a collection can help now."""
+    if not gc_would_help(view):
         return [], None
     draft = read_tuple(gc_draft(priority=100), INTERNAL_AUTHORITY, view.as_of)
     draft = with_free_id(draft, lambda id: view.find(id) is not None)
-    return [TuplePut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None
+    return [TuplePut(id=draft.id, run=INTERNAL_RUN, tuple=msgspec.Raw(draft.body))], None
 
 
 def gc_would_help(view: WorkView) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -66,6 +66,32 @@ class RunTotals(msgspec.Struct, frozen=True, kw_only=True):
     micros: int
     """Money spent, in micro-dollars."""
     tokens: int
+
+
+class ReceiptPosition(NamedTuple):
+    """The place of a receipt, or of its use from the cache, among all of them."""
+
+    number: int
+    """Sequence number of the receipt, or of the last one recorded before it was used."""
+    use: int = 0
+    """Sequence number of the use; 0 for the receipt itself."""
+
+
+class ListedReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A receipt of a run: of an execution in it, or one that answered a step of it from the cache."""
+
+    position: ReceiptPosition
+    receipt: Receipt
+    tuple_id: str
+    """Tuple in which it was recorded or used."""
+    step: int | None
+    """Step that it was recorded for or answered; None for a receipt of a whole tuple."""
+    used_us: int | None = None
+    """When it answered the step; None for the execution itself."""
+
+    @property
+    def is_hit(self) -> bool:
+        return self.used_us is not None
 
 
 class IdempotentPut(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +186,12 @@ class WorkView(Protocol):
         """Return the receipts of a run, or of all, with their sequence numbers greater than `after`, in order."""
         ...
 
+    def newest_receipts(
+        self, run: str | None, *, limit: int, before: ReceiptPosition | None = None
+    ) -> list[ListedReceipt]:
+        """Return the receipts of a run, or of all, and their uses from the cache; the newest first."""
+        ...
+
     def cached_receipt(self, key: str) -> Receipt | None:
         """Return the newest receipt that is a cache hit for this key."""
         ...
@@ -185,7 +217,10 @@ class WorkView(Protocol):
         ...
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Return the ended tuples of a run, or of all, last ended first; of dead letters only those put again."""
+        """Return the ended tuples of a run, or of all but INTERNAL_RUN, last ended first.
+
+        Of dead letters only those put again.
+        """
         ...
 
     def list_dead(

@@ -86,7 +86,7 @@ class TupleSpace:
             every_run: Whether the caller may use tuples of other runs as parents
         """
         if not trusted:
-            self.check_disk_space(run)
+            self.check_disk_space()
 
         def put(view: WorkView) -> tuple[Sequence[Any], list[PutResult]]:
             checked = [read_tuple(draft, authority, view.as_of) for draft in drafts]
@@ -189,7 +189,7 @@ class TupleSpace:
         self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
     ) -> tuple[PutResult, Claim | None]:
         """Put a tuple and claim it in the same commit; return no claim if it was already in the space."""
-        self.check_disk_space(run)
+        self.check_disk_space()
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
@@ -290,7 +290,7 @@ class TupleSpace:
 
     # Maintenance
 
-    def check_disk_space(self, run: str | None = None) -> None:
+    def check_disk_space(self) -> None:
         """Refuse work while the disk is nearly full; request garbage collection if that can help."""
         if self._breaker is None:
             return
@@ -301,7 +301,7 @@ class TupleSpace:
                 with self.store.read() as view:  # without the lock: refused callers try often and must not block others
                     helps = enqueue.gc_would_help(view)
                 if helps:
-                    self.store.commit(lambda view: enqueue.request_gc(view, run=run))
+                    self.store.commit(enqueue.request_gc)
             raise
 
     def record_finished(
@@ -313,7 +313,7 @@ class TupleSpace:
         run: str,
     ) -> tuple[str, Receipt]:
         """Record work that was done outside the space; `make_receipt` is called with the tuple's id and the time."""
-        self.check_disk_space(run)
+        self.check_disk_space()
         return self.store.commit(
             lambda view: enqueue.record_finished(
                 view,

@@ -1,7 +1,7 @@
 """Workers: they claim waiting tuples, run their steps under limits and record receipts."""
 
 from engrambus.space.work.cache import damaged_body, input_hash
-from engrambus.space.work.garbage_collector import GarbageCollector, GcReport
+from engrambus.space.work.garbage_collector import GarbageCollector, GcReport, RetentionOverrides
 from engrambus.space.work.gc_worker import GcWorker
 from engrambus.space.work.guard import can_hold_effects, describe_effects
 from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
@@ -17,6 +17,7 @@ __all__ = [
     "LaneWorkerPool",
     "ProcessRunner",
     "Progress",
+    "RetentionOverrides",
     "SingleFlight",
     "StepOutcome",
     "StepRequest",

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from engrambus.core import Clock
+from engrambus.core import SECOND_US, Clock
 from engrambus.core.files import remove
 from engrambus.core.lock import file_lock
-from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, with_step_receipts
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import BodyAddress, parse_ref
+from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, ReceiptFolder, with_step_receipts
 from engrambus.policy.guardrails import MB, Retention, free_bytes
-from engrambus.space.tuples import BodyPurged, TupleSpace
+from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace, WorkView, read_pattern
 from engrambus.space.work.step_folder import abandoned, sweep
 
 LOCK_FILE, SCRATCH_FOLDER = "gc.lock", "scratch"
 GRACE_SECONDS = 3600
-"""Time for which a body that was written or read is never deleted: a receipt or an engram may be about to name it."""
+"""Time for which a body that a caller stored, or that was read, is never deleted: somebody may be about to name it."""
+MAX_UNFINISHED = 100_000
+"""Number of claimed, and of waiting, tuples whose bodies are looked up."""
 MIN_SEGMENT_BYTES = 1 << 20
 """Size from which a segment of the journal is rotated into a file of its own."""
 BATCH = 500
@@ -30,11 +34,11 @@ GcProgress = Callable[[int, int], None]
 """Called with bytes deleted and bytes to delete; with 0 and 0 while that is being found out."""
 
 
-class FreedBodies(msgspec.Struct, frozen=True, kw_only=True):
-    """Bodies deleted for one reason."""
+class BodyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Bodies deleted or kept for one reason."""
 
     why: str
-    """A `PurgeReason`, or `left`: remains of killed workers, which no receipt names."""
+    """A `PurgeReason` or `KeepReason`; `left` for remains of killed workers, `scratch` for folders of running steps."""
     bodies: int
     bytes: int
 
@@ -45,19 +49,40 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     receipts: int
     """Receipts of the project; none is ever deleted."""
-    freed: list[FreedBodies]
+    rewritten: int
+    """Files of receipts that were missing or differed from the journal, and were written again."""
+    freed: list[BodyCount]
+    kept: list[BodyCount]
+    """What stays, by what protects it."""
     pinned: int
     """Bodies kept because engrams point at them."""
     total_bytes: int
     """Size of the catalog before."""
     after_bytes: int
     """Size of the catalog afterwards."""
+    other_bytes: int
+    """Size of everything that is no body: journals, indexes, receipts."""
     free_bytes: int
     """Free space on the disk afterwards."""
     rotated: bool
     """True if the journal continues in a new file."""
+    max_total_mb: int
+    free_mb_floor: int
     enough: bool
     """True if the catalog is then within its size limit and the disk above its floor of free space."""
+
+
+class RetentionOverrides(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of `Retention` that hold for one collection; None leaves the policy's."""
+
+    hot_days: int | None = None
+    warm_days: int | None = None
+    max_total_mb: int | None = None
+
+    def apply_to(self, retention: Retention) -> Retention:
+        """Return the retention with these settings."""
+        given = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return msgspec.structs.replace(retention, **given)
 
 
 class GarbageCollector:
@@ -67,6 +92,7 @@ class GarbageCollector:
         self,
         space: TupleSpace,
         bodies: BodyStore,
+        receipts: ReceiptFolder,
         catalog: Path,
         clock: Clock,
         *,
@@ -78,6 +104,7 @@ class GarbageCollector:
         """`pinned` returns the digests of bodies, and the ids of receipts, that engrams point at."""
         self._space = space
         self._bodies = bodies
+        self._receipts = receipts
         self._catalog = catalog
         self._clock = clock
         self._retention = retention
@@ -86,13 +113,19 @@ class GarbageCollector:
         self._grace_seconds = grace_seconds
 
     def collect(
-        self, *, dry_run: bool = False, on_progress: GcProgress = lambda done_bytes, total_bytes: None
+        self,
+        overrides: RetentionOverrides | None = None,
+        *,
+        dry_run: bool = False,
+        on_progress: GcProgress = lambda done_bytes, total_bytes: None,
     ) -> GcReport:
         """Delete what may go; with `dry_run` only report it."""
         with file_lock(self._catalog / LOCK_FILE) if not dry_run else nullcontext():
-            retention, total = self._retention(), _folder_size(self._catalog)
+            retention = (overrides or RetentionOverrides()).apply_to(self._retention())
+            total = _folder_size(self._catalog)
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)
+            rewritten = self._rewrite_receipts(dry_run)
             free = self._free(self._catalog) + (leftovers.bytes if dry_run else 0)
             planner = self._survey(on_progress)
             excess_bytes = max(
@@ -105,23 +138,45 @@ class GarbageCollector:
                 warm_days=retention.warm_days,
                 excess_bytes=excess_bytes,
             )
-            freed = sum(purge.body.size for purge in purges) if dry_run else self._purge(purges, on_progress)
+            freed = sum(purge.body.size for purge in purges) if dry_run else self._purge(planner, purges, on_progress)
             midnight_us = now_us - now_us % DAY_US
             rotated = self._space.store.rotate(least_bytes=MIN_SEGMENT_BYTES, before_us=midnight_us, dry_run=dry_run)
             after = total - leftovers.bytes - freed if dry_run else _folder_size(self._catalog)
+            kept = [*_by_reason(planner.keeps(purges).items()), self._running_folders()]
             return GcReport(
                 dry_run=dry_run,
                 receipts=planner.receipts,
-                freed=[*_by_reason(purges), leftovers],
+                rewritten=rewritten,
+                freed=[*_by_reason(_purged_sizes(purges).items()), leftovers],
+                kept=kept,
                 pinned=planner.pinned,
                 total_bytes=total,
                 after_bytes=after,
+                other_bytes=max(0, after - sum(row.bytes for row in kept)),
                 free_bytes=free + freed,
                 rotated=rotated,
+                max_total_mb=retention.max_total_mb,
+                free_mb_floor=retention.free_mb_floor,
                 enough=after <= retention.max_total_mb * MB and free + freed >= retention.free_mb_floor * MB,
             )
 
-    def _sweep(self, dry_run: bool) -> FreedBodies:
+    def _rewrite_receipts(self, dry_run: bool) -> int:
+        """Write the files of receipts again that are not as the journal has them; return how many there are."""
+        count = sum(1 for _ in self._space.receipt_differences(self._receipts))
+        if count and not dry_run:
+            self._space.rewrite_receipts(self._receipts)
+        return count
+
+    def _running_folders(self) -> BodyCount:
+        """Count the folders of steps that are running."""
+        scratch = self._catalog / SCRATCH_FOLDER
+        left = set(abandoned(scratch))
+        with suppress(FileNotFoundError):
+            folders = [path for path in scratch.iterdir() if path not in left]
+            return BodyCount(why="scratch", bodies=len(folders), bytes=sum(map(_folder_size, folders)))
+        return BodyCount(why="scratch", bodies=0, bytes=0)
+
+    def _sweep(self, dry_run: bool) -> BodyCount:
         """Delete what killed workers left: folders of steps, and bodies half written or half deleted."""
         scratch = self._catalog / SCRATCH_FOLDER
         folders = [(path, _folder_size(path)) for path in abandoned(scratch)]
@@ -131,13 +186,16 @@ class GarbageCollector:
             for path, _ in partial_bodies:
                 remove(path)
         leftovers = [*folders, *partial_bodies]
-        return FreedBodies(why="left", bodies=len(leftovers), bytes=sum(size for _, size in leftovers))
+        return BodyCount(why="left", bodies=len(leftovers), bytes=sum(size for _, size in leftovers))
 
     def _survey(self, on_progress: GcProgress) -> PurgePlanner:
         """Show every receipt to a planner."""
-        sizes = self._bodies.sizes(untouched_since=time.time() - self._grace_seconds)
         with self._space.store.read() as view:
-            planner = PurgePlanner(sizes, with_step_receipts(self._pinned(), view.receipt))
+            # Read before the bodies: what a step stores from now on is newer than any receipt that names it.
+            needed = _needed_by_unfinished(view)
+            pinned = with_step_receipts(self._pinned(), view.receipt)
+        fresh_us = round((time.time() - self._grace_seconds) * SECOND_US)
+        planner = PurgePlanner(self._bodies.stored(), pinned, needed, fresh_us=fresh_us)
         after = 0
         on_progress(0, 0)
         while True:
@@ -149,26 +207,45 @@ class GarbageCollector:
             if len(page) < BATCH:
                 return planner
 
-    def _purge(self, purges: list[Purge], on_progress: GcProgress) -> int:
+    def _purge(self, planner: PurgePlanner, purges: list[Purge], on_progress: GcProgress) -> int:
         freed, total = 0, sum(purge.body.size for purge in purges)
         for start in range(0, len(purges), BATCH):
             batch = purges[start : start + BATCH]
             # decision 28: journalled before the files are removed; what a crash leaves is removed the next time.
             facts = [BodyPurged(sha=purge.body.sha, size_bytes=purge.body.size, reason=purge.why) for purge in batch]
             self._space.store.commit(lambda view, facts=facts: (facts, None))  # type: ignore[misc]
-            since = time.time() - self._grace_seconds
-            freed += sum(self._bodies.remove(purge.body.sha, untouched_since=since) for purge in batch)
+            for purge in batch:
+                untouched_since = planner.untouched_since_us(purge.body.sha) / SECOND_US
+                freed += self._bodies.remove(purge.body.sha, untouched_since=untouched_since)
             on_progress(min(freed, total - 1), total)
         on_progress(1, 1)
         return freed
 
 
-def _by_reason(purges: list[Purge]) -> list[FreedBodies]:
-    rows = []
-    for why in ("artifact", "printed", "room"):
-        sizes = [purge.body.size for purge in purges if purge.why == why]
-        rows.append(FreedBodies(why=why, bodies=len(sizes), bytes=sum(sizes)))
-    return rows
+def _needed_by_unfinished(view: WorkView) -> set[str]:
+    """Return the receipts that running tuples have so far, and the bodies that unfinished ones point at."""
+    running = view.list_claimed(None, limit=MAX_UNFINISHED)
+    waiting = view.claimable(read_pattern({}), epoch=view.current_epoch().number, limit=MAX_UNFINISHED)
+    needed = {receipt_id for record in running for receipt_id in view.receipt_ids(record.id)}
+    return needed.union(*map(_bodies_pointed_at, (*running, *waiting)))
+
+
+def _bodies_pointed_at(record: TupleRecord) -> set[str]:
+    digests = set()
+    for ref in record.tuple.src_ptr:
+        with suppress(EngramBusError):  # any text may be a source; only ours have a body here
+            address = parse_ref(ref)
+            if isinstance(address, BodyAddress):
+                digests.add(address.digest)
+    return digests
+
+
+def _purged_sizes(purges: list[Purge]) -> dict[str, list[int]]:
+    return {why: [purge.body.size for purge in purges if purge.why == why] for why in ("artifact", "printed", "room")}
+
+
+def _by_reason(sizes: Iterable[tuple[str, list[int]]]) -> list[BodyCount]:
+    return [BodyCount(why=why, bodies=len(row), bytes=sum(row)) for why, row in sizes]
 
 
 def _folder_size(root: Path) -> int:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from engrambus.core import SECOND_US, digest
 from engrambus.errors import EngramBusError
-from engrambus.space.tuples import GC_LANE, INTERNAL_AUTHORITY, gc_draft, read_pattern
+from engrambus.space.tuples import GC_LANE, INTERNAL_AUTHORITY, INTERNAL_RUN, gc_draft, read_pattern
 from engrambus.space.work.ports import Progress
 from engrambus.space.work.worker import LaneWorkerPool
 from engrambus.space.work.worker_dependencies import WorkerDependencies
@@ -26,13 +26,11 @@ class GcWorker:
         self,
         deps: WorkerDependencies,
         *,
-        run: str,
         hour: int,
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         """`hour` is the local hour of the nightly collection."""
         self._deps = deps
-        self._run = run
         self._hour = hour
         lane = read_pattern({"lane": GC_LANE})
         self._pool = LaneWorkerPool(deps, lane, concurrency=1, on_progress=on_progress, under_pressure=True)
@@ -64,7 +62,7 @@ class GcWorker:
         key = f"nightly {night:%Y-%m-%d}"
         draft = gc_draft()
         (put,) = self._deps.space.out(
-            draft, authority=INTERNAL_AUTHORITY, run=self._run, idempotency=(key, digest(key.encode())), trusted=True
+            draft, authority=INTERNAL_AUTHORITY, run=INTERNAL_RUN, idempotency=(key, digest(key.encode())), trusted=True
         )
         return put.new
 

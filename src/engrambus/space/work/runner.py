@@ -77,7 +77,8 @@ class ProcessRunner:
             else:
                 exit, error = self._pool.run(request, folder, report_spending, stop)
             error = _violation(request, folder, exit) or error
-            return folder.store(self._bodies, exit=exit, error=error)
+            kinds = request.yool.entry.contract.artifacts
+            return folder.store(self._bodies, exit=exit, error=error, kinds=kinds)
 
     def sweep(self, count_spending: CountSpending) -> None:
         """Count what steps of killed workers reported as spent, then delete their folders."""

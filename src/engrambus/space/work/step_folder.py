@@ -6,17 +6,17 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import msgspec
 
 from engrambus.core import files
 from engrambus.core.process_names import is_dead, process_name
 from engrambus.errors import ArtifactPath, EngramBusError, FieldValue, StaleFence, TupleNotFound, error_line
-from engrambus.evidence.receipts import EMPTY_DIGEST, JUNIT_KIND, Artifact, BodyStore
+from engrambus.evidence.receipts import EMPTY_DIGEST, Artifact, BodyStore, artifact_kind
 from engrambus.space.tuples import Fence, Price
 from engrambus.space.work.ports import ReportSpending, StepOutcome
 
@@ -27,6 +27,7 @@ COST_FILE, EXECUTION_FILE = "cost.jsonl", "of.json"
 MAX_LINE_USD, MAX_LINE_TOKENS = 1_000_000, 1_000_000_000
 """Most that one line of the cost file may report."""
 NANOS_PER_USD = 1_000_000_000
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
 _SEPARATOR, _SWEPT_SUFFIX = "@", "~"
 
 
@@ -218,12 +219,17 @@ class StepFolder:
             limit -= min(size, limit)
         return True
 
-    def store(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
-        """Store output and artifacts as bodies; an artifact that is a link or no regular file fails the step."""
+    def store(
+        self, bodies: BodyStore, *, exit: int, error: str | None, kinds: Mapping[str, str] = NO_KINDS
+    ) -> StepOutcome:
+        """Store output and artifacts as bodies; an artifact that is a link or no regular file fails the step.
+
+        `kinds` are the kinds of artifacts that the yool declares, by pattern of their path.
+        """
         self._restore_output()
         artifacts: tuple[Artifact, ...] = ()
         try:
-            artifacts = tuple(self._store_artifact(bodies, path) for path in self._artifact_files())
+            artifacts = tuple(self._store_artifact(bodies, path, kinds) for path in self._artifact_files())
         except EngramBusError as refusal:
             exit, error = exit or 1, refusal.code
             self.add_error_line(f"refused: {error_line(refusal)}")
@@ -266,11 +272,14 @@ class StepFolder:
             raise FieldValue("A step left too many artifacts.", field="artifacts", limit=MAX_ARTIFACTS, used=len(files))
         return sorted(files)
 
-    def _store_artifact(self, bodies: BodyStore, path: Path) -> Artifact:
+    def _store_artifact(self, bodies: BodyStore, path: Path, kinds: Mapping[str, str]) -> Artifact:
         name = path.relative_to(self.artifacts).as_posix()
         if not _is_unicode(name):
             raise ArtifactPath("The name of an artifact is not UTF-8.", field="artifacts", used=ascii(name))
-        return Artifact(kind=artifact_kind(name), path=name, sha=_store_file(bodies, path), size=path.lstat().st_size)
+        size = path.lstat().st_size
+        with files.open_reader(path) as file:
+            kind = artifact_kind(name, file, size, kinds)
+        return Artifact(kind=kind, path=name, sha=_store_file(bodies, path), size=size)
 
 
 def _folder_size(root: Path, limit: int) -> int:
@@ -323,14 +332,6 @@ def abandoned(parent: Path) -> list[Path]:
             worker = name.rpartition(_SEPARATOR)[0].replace(_SEPARATOR, "/")
             by_worker.setdefault(worker, []).append(parent / name)
     return [path for worker, paths in by_worker.items() if is_dead(worker) for path in paths]
-
-
-def artifact_kind(path: str) -> str:
-    """Return the kind of an artifact by its file name: `junit`, `coverage` or `file`."""
-    name = path.rpartition("/")[2].lower()
-    if name.endswith(".xml") and "junit" in name:
-        return JUNIT_KIND
-    return "coverage" if name.startswith("coverage") else "file"
 
 
 def _check_type(path: Path, is_type: Callable[[int], bool]) -> Path:

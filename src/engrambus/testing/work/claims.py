@@ -13,7 +13,7 @@ from engrambus.errors import (
     TupleEnded,
 )
 from engrambus.space.catalog import CatalogEntry, Terms
-from engrambus.space.tuples import Completion, Price, TupleSpace, read_pattern
+from engrambus.space.tuples import INTERNAL_RUN, Completion, Price, TupleSpace, read_pattern
 from engrambus.testing.work.harness import (
     LEASE_US,
     PERSON,
@@ -320,6 +320,20 @@ class ClaimConformance:
                     mine = [item for item in claimed if runs[item] == run]
                     assert [record.id for record in view.list_claimed(run, limit=9)] == mine
                     assert [record.id for record in view.list_claimed(run, limit=1)] == mine[:1]
+            harness.delete_index()
+            harness.reopen()
+
+    def test_what_the_product_does_itself_is_listed_for_its_own_run_only(self, harness: WorkHarness) -> None:
+        """Collections are no part of what users ended."""  # YT-13
+        (mine,) = put(harness, draft("build"))
+        (internal,) = put(harness, draft("build"), run=INTERNAL_RUN)
+        for claim in take(harness, "build", limit=2):
+            harness.space.complete([completion(harness, claim)])
+        for _ in range(2):
+            with harness.space.store.read() as view:
+                assert [record.id for record in view.list_ended(None, limit=9)] == [mine]
+                assert [record.id for record in view.list_ended(INTERNAL_RUN, limit=9)] == [internal]
+                assert [totals.states for totals in view.run_totals()] == [{"done": 1}, {"done": 1}]
             harness.delete_index()
             harness.reopen()
 

@@ -218,6 +218,34 @@ class SpendingConformance:
             assert (figures.executed, figures.hits, figures.micros) == (1, 1, 500_000)
             assert [listed.id for _, listed in view.list_receipts(RUN, limit=9)] == [original.id]
 
+    def test_receipts_and_their_uses_are_listed_newest_first(self, harness: WorkHarness) -> None:
+        """By run or for all, in pages, each use with its tuple, its step and its time."""  # YT-08
+        put(harness, draft())
+        (claim,) = take(harness)
+        original = receipt(harness, claim, key="k")
+        harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(original,))])
+        (user,) = put(harness, draft("second"), run="another")
+        (second,) = take(harness, "second")
+        uses = ((0, original.id), (1, original.id))
+        harness.space.complete([Completion(id=user, fence=second.fence, hits=uses)])
+        own = receipt(harness, second, step=2)
+        harness.space.complete([Completion(id=user, fence=second.fence, receipts=(own,))])
+        expected = [(own.id, user, 2, False), *((original.id, user, step, True) for step in (1, 0))]
+        first = (original.id, claim.id, original.step, False)
+        for _ in range(2):
+            with harness.space.store.read() as view:
+                for run, rows in (("another", expected), (RUN, [first]), (None, [*expected, first]), ("none", [])):
+                    listed = view.newest_receipts(run, limit=9)
+                    assert [(row.receipt.id, row.tuple_id, row.step, row.is_hit) for row in listed] == rows
+                    paged, before = [], None
+                    while page := view.newest_receipts(run, limit=1, before=before):
+                        paged += page
+                        before = page[-1].position
+                    assert paged == listed
+                    assert all(row.used_us is None or row.used_us <= view.as_of for row in listed)
+            harness.delete_index()
+            harness.reopen()
+
     def test_a_dispatch_returns_an_acceptance_receipt(self, harness: WorkHarness) -> None:
         """At once."""
         answer = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True)[0]

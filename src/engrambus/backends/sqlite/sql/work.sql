@@ -122,6 +122,18 @@ CREATE TABLE links (                -- receipts of each tuple in the order they 
     PRIMARY KEY (ordinal, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE hits (                 -- uses of receipts from the cache; together with `receipts` they list what a run has
+    receipt_number INTEGER NOT NULL,  -- number of the last receipt recorded before it
+    number     INTEGER NOT NULL,    -- number of its link
+    run        INTEGER NOT NULL,
+    ordinal    INTEGER NOT NULL,    -- ordinal of the tuple
+    step       INTEGER NOT NULL,
+    receipt    BLOB    NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (receipt_number, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX hits_by_run ON hits (run, receipt_number, number);
+
 CREATE TABLE results (              -- receipts that are cache hits for a key
     key        TEXT    NOT NULL,
     number     INTEGER NOT NULL,

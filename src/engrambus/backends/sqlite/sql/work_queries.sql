@@ -108,6 +108,9 @@ SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WH
 -- name: insert_link
 INSERT OR FAIL INTO links VALUES (?, ?, ?, ?);
 
+-- name: insert_hit
+INSERT OR FAIL INTO hits VALUES (?, ?, ?, ?, ?, ?, ?);
+
 -- name: insert_result
 INSERT OR FAIL INTO results VALUES (?, ?);
 
@@ -274,6 +277,7 @@ WITH latest AS MATERIALIZED (
         WHERE t.run = r.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
     ) AS last
     FROM runs AS r
+    WHERE r.run <> ?2
     ORDER BY last DESC LIMIT ?1
 ), found AS MATERIALIZED (
     SELECT e.ordinal FROM latest AS l CROSS JOIN tuples AS e ON e.ordinal IN (
@@ -359,6 +363,25 @@ SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
 SELECT number, body FROM receipts
 WHERE run = (SELECT number FROM runs WHERE run = ?) AND number > ?
 ORDER BY number LIMIT ?;
+
+-- name: newest_receipts
+SELECT number, body FROM receipts WHERE number < ? ORDER BY number DESC LIMIT ?;
+
+-- name: newest_receipts_in
+SELECT number, body FROM receipts
+WHERE run = (SELECT number FROM runs WHERE run = ?) AND number < ?
+ORDER BY number DESC LIMIT ?;
+
+-- name: newest_hits
+SELECT h.receipt_number, h.number, t.id, h.step, h.at, h.receipt FROM hits AS h CROSS JOIN tuples AS t USING (ordinal)
+WHERE (h.receipt_number, h.number) < (?, ?)
+ORDER BY h.receipt_number DESC, h.number DESC LIMIT ?;
+
+-- name: newest_hits_in
+SELECT h.receipt_number, h.number, t.id, h.step, h.at, h.receipt
+FROM hits AS h INDEXED BY hits_by_run CROSS JOIN tuples AS t USING (ordinal)
+WHERE h.run = (SELECT number FROM runs WHERE run = ?) AND (h.receipt_number, h.number) < (?, ?)
+ORDER BY h.receipt_number DESC, h.number DESC LIMIT ?;
 
 -- name: cached_receipt
 SELECT body FROM receipts WHERE number = (SELECT max(number) FROM results WHERE key = ?);

@@ -37,6 +37,7 @@ COMPARED = {
         posted="path value live rank ordinal",
         receipts="number",
         links="ordinal number",
+        hits="receipt_number number",
         results="key number",
         purged="sha",
         asked="key",

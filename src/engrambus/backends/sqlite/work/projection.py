@@ -43,7 +43,7 @@ from engrambus.space.tuples import (
     new_record,
 )
 
-LAYOUT = 8
+LAYOUT = 9
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 LIVE_STATES = frozenset({"waiting", "claimed"})
 MAX_CACHED_RUNS = 1024
@@ -122,7 +122,12 @@ class WorkProjection:
                 self._change("end_tuple", ordinal, "taken", None)
             case StepHit():
                 ordinal, _, _, _, run = self._find(fact.id)
-                self._link(ordinal, raw_id(fact.receipt), fact.step)
+                raw = raw_id(fact.receipt)
+                self._link(ordinal, raw, fact.step)
+                self._rows["insert_hit"] += (
+                    *(self.state.receipts, self.state.links),
+                    *(run, ordinal, fact.step, raw, at_us),
+                )
                 self._count(run, "hits", 1)
             case StepStarted():
                 ordinal = self._find(fact.id)[0]
@@ -412,6 +417,7 @@ _WRITE_ORDER = (
     "insert_receipt",
     "insert_receipt_id",
     "insert_link",
+    "insert_hit",
     "insert_result",
     "release",
     "end_tuple",

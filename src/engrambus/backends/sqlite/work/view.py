@@ -20,13 +20,16 @@ from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
 from engrambus.space.tuples import (
     ABSENT,
+    INTERNAL_RUN,
     STATES,
     CostHistory,
     Epoch,
     Fence,
     IdempotentPut,
     LaneCounts,
+    ListedReceipt,
     Price,
+    ReceiptPosition,
     RunningStep,
     RunTotals,
     TuplePattern,
@@ -206,7 +209,7 @@ class SqliteWorkView:
         return [record_from_row(row) for row in self._rows("claimed", run, limit)]
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        rows = self._rows("ended", limit) if run is None else self._rows("ended_in", run, limit)
+        rows = self._rows("ended", limit, INTERNAL_RUN) if run is None else self._rows("ended_in", run, limit)
         return [record_from_row(row) for row in rows]
 
     def list_dead(
@@ -256,6 +259,28 @@ class SqliteWorkView:
     def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
         return [(number, _decode_receipt(body)) for number, body in rows]
+
+    def newest_receipts(
+        self, run: str | None, *, limit: int, before: ReceiptPosition | None = None
+    ) -> list[ListedReceipt]:
+        number, use = before or ReceiptPosition(_NO_LIMIT)
+        of_run, suffix = ((), "") if run is None else ((run,), "_in")
+        # The receipt of a position stands before the uses that follow it.
+        receipts = self._rows(f"newest_receipts{suffix}", *of_run, number + (use > 0), limit)
+        hits = self._rows(f"newest_hits{suffix}", *of_run, number, use, limit)
+        streams = map(_listed_receipt, receipts), map(self._listed_hit, hits)
+        return list(islice(merge(*streams, key=lambda listed: listed.position, reverse=True), limit))
+
+    def _listed_hit(self, row: Any) -> ListedReceipt:
+        number, use, tuple_id, step, at_us, receipt_id = row
+        body = self._row("receipt", *id_key(print_id(receipt_id)))[0]
+        return ListedReceipt(
+            position=ReceiptPosition(number, use),
+            receipt=_decode_receipt(body),
+            tuple_id=print_id(tuple_id),
+            step=step,
+            used_us=at_us,
+        )
 
     def cached_receipt(self, key: str) -> Receipt | None:
         row = self._row("cached_receipt", key)
@@ -332,6 +357,14 @@ def _first_matching(records: Iterator[TupleRecord], pattern: TuplePattern, limit
             if len(first) >= limit:
                 break
     return first
+
+
+def _listed_receipt(row: Any) -> ListedReceipt:
+    number, body = row
+    receipt = _decode_receipt(body)
+    return ListedReceipt(
+        position=ReceiptPosition(number), receipt=receipt, tuple_id=receipt.tuple_id, step=receipt.step
+    )
 
 
 def _claim_order(record: TupleRecord) -> tuple[int, int]:

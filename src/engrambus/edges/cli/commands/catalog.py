@@ -52,11 +52,12 @@ class _Build:
         self.catalog: Catalog = build_catalog(self.agents.yools, self.imported)
         self._lines = {declared.entry.full_name: declared.line for declared in self.agents.yools}
 
-    def previous(self) -> Catalog:
-        """Return the catalog as it was built last."""
+    def previous(self, file: Path | None = None) -> Catalog:
+        """Return the catalog as it was last written to a file, by default the project's."""
         from engrambus.space.catalog import Catalog, read_catalog
 
-        return read_catalog(self.file) if self.file.exists() else Catalog()
+        file = file or self.file
+        return read_catalog(file) if file.exists() else Catalog()
 
     def flaws(self, previous: Catalog) -> list[LintFlaw]:
         """Return lint messages: names, then contracts, then changes that break callers of the previous catalog."""
@@ -93,15 +94,15 @@ def build(session: Session, values: Values) -> None:
     if session.remote:
         raise click.UsageError("A catalog is built where the project's files are; unset ENGRAMBUS_URL.")
     made = _Build(session, values)
+    output = Path(values["output"]).resolve() if "output" in values else made.file
     try:
-        previous = made.previous()
+        previous = made.previous(output)
     except CatalogRefusal as damage:  # building again is how a damaged catalog is repaired
         previous = Catalog()
         where = f", line {damage.line}" if damage.line else ""
         session.warn(f"The last build could not be read, so nothing is compared with it: {damage.detail}{where}")
     flaws = made.flaws(previous)
     count = len(list(made.catalog))
-    output = Path(values["output"]).resolve() if "output" in values else made.file
     size_bytes = write_catalog(output, made.catalog)
     for flaw in flaws:
         session.warn(_flaw_line(flaw))

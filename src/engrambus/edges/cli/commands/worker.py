@@ -96,12 +96,18 @@ def resume(session: Session, values: Values) -> None:
     Choose another run with --run RUN.
     """
     from engrambus.core.process_names import is_dead
-    from engrambus.space.tuples import read_pattern
+    from engrambus.space.tuples import INTERNAL_RUN, read_pattern
 
     with _open(session, values) as (gateway, dependencies):
         space = dependencies.space
+        if not session.json:
+            session.note(f"[resume] reading {safe(_journal_name(gateway))}")
         # Only tuples with steps: one without is a note that waits for a reader, as an alarm does.
-        conditions = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
+        conditions = {
+            "lane": {"ne": space.settings.alarm_lane},
+            "payload.0": {"exists": True},
+            "run": {"ne": INTERNAL_RUN},
+        }
         chosen = _chosen_run(session, gateway)
         by_run = _unfinished_by_run(dependencies, conditions)
         run = chosen or next(iter(by_run), None)
@@ -124,6 +130,14 @@ def resume(session: Session, values: Values) -> None:
         }
         pattern = read_pattern({**conditions, "run": run}).excluding(skipped)
         _work(session, dependencies, pattern, values.get("concurrency"), until_empty=True)
+
+
+def _journal_name(gateway: Gateway) -> str:
+    """Return the path of the journal of work, from the project's root if it lies there."""
+    from engrambus.app import WORK_JOURNAL
+
+    path, root = gateway.project_files.state_path(WORK_JOURNAL), gateway.project_files.root
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def _chosen_run(session: Session, gateway: Gateway) -> str | None:
@@ -180,7 +194,8 @@ def _can_resume(session: Session, dependencies: WorkerDependencies, record: Tupl
     else:
         if done and not session.json:
             session.note(f"{prefix} has receipts for [{', '.join(safe(names[index]) for index in sorted(done))}]")
-        line = f"{prefix} goes on from step {missing[0] + 1} ({safe(names[missing[0]])})" if missing else ""
+        step = f"step {missing[0] + 1} ({safe(names[missing[0]])})" if missing else "its end"
+        line = f"[resume] re-emitting {record.id[:19]}… from {step}"
     if line and not session.json:
         session.note(line)
     return not unknown

@@ -26,6 +26,20 @@ _REASONS = {
     "room": "the oldest, to free space",
     "left": "left by killed workers",
 }
+_PROTECTIONS = {
+    "running": "output and artifacts of unfinished tasks",
+    "scratch": "what running steps are writing",
+    "pinned": "what engrams point at",
+    "fresh": "what was stored by a caller or read in the last hour",
+    "unnamed": "what no receipt names yet",
+    "kept": "output and artifacts within their days",
+}
+_WHAT_TO_CHANGE = {
+    "running": "Unfinished tasks release theirs when they end: `engrambus board`, `engrambus cancel ID`.",
+    "scratch": "Running steps release theirs when they end.",
+    "pinned": "Engrams release theirs when they expire or are removed: `engrambus forget ID`.",
+    "fresh": "What was stored or read in the last hour may go an hour after its last use.",
+}
 _HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]
 
 
@@ -248,13 +262,36 @@ def garbage_report(answer: GarbageAnswer) -> Iterator[str]:
         yield from table(["WOULD BE DELETED" if answer.dry_run else "DELETED", "FILES", "SIZE"], rows)
     else:
         yield "There is nothing to delete."
+    if answer.rewritten:
+        written = "would be written again" if answer.dry_run else "are written again"
+        yield f"{counted(answer.rewritten, 'receipt')} were not as files as in the journal and {written}."
     yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
     then = "would take" if answer.dry_run else "takes"
     yield f"The catalog took {_megabytes(answer.total_bytes)} and {then} {_megabytes(answer.after_bytes)}."
+    kept = [f"{_megabytes(row.bytes)} {_PROTECTIONS[row.why]}" for row in answer.kept if row.bytes]
+    yield dim(f"Kept: {', '.join([*kept, f'{_megabytes(answer.other_bytes)} journals, indexes and receipts'])}.")
     if answer.rotated:
         yield "The journal of work continues in a new file; the old one is compressed."
     if not answer.enough:
-        yield click.style("Not enough: the size limit or the minimum of free space is still not met.", fg="yellow")
+        yield from _not_enough(answer)
+
+
+def _not_enough(answer: GarbageAnswer) -> Iterator[str]:
+    """Say which limit is not met, what protects the rest, and what to change."""
+    limits = []
+    if answer.after_bytes > answer.max_total_mb * 1_000_000:
+        limits.append(f"the catalog is above its limit of {answer.max_total_mb:,} MB")
+    if answer.free_bytes < answer.free_mb_floor * 1_000_000:
+        free = f"{_megabytes(answer.free_bytes)} are free on the disk"
+        limits.append(f"{free}, below the floor of {answer.free_mb_floor:,} MB")
+    yield click.style(f"Not enough: {' and '.join(limits)}.", fg="yellow")
+    by_size = sorted(answer.kept, key=lambda row: -row.bytes)
+    yield from (f"  {_WHAT_TO_CHANGE[row.why]}" for row in by_size if row.bytes and row.why in _WHAT_TO_CHANGE)
+    if answer.after_bytes > answer.max_total_mb * 1_000_000:
+        yield "  Journals, indexes and receipts are never deleted. A higher limit: guardrails.gc.max_total_mb in"
+        yield "  .catalog/policy.yaml, then `engrambus policy apply`."
+    if answer.free_bytes < answer.free_mb_floor * 1_000_000:
+        yield "  Free space that other files take, or set a lower floor: guardrails.gc.free_mb_floor."
 
 
 def _megabytes(size: int) -> str:

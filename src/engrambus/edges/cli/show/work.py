@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, tab
 
 if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
-    from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck
+    from engrambus.operations.receipt_list import ReceiptsAnswer
+    from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, ReportSummary
     from engrambus.operations.tuples import (
         CancelAnswer,
         DeadLetters,
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 def yool(answer: YoolAnswer) -> Iterator[str]:
     yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    rows.append(("triggers", answer.triggers))
     for name, value in (answer.agent_terms | answer.contract).items():
-        rows.append((name, ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)))
+        parts = [f"{key}: {kind}" for key, kind in value.items()] if isinstance(value, dict) else value
+        rows.append((name, ", ".join(map(str, parts)) or "none" if isinstance(parts, list) else str(value)))
     if len(answer.versions) > 1:
         rows.append(("versions", ", ".join(f"v{version}" for version in answer.versions)))
     yield from pairs(row for row in rows if row[1])
@@ -36,7 +40,14 @@ def yool(answer: YoolAnswer) -> Iterator[str]:
 
 def yool_list(answer: CatalogAnswer) -> Iterator[str]:
     if answer.yools:
-        yield from table(["YOOL", "LANE", "ABOUT"], [[row.yool_id, row.lane, row.about] for row in answer.yools])
+        head = ["YOOL", "LANE", "ABOUT"]
+        rows = [[row.yool_id, row.lane, row.about] for row in answer.yools]
+        if any(row.triggers for row in answer.yools):
+            head, rows = (
+                [*head, "TRIGGERS"],
+                [[*line, row.triggers] for line, row in zip(rows, answer.yools, strict=True)],
+            )
+        yield from table(head, rows)
     else:
         yield "None."
     if answer.cursor is not None:
@@ -111,6 +122,56 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
             rows.append((name, f"engrambus deref artifact:{sha}{options}"))
     rows += [("of", part) for part in fields.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
+    for report in answer.reports:
+        yield from _report_summary(report)
+    if answer.file is not None:
+        yield click.style(f"Its file: {safe(answer.file)}.", fg="yellow")
+
+
+def _report_summary(report: ReportSummary) -> Iterator[str]:
+    """Show the counts of a test report, and its first failed tests as pointers."""
+    if report.problem is not None:
+        yield f"{safe(report.path)}: {safe(report.problem)}"
+        return
+    counts = [
+        f"{count} {word}"
+        for count, word in ((report.failed, "failed"), (report.errors, "errors"), (report.skipped, "skipped"))
+        if count
+    ]
+    yield f"{safe(report.path)}: {', '.join([counted(report.tests, 'test'), *counts])}"
+    for case in report.first_failed:
+        yield f"  {click.style(safe(case.outcome), fg='red')}  {safe_line(case.message)}".rstrip()
+        yield dim(f"    engrambus deref {safe(shlex.quote(case.ref))}")
+
+
+def receipt_list(answer: ReceiptsAnswer) -> Iterator[str]:
+    """Show one line for each receipt, with the beginning of its id."""
+    if answer.receipts:
+        yield from table(
+            ["RECEIPT", "YOOL", "EXIT", "COST", "TOOK", "ENDED", "TASK", "FILES"],
+            [
+                [
+                    _short(row.id),
+                    row.yool,
+                    "HIT" if row.hit else str(row.exit),
+                    print_dollars(row.usd),
+                    f"{row.wall_ms:,} ms",
+                    f"{row.ended_at[:19]}Z",
+                    _short(row.tuple_id),
+                    ", ".join(f"{count} {kind}" for kind, count in row.artifacts.items()),
+                ]
+                for row in answer.receipts
+            ],
+        )
+    else:
+        yield "None."
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _short(digest: str) -> str:
+    """Return the beginning of an id, which names what it is the id of."""
+    return digest.removeprefix("sha256:")[:12]
 
 
 def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
@@ -121,14 +182,17 @@ def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
         state = "whole" if body.intact else "DAMAGED" if body.gone_at is None else "deleted"
         deleted_at = f"  at {body.gone_at}" if body.gone_at is not None else ""
         yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{deleted_at}"
+    if answer.file is not None:
+        yield f"  its file: {safe(answer.file)}"
 
 
 def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
     if not answer.runs:
         yield "No run has any work yet."
     for run in answer.runs:
-        states = ", ".join(f"{count} {state}" for state, count in run.states.items())
-        yield f"{click.style(safe(run.run_id), bold=True)}  {states}"
+        # The id alone on its line: `engrambus resume --run-id $(engrambus runs list | head -1)`.
+        yield click.style(safe(run.run_id), bold=True)
+        yield "  " + ", ".join(f"{count} {state}" for state, count in run.states.items())
         steps = f"{run.executed} executed, {run.hits} from the cache"
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
 
@@ -163,7 +227,7 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         if tuples:
             head, *lines = table(
                 [title, "STATE", "COST", "LANE"],
-                [[row.id.removeprefix("sha256:")[:12], row.state, _cost(row), row.lane] for row in tuples],
+                [[_short(row.id), row.state, _cost(row), row.lane] for row in tuples],
             )
             yield head
             for line, row in zip(lines, tuples, strict=True):
