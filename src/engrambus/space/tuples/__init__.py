@@ -30,6 +30,7 @@ from engrambus.space.tuples.facts import (
     TupleTaken,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
+from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
@@ -37,8 +38,10 @@ from engrambus.space.tuples.ports import (
     IdempotentPut,
     LaneCounts,
     RunningStep,
+    RunningWorker,
     RunTotals,
     Waiter,
+    WaitingGroup,
     WaitKind,
     WorkDecide,
     WorkView,
@@ -47,6 +50,14 @@ from engrambus.space.tuples.rules import (
     check_lane,
     dependencies,
     read_limits,
+)
+from engrambus.space.tuples.running_workers import (
+    LeftWork,
+    UnclaimedWork,
+    alarm_key,
+    left_work,
+    raise_unclaimed_alarm,
+    unclaimed_work,
 )
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
@@ -86,6 +97,7 @@ __all__ = [
     "AlarmRaised",
     "BodyDamaged",
     "BodyPurged",
+    "CanRun",
     "Claim",
     "Completion",
     "CostHistory",
@@ -97,10 +109,12 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
+    "LeftWork",
     "Price",
     "PutResult",
     "RunTotals",
     "RunningStep",
+    "RunningWorker",
     "SpaceSettings",
     "StepCost",
     "StepDone",
@@ -115,8 +129,10 @@ __all__ = [
     "TupleReleased",
     "TupleSpace",
     "TupleTaken",
+    "UnclaimedWork",
     "WaitKind",
     "Waiter",
+    "WaitingGroup",
     "WorkDecide",
     "WorkView",
     "after_claim",
@@ -125,6 +141,7 @@ __all__ = [
     "after_execution",
     "after_overspending",
     "after_release",
+    "alarm_key",
     "authority_kind",
     "check_affordable",
     "check_lane",
@@ -137,16 +154,22 @@ __all__ = [
     "index_entries",
     "index_value",
     "last_receipt",
+    "left_work",
     "lineage",
+    "may_run",
     "new_record",
+    "next_yools",
     "pattern_fields",
     "public_tuple",
+    "raise_unclaimed_alarm",
     "read_limits",
     "read_pattern",
     "stamp_authority",
     "step_states",
     "tuple_id",
     "tuple_receipt",
+    "unclaimed_work",
+    "unfinished_yools",
     "visible_receipt",
     "visible_tuple",
 ]
