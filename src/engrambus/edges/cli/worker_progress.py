@@ -115,7 +115,7 @@ class ProgressPrinter:
             return
         for sha in (progress.stdout_sha, progress.stderr_sha):
             yield from (f"    | {line}" for line in _last_lines(self._bodies, sha))
-        yield f"    {progress.tuple_id[:19]}…: engrambus why {progress.tuple_id.removeprefix('sha256:')[:ID_DIGITS]}"
+        yield f"    more: engrambus why {progress.tuple_id.removeprefix('sha256:')[:ID_DIGITS]}"
 
     def _line(self, progress: Progress) -> str | None:
         elapsed = f"[t={self._now() - self._began:.0f}s]"
