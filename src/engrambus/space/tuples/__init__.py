@@ -52,6 +52,7 @@ from engrambus.space.tuples.rules import (
     read_limits,
 )
 from engrambus.space.tuples.running_workers import (
+    ALARM_YOOL,
     LeftWork,
     UnclaimedWork,
     alarm_key,
@@ -87,6 +88,7 @@ from engrambus.space.tuples.values import (
 
 __all__ = [
     "ABSENT",
+    "ALARM_YOOL",
     "ENDED",
     "GC_LANE",
     "GC_YOOL",

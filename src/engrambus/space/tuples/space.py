@@ -318,11 +318,12 @@ class TupleSpace:
                 running.append(worker)
         return running
 
-    def unclaimed_work(self, catalog: Catalog) -> list[UnclaimedWork]:
-        """Return what waits for code that no running worker has."""
+    def unclaimed_work(self, catalog: Catalog, *, run: str | None = None) -> list[UnclaimedWork]:
+        """Return what waits for code that no running worker has, in a run or in all."""
         workers = self.running_workers()
         with self.store.read() as view:
-            return unclaimed_work(view.waiting_groups(), workers, catalog, now_us=view.as_of, settings=self.settings)
+            groups = [group for group in view.waiting_groups() if run in (None, group.run)]
+            return unclaimed_work(groups, workers, catalog, now_us=view.as_of, settings=self.settings)
 
     def raise_unclaimed_alarm(self, work: UnclaimedWork) -> None:
         """Put an alarm tuple for work that no running worker can run, once until it changes."""
