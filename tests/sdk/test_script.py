@@ -126,6 +126,5 @@ def test_a_script_that_would_start_a_worker_in_every_process_is_refused(terminal
 
 def test_yools_defined_in_an_interactive_session_are_refused_with_advice(terminal: Terminal) -> None:
     err = run(terminal, "-c", f"{YOOLS}{WORK}\nwork()\n", code=1)
-    assert "YOOL_NOT_FOUND" in err
-    assert "into a file" in err
+    assert "YoolNotFound: 'agent.count.words.v1' is defined in an interactive session" in err
     assert terminal.json("dead")["dead"] == []

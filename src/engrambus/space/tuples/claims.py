@@ -53,9 +53,7 @@ def claim(
             exit = EXIT_LOST if reason == WORKER_LOST else EXIT_REFUSED
             facts.append(end_tuple(view, record, "dead", exit=exit, error=reason))
             continue
-        # A tuple that was never claimed has no finished steps; the query is saved (decision 35).
-        finished = view.finished_steps(record.id) if record.attempts or record.ready_us else {}
-        if record.state == "claimed" and not may_run(next_yools(record.body, finished), can_run):
+        if not _may_claim(view, record, can_run):
             # decision 100: once, by whoever finds it; every later claim then passes it by.
             facts.append(TupleReleased(id=record.id, ready_us=now_us, reason=WORKER_LOST))
             continue
@@ -74,7 +72,8 @@ def claim(
                 worker=worker,
                 run=record.run,
                 body=record.body,
-                finished_steps=finished,
+                # A tuple that was never claimed has no finished steps; the query is saved (decision 35).
+                finished_steps=view.finished_steps(record.id) if record.attempts or record.ready_us else {},
             )
         )
     return facts, claims
@@ -114,10 +113,18 @@ def _due(
     """Return due tuples; fetch MAX_ENDED_PER_CLAIM more if some of the first batch may not be claimed."""
     first = view.claimable(pattern, epoch=epoch, limit=limit, can_run=can_run)
     if len(first) < limit or all(
-        record.state == "waiting" and dead_letter_reason(record, view.as_of, settings) is None for record in first
+        dead_letter_reason(record, view.as_of, settings) is None and _may_claim(view, record, can_run)
+        for record in first
     ):
         return first
     return view.claimable(pattern, epoch=epoch, limit=limit + MAX_ENDED_PER_CLAIM, can_run=can_run)
+
+
+def _may_claim(view: WorkView, record: TupleRecord, can_run: CanRun | None) -> bool:
+    """True if a worker can run a next step of a tuple that is due; of those that wait, the view has left out others."""
+    if can_run is None or record.state == "waiting":
+        return True
+    return may_run(next_yools(record.body, view.finished_steps(record.id)), can_run)
 
 
 def renew(
