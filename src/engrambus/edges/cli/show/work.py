@@ -122,6 +122,7 @@ def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
 
 
 def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
+    yield from _unclaimed(answer.unclaimed)
     if not answer.runs:
         yield "No run has any work yet."
     for run in answer.runs:
@@ -129,7 +130,6 @@ def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
         yield f"{click.style(safe(run.run_id), bold=True)}  {states}"
         steps = f"{run.executed} executed, {run.hits} from the cache"
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
-    yield from _unclaimed(answer.unclaimed)
 
 
 def dead_letters(answer: DeadLetters) -> Iterator[str]:
