@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -257,19 +258,22 @@ def open_worker_dependencies(
     modules: Sequence[str] = (),
     clock: Clock | None = None,
     worker_quotas: Quotas | None = None,
+    warn: Callable[[str], None] = warnings.warn,
 ) -> WorkerDependencies:
-    """Return what workers of a project need; these modules define the yools that their processes run.
+    """Return what workers of a project need; these modules, and entry points, define the yools they run.
 
-    `worker_quotas` is what all steps together may use; the environment may set lower ones.
+    `worker_quotas` is what all steps together may use; the environment may set lower ones. `warn` is told about entry
+    points that are broken.
     """
     from importlib import import_module
 
     from engrambus.policy.guardrails import Quotas, ceiling, lowest_quotas
-    from engrambus.space.catalog import REGISTRY
+    from engrambus.space.catalog import REGISTRY, load_entry_points
     from engrambus.space.work import ProcessRunner, SingleFlight, WorkerDependencies
 
     for module in modules:
         import_module(module)
+    load_entry_points(warn)
     clock = clock or SystemClock()
     space = settings.space()
     from_environment = Quotas(cpu_quota_pct=space.cpu_quota_pct, max_processes=space.max_processes)

@@ -52,7 +52,7 @@ def test_a_tuple_cannot_raise_the_quota_of_its_project(terminal: Terminal) -> No
         json.dumps({"lane": "build", "payload": [step], "agent_terms": {"disk_quota_mb": 1000}})
     )
     tuple_id = terminal.json("dispatch", "t.json")["id"]
-    terminal.run(*WORK)
+    terminal.run(*WORK, code=1)
     observed = terminal.json("observe", tuple_id)
     assert observed["state"] == "dead"
     (dead,) = terminal.json("dead")["dead"]

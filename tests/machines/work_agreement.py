@@ -58,6 +58,15 @@ UNTRIED = (BodyPurged, JournalGap, ClockAccepted, ClockCorrected)
 FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__ if kind not in UNTRIED}
 """Tags of the facts that a tuple space can journal; others are of the garbage collector and of `recover`."""
 SETTINGS = SpaceSettings(queue_maxsize=8, max_retries=1)
+RUFF, OTHER = "agent.lint.ruff", "agent.lint.other"
+PAYLOADS: tuple[list[dict[str, Any]], ...] = (
+    [],
+    *([{"yool": yool, "args": {"n": n}} for n, yool in enumerate(yools)] for yools in ((RUFF,), (OTHER,))),
+    [{"yool": yool, "args": {}} for yool in (RUFF, RUFF, OTHER)],
+    [{"yool": yool, "args": {}, "after": after} for yool, after in ((RUFF, []), (OTHER, []), (RUFF, [1]))],
+)
+CODE: tuple[tuple[str, ...] | None, ...] = (None, (RUFF,), (OTHER,), ())
+"""The yools that a worker has code for; None for a caller that does not ask."""
 TURNS = (-60, 0, 1, 2, 10, 31)
 
 steps = st.integers(0, 3)
@@ -68,9 +77,9 @@ prices = st.builds(Price, micros=st.sampled_from((0, 1, 4000, 9000)), tokens=st.
 def drafts() -> st.SearchStrategy[dict[str, Any]]:
     """Generate tuples as callers send them; some invalid."""
     return st.builds(
-        lambda lane, count, fields: draft(lane, *range(count), **fields),
+        lambda lane, payload, fields: draft(lane, payload=payload, **fields),
         st.sampled_from(LANES),
-        st.integers(1, 3),
+        st.sampled_from(PAYLOADS),
         st.fixed_dictionaries(
             {},
             optional={
@@ -204,10 +213,12 @@ class WorkAgreement(RuleBasedStateMachine):
         """Take one tuple."""
         self.both(lambda space: space.in_(pattern, by="me"))
 
-    @rule(target=claims, pattern=st.sampled_from(PATTERNS), limit=st.integers(1, 3))
-    def claim(self, pattern: dict[str, Any], limit: int) -> Any:
-        """Claim some tuples."""
-        return multiple(*(self.both(lambda space: space.claim(pattern, worker="w", limit=limit)) or ()))
+    @rule(target=claims, pattern=st.sampled_from(PATTERNS), limit=st.integers(1, 3), code=st.sampled_from(CODE))
+    def claim(self, pattern: dict[str, Any], limit: int, code: tuple[str, ...] | None) -> Any:
+        """Claim some tuples, perhaps for a worker that has code for some of them only."""
+        can_run = None if code is None else code.__contains__
+        claimed = self.both(lambda space: space.claim(pattern, worker="w", limit=limit, can_run=can_run))
+        return multiple(*(claimed or ()))
 
     @rule(held_claims=st.lists(claims, max_size=3))
     def heartbeat(self, held_claims: list[Claim]) -> None:
@@ -413,6 +424,8 @@ def _figures(space: TupleSpace) -> Any:
         return (
             view.run_totals(),
             view.lane_counts(),
+            view.waiting_groups(),
+            [view.next_due_us(_EVERYTHING, can_run=code.__contains__) for code in CODE if code is not None],
             view.current_epoch(),
             view.list_receipts(RUN, limit=1000),
             ended,

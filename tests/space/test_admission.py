@@ -59,26 +59,33 @@ def test_the_newest_version_is_the_newest_in_the_catalog(harness: WorkerHarness)
     assert project.work() == ["miss", "done"]
     assert project.receipts(tuple_id)[0].yool == "agent.say.name.v1"
     assert project.printed(tuple_id) == "agent.say.name.v1\n"
-    project.put(step("agent.say.name.v2"))
-    project.work()
-    assert "YOOL_NOT_FOUND: 'agent.say.name' has no version 2." in refusal(project)
+    undeclared = project.put(step("agent.say.name.v2"))
+    assert project.work() == []
+    assert waits_untouched(project, undeclared)
 
 
-def test_a_worker_without_code_for_the_newest_version_refuses_the_step(harness: WorkerHarness) -> None:
-    """The name means v2, and only code for v1 is there: v1 must not run instead. # YT-01"""
+def waits_untouched(project: WorkerHarness, tuple_id: str) -> bool:
+    """True if a tuple waits as it was put."""
+    record = project.space.get(tuple_id)
+    return (record.state, record.attempts) == ("waiting", 0)
+
+
+def test_a_worker_without_code_for_the_newest_version_leaves_the_tuple(harness: WorkerHarness) -> None:
+    """The name means v2, and only code for v1 is there: v1 must not run instead. # YT-01 # YT-22"""
     project = with_code(harness, code("agent.say.name.v1"), entry(1), entry(2))
-    project.put(step("agent.say.name"))
-    project.work()
-    assert "YOOL_NOT_FOUND: No imported code implements 'agent.say.name.v2', only v1." in refusal(project)
+    tuple_id = project.put(step("agent.say.name"))
+    assert project.work() == []
+    assert waits_untouched(project, tuple_id)
 
 
 def test_a_yool_that_is_not_in_the_catalog_is_not_run(harness: WorkerHarness) -> None:
-    """It was removed after the tuple was put, alone or with all others. # YT-03"""
+    """It was removed after the tuple was put, alone or with all others; declared again, it runs. # YT-03 # YT-22"""
     for declared in ((), (entry(1, name="agent.say.nothing"),)):
         project = with_code(harness, code("agent.say.name"), *declared)
-        project.put(step("agent.say.name"))
-        project.work()
-        assert "YOOL_NOT_FOUND: There is no yool 'agent.say.name' in the catalog." in refusal(project)
+        tuple_id = project.put(step("agent.say.name"))
+        assert project.work() == []
+        assert waits_untouched(project, tuple_id)
+    assert sorted(with_code(harness, code("agent.say.name"), entry(1)).work()) == ["done", "done", "hit", "miss"]
 
 
 def test_a_yool_has_the_terms_of_the_catalog_and_the_contract_of_the_code(harness: WorkerHarness) -> None:

@@ -205,7 +205,7 @@ def test_a_receipt_shows_the_command_that_reads_its_output(terminal: Terminal) -
     draft = {"lane": "build", "payload": [{"yool": "agent.print.much"}], "agent_terms": {"max_retries": 0}}
     (terminal.path / "t.json").write_text(json.dumps(draft))
     tuple_id = terminal.json("out", "t.json")["id"]
-    terminal.run(*WORK)
+    terminal.run(*WORK, code=1)
     printed = terminal.run("receipt", "get", terminal.json("observe", tuple_id)["steps"][0]["receipt"])
     assert re.search(r", 0\.\d MB written$", printed, re.M)
     (command,) = re.findall(r"stdout +engrambus (deref .*)$", printed, re.M)
@@ -227,7 +227,7 @@ def test_the_board_fits_a_narrow_terminal(terminal: Terminal) -> None:  # YT-15
     for payload in ([paid], [{"yool": "agent.fail.always"}], [{"yool": "agent.fail.always"}]):
         (terminal.path / "t.json").write_text(json.dumps({"lane": "build", "payload": payload, "agent_terms": terms}))
         tuple_id = terminal.json("out", "t.json")["id"]
-        terminal.run(*WORK)
+        terminal.run(*WORK, code=0 if payload == [paid] else 1)
     board = terminal.run("board", "--limit", "1")
     assert board.startswith("2 dead, 1 done; ")
     assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1  build\n  agent.spend.money done$", board, re.M)
@@ -249,7 +249,7 @@ def test_the_board_shows_all_runs_or_the_chosen_one(terminal: Terminal) -> None:
     draft = {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
     (terminal.path / "t.json").write_text(json.dumps(draft))
     dead = terminal.json("out", "t.json")["id"]
-    terminal.run(*WORK)
+    terminal.run(*WORK, code=1)
     terminal.run("out", "--lane", "later", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
     second = terminal.json("run", "new", "another")["run_id"]
     assert terminal.run("board").splitlines()[:3] == [
@@ -292,7 +292,7 @@ def test_a_chosen_run_restricts_lists_and_patterns(terminal: Terminal) -> None: 
     for goal in ("first", "second"):
         run = terminal.json("run", "new", goal)["run_id"]
         ids[run] = terminal.json("out", "t.json")["id"]
-    terminal.run(*WORK)
+    terminal.run(*WORK, code=1)
     dead = [row["id"] for row in terminal.json("dead")["dead"]]  # newest first; which one that is may vary
     assert sorted(dead) == sorted(ids.values())
     for run, tuple_id in ids.items():
@@ -311,7 +311,7 @@ def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
         json.dumps({"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}})
     )
     tuple_id = terminal.json("out", "t.json")["id"]
-    assert "is a dead letter (exit 1)" in terminal.run(*WORK)
+    assert "is a dead letter (exit 1)" in terminal.start(*WORK).communicate(timeout=120)[0]
     (dead,) = terminal.json("dead")["dead"]
     assert (dead["id"], dead["error"]) == (tuple_id, "exit 1")
     replacement = terminal.json("again", tuple_id)["id"]

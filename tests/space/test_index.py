@@ -369,6 +369,8 @@ CHANGES = (
     ("asked", "UPDATE asked SET request = 'another'"),
     ("running", "UPDATE running SET micros = micros + 1"),
     ("counted", "UPDATE counted SET micros = micros + 1"),
+    ("tuples", "UPDATE tuples SET needs = 7 WHERE ordinal = 1"),
+    ("needs", "UPDATE needs SET yools = '[]' WHERE number = 1"),
     ("run numbers", "UPDATE runs SET run = 'another'"),
     ("runs", "UPDATE runs SET done = done + 1"),
     ("runs", "UPDATE applied SET figures = x'7B7D'"),
@@ -556,6 +558,34 @@ def test_receipt_files_are_complete_after_the_journal_lost_its_end(tmp_path: Pat
     assert harness.space.write_receipts(folder) == 1
     assert harness.space.write_receipts(folder) == 0
     assert all(folder.path(item.id).exists() for item in receipts)
+    harness.close()
+
+
+# decision 100
+def test_a_claim_reads_nothing_that_its_worker_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # YT-22
+    """However many wait, new or to be tried again, and of however many yools."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    others = [draft(payload=[{"yool": f"agent.other.n{n % 5}"}], priority=5) for n in range(200)]
+    put(harness, *others)
+    failed = harness.space.claim({}, worker="w", limit=100)
+    harness.space.complete([failure(harness, claim) for claim in failed])
+    harness.clock.advance(seconds=10)
+    ours = put(harness, *[draft()] * 3)
+    read: list[TupleRecord] = []
+    real = view.record_from_row
+
+    def noted(row: object) -> TupleRecord:
+        read.append(real(row))
+        return read[-1]
+
+    monkeypatch.setattr(view, "record_from_row", noted)
+    for tuple_id in ours:
+        (claim,) = harness.space.claim({"lane": "build"}, worker="w", can_run=lambda name: name == "agent.lint.ruff")
+        assert claim.id == tuple_id
+    assert harness.space.claim({"lane": "build"}, worker="w", can_run=lambda name: name == "agent.lint.ruff") == []
+    assert {record.id for record in read} == set(ours)
     harness.close()
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from engrambus import Worker
 from engrambus.errors import FieldValue
+from engrambus.policy.guardrails import Quotas
 from engrambus.settings import Settings
-from engrambus.space.catalog import Catalog
 from engrambus.space.tuples import read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
 from engrambus.space.work.worker import CLAIM_CHECK_SECONDS
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
-from tests.space.worker_harness import CATALOG, WorkerHarness, step
+from tests.space.worker_harness import WorkerHarness, step
 
 
 @pytest.fixture
@@ -62,14 +62,14 @@ def test_an_unexpected_error_costs_one_tuple_and_not_the_worker(harness: WorkerH
     """Other tuples are still run."""
     broken, sound = (harness.put(step("agent.sum.numbers", a=number, b=2)) for number in (1, 2))
 
-    def catalog() -> Catalog:
+    def quotas() -> tuple[Quotas, ...]:
         if not calls:
             calls.append("asked")
             raise ZeroDivisionError("a mistake")
-        return CATALOG
+        return ()
 
     calls: list[str] = []
-    harness = harness._replace(deps=msgspec.structs.replace(harness.deps, catalog=catalog))
+    harness = harness._replace(deps=msgspec.structs.replace(harness.deps, quotas=quotas))
     assert sorted(harness.work()) == ["dead", "done", "miss", "refused"]
     states = {harness.space.get(tuple_id).state for tuple_id in (broken, sound)}
     assert states == {"dead", "done"}

@@ -620,10 +620,12 @@ def test_a_step_that_misbehaves_leaves_a_receipt(
     assert stderr == {"says": b"this is why\n", "name": bad_name}.get(action, b"")
 
 
-def test_a_tuple_with_an_unknown_yool_is_a_dead_letter(harness: WorkerHarness) -> None:
+# decision 100
+def test_a_tuple_with_an_unknown_yool_is_left_waiting(harness: WorkerHarness) -> None:  # YT-22
     tuple_id = harness.put(step("agent.nobody.knows"))
-    assert harness.work() == ["refused", "dead"]
-    assert (harness.receipts(tuple_id)[-1].error or "").startswith("YOOL_NOT_FOUND: ")
+    assert harness.work() == []
+    record = harness.space.get(tuple_id)
+    assert (record.state, record.attempts, harness.receipts(tuple_id)) == ("waiting", 0, [])
 
 
 def test_the_worker_checks_the_authority_again(harness: WorkerHarness) -> None:  # YT-04

@@ -26,6 +26,20 @@ class LaneRow(Struct, frozen=True, kw_only=True):
     claimed: int
 
 
+class UnclaimedRow(Struct, frozen=True, kw_only=True):
+    """Tuples of a lane that wait for a yool which no running worker can run."""
+
+    lane: str
+    yool: str
+    tuples: int
+    since: str
+    """When the oldest of them began to wait."""
+    workers: int
+    """Running workers of the lane, which all lack its code."""
+    summary: str
+    next_step: str
+
+
 class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     lane: str
@@ -64,6 +78,8 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     totals: BoardTotals
     lanes: list[LaneRow]
     """Lanes with waiting or claimed tuples, always of all runs, because runs share lanes."""
+    unclaimed: list[UnclaimedRow]
+    """Waiting tuples, of the runs shown, that no running worker can run."""
     running: list[TupleRow]
     ended: list[TupleRow]
     """Newest first, without dead letters."""
@@ -87,6 +103,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
     run = context.run_seen
+    unclaimed = _unclaimed(context)
     with context.tuple_space.space.store.read() as view:
         return BoardAnswer(
             as_of=print_time(view.as_of),
@@ -96,6 +113,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
                 LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed)
                 for counts in view.lane_counts()
             ],
+            unclaimed=unclaimed,
             running=[
                 _row(view, record)
                 for record in view.list_claimed(run, limit=request.limit)
@@ -104,6 +122,22 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
+
+
+def _unclaimed(context: Context) -> list[UnclaimedRow]:
+    found = context.tuple_space.space.unclaimed_work(context.project_files.catalog(), run=context.run_seen)
+    return [
+        UnclaimedRow(
+            lane=work.lane,
+            yool=work.yool,
+            tuples=work.tuples,
+            since=print_time(work.since_us),
+            workers=work.workers,
+            summary=work.summary,
+            next_step=work.next_step,
+        )
+        for work in found
+    ]
 
 
 def _totals(every_run: list[RunTotals]) -> BoardTotals:
@@ -162,6 +196,8 @@ class WorkRunRow(Struct, frozen=True, kw_only=True):
 class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
     runs: list[WorkRunRow]
     """Newest first."""
+    unclaimed: list[UnclaimedRow]
+    """Waiting tuples, of the runs shown, that no running worker can run."""
 
 
 @operation(
@@ -192,4 +228,4 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
         for totals in reversed(runs)
         if context.run_seen in (None, totals.run) and totals.run != INTERNAL_RUN
     ]
-    return WorkRunsAnswer(runs=rows)
+    return WorkRunsAnswer(runs=rows, unclaimed=_unclaimed(context))

@@ -18,6 +18,7 @@ from engrambus.space.tuples import (
     AlarmRaised,
     BodyDamaged,
     BodyPurged,
+    CanRun,
     CostHistory,
     Epoch,
     EpochBegun,
@@ -31,6 +32,7 @@ from engrambus.space.tuples import (
     Price,
     ReceiptPosition,
     RunningStep,
+    RunningWorker,
     RunTotals,
     StepCost,
     StepDone,
@@ -44,6 +46,7 @@ from engrambus.space.tuples import (
     TupleReleased,
     TupleTaken,
     Waiter,
+    WaitingGroup,
     WaitKind,
     WorkView,
     after_claim,
@@ -53,8 +56,11 @@ from engrambus.space.tuples import (
     after_overspending,
     after_release,
     lineage,
+    may_run,
     new_record,
+    next_yools,
     pattern_fields,
+    unfinished_yools,
 )
 
 
@@ -293,8 +299,14 @@ class MemoryWorkView:
     def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         return [tuple_id for tuple_id in self._state.tuples if tuple_id.startswith(f"sha256:{prefix}")][:limit]
 
-    def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
-        due = [record for record in self._state.tuples.values() if self._is_due(record, epoch)]
+    def claimable(
+        self, pattern: TuplePattern, *, epoch: int, limit: int, can_run: CanRun | None = None
+    ) -> list[TupleRecord]:
+        due = [
+            record
+            for record in self._state.tuples.values()
+            if self._is_due(record, epoch) and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
+        ]
         due.sort(key=lambda record: (-record.rank, record.ordinal))
         return [record for record in due if _matches_as_waiting(pattern, record)][:limit]
 
@@ -319,11 +331,21 @@ class MemoryWorkView:
     def waiting_count(self, lane: str) -> int:
         return sum(record.state == "waiting" and record.lane == lane for record in self._state.tuples.values())
 
-    def next_due_us(self, pattern: TuplePattern) -> int | None:
+    def _next_yools(self, record: TupleRecord) -> tuple[str, ...]:
+        return next_yools(record.body, self._state.finished.get(record.id, ()))
+
+    def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
         times = [
             record.ready_us if record.state == "waiting" else record.lease_until_us
             for record in self._state.tuples.values()
-            if record.state in ("waiting", "claimed") and _matches_as_waiting(pattern, record)
+            if record.state in ("waiting", "claimed")
+            and _matches_as_waiting(pattern, record)
+            and may_run(
+                self._next_yools(record)
+                if record.state == "waiting"
+                else unfinished_yools(record.body, self._state.finished.get(record.id, ())),
+                can_run,
+            )
         ]
         return min((time_us for time_us in times if time_us > self._as_of), default=None)
 
@@ -443,6 +465,16 @@ class MemoryWorkView:
                 states[record.state] += 1
         return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
 
+    def waiting_groups(self) -> list[WaitingGroup]:
+        groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
+        for record in self._state.tuples.values():
+            if record.state == "waiting":
+                groups.setdefault((record.lane, self._next_yools(record), record.run), []).append(record)
+        return [
+            WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])
+            for (lane, yools, run), records in sorted(groups.items())
+        ]
+
 
 def _matches_as_waiting(pattern: TuplePattern, record: TupleRecord) -> bool:
     """True if a pattern matches a tuple as it will be once it can be claimed."""
@@ -479,6 +511,7 @@ class MemoryWork(JournalledStore[WorkView]):
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:
         self._waiters: list[_MemoryWaiter] = []
         self._condition = threading.Condition()
+        self._workers: dict[str, RunningWorker] = {}
         # decision 22: the last receipt of a tuple is synced, whichever commit notices its end
         super().__init__(journal, clock, new_state=WorkState, decode=decode_work_facts, must_sync=_ends_a_tuple)
         self.watch(self._notify)
@@ -492,6 +525,18 @@ class MemoryWork(JournalledStore[WorkView]):
             yield waiter
         finally:
             self._waiters.remove(waiter)
+
+    def announce(self, worker: RunningWorker) -> None:
+        """Note a running worker."""
+        self._workers[worker.id] = worker
+
+    def withdraw(self, worker_id: str) -> None:
+        """Forget a worker."""
+        self._workers.pop(worker_id, None)
+
+    def announced(self) -> list[RunningWorker]:
+        """Return the workers that were announced, by id."""
+        return [worker for _, worker in sorted(self._workers.items())]
 
     def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Do nothing: a journal in memory has no segments."""

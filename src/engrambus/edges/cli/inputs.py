@@ -137,6 +137,8 @@ def import_modules(modules: Sequence[str], root: Path) -> None:
     """Import the modules that `--import` names, also from the project's folder; an error names file and line."""
     from importlib import import_module
 
+    from engrambus.space.catalog import describe_problem, user_line
+
     if modules and str(root) not in sys.path:
         sys.path.append(str(root))  # last, so that a project's queue.py does not hide the standard library's
     for name in modules:
@@ -145,32 +147,12 @@ def import_modules(modules: Sequence[str], root: Path) -> None:
         try:
             import_module(name)
         except EngramBusError as refusal:  # the module declares a yool that is not valid
-            refusal.hint = " ".join(filter(None, (f"It stands in '{name}'{_user_line(refusal)}.", refusal.hint)))
+            refusal.hint = " ".join(filter(None, (f"It stands in '{name}'{user_line(refusal)}.", refusal.hint)))
             raise
-        except ImportError as problem:
-            raise _import_error(f"'{name}' cannot be imported{_user_line(problem)}: {problem}") from None
-        except SyntaxError as problem:
-            line = f" ({problem.filename}, line {problem.lineno})" if problem.filename else ""
-            raise _import_error(f"'{name}' cannot be imported{line}: {type(problem).__name__}: {problem.msg}") from None
         except (Exception, SystemExit) as problem:
-            text = f"{type(problem).__name__}: {problem}"
-            raise _import_error(f"'{name}' cannot be imported{_user_line(problem)}: {text}") from None
+            text = str(problem) if isinstance(problem, ImportError) else describe_problem(problem)
+            raise _import_error(f"'{name}' cannot be imported{user_line(problem)}: {text}") from None
 
 
 def _import_error(text: str) -> click.BadParameter:
     return click.BadParameter(text, param_hint="'--import'")
-
-
-def _user_line(problem: BaseException) -> str:
-    """Return the innermost line of the traceback that is neither ours nor the import system's."""
-    from traceback import extract_tb
-
-    import engrambus
-
-    ours = str(Path(engrambus.__file__).parent)
-    frames = [
-        frame
-        for frame in extract_tb(problem.__traceback__)
-        if not frame.filename.startswith((ours, "<frozen")) and "importlib" not in frame.filename
-    ]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

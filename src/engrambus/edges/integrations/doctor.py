@@ -119,6 +119,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
         else:
             yield _ok("index", "agrees with the journal")
         yield _catalog(gateway)
+        yield from _unclaimed(gateway)
         yield _clock(gateway)
         yield _token(gateway, settings)
     yield from _keys(settings.key_folder(project.project_id), project.state, settings)
@@ -152,6 +153,22 @@ def _catalog(gateway: Gateway) -> CheckResult:
         message = f"capabilities.json cannot be read{line}: {problem.detail}"
         return _broken("catalog", message, "Rebuild it: engrambus catalog build.")
     return _ok("catalog", f"{yools} yools declared")
+
+
+def _unclaimed(gateway: Gateway) -> Iterator[CheckResult]:
+    """Yield what waits for code that no running worker has."""
+    try:
+        space = gateway.tuple_space.space
+        found = space.unclaimed_work(gateway.project_files.catalog())
+        with space.store.read() as view:
+            long_ago_us = view.as_of - space.settings.alarm_wait_us
+    except EngramBusError:  # reported by the checks of catalog and clock
+        return
+    for work in found:
+        report = _broken if work.since_us <= long_ago_us else _note
+        yield report("workers", work.summary, work.next_step)
+    if not found:
+        yield _ok("workers", "no task waits for code that no worker has")
 
 
 def _clock(gateway: Gateway) -> CheckResult:

@@ -9,6 +9,7 @@ from engrambus.space.catalog.capabilities_file import (
     write_catalog,
 )
 from engrambus.space.catalog.catalog import Catalog, CatalogDiff
+from engrambus.space.catalog.code_sources import ENTRY_POINTS, describe_problem, load_entry_points, user_line
 from engrambus.space.catalog.entries import (
     TERMS,
     CatalogEntry,
@@ -34,6 +35,7 @@ yool = REGISTRY.yool
 __all__ = [
     "AGENTS",
     "CAPABILITIES",
+    "ENTRY_POINTS",
     "INTROSPECTION",
     "REGISTRY",
     "RESERVED",
@@ -51,17 +53,20 @@ __all__ = [
     "Yool",
     "build_catalog",
     "combine_entries",
+    "describe_problem",
     "fill_argv",
     "find_stacks",
     "lint_change",
     "lint_contract",
     "lint_name",
+    "load_entry_points",
     "parse_catalog",
     "parse_name",
     "read_agents",
     "read_catalog",
     "read_lane",
     "read_terms",
+    "user_line",
     "without_introspection",
     "write_catalog",
     "yool",

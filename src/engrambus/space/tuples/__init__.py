@@ -38,6 +38,7 @@ from engrambus.space.tuples.facts import (
     TupleTaken,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
+from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
@@ -47,8 +48,10 @@ from engrambus.space.tuples.ports import (
     ListedReceipt,
     ReceiptPosition,
     RunningStep,
+    RunningWorker,
     RunTotals,
     Waiter,
+    WaitingGroup,
     WaitKind,
     WorkDecide,
     WorkView,
@@ -57,6 +60,15 @@ from engrambus.space.tuples.rules import (
     check_lane,
     dependencies,
     read_limits,
+)
+from engrambus.space.tuples.running_workers import (
+    ALARM_YOOL,
+    LeftWork,
+    UnclaimedWork,
+    alarm_key,
+    left_work,
+    raise_unclaimed_alarm,
+    unclaimed_work,
 )
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
@@ -86,6 +98,7 @@ from engrambus.space.tuples.values import (
 
 __all__ = [
     "ABSENT",
+    "ALARM_YOOL",
     "ENDED",
     "GC_LANE",
     "GC_YOOL",
@@ -97,6 +110,7 @@ __all__ = [
     "AlarmRaised",
     "BodyDamaged",
     "BodyPurged",
+    "CanRun",
     "Claim",
     "Completion",
     "CostHistory",
@@ -108,12 +122,14 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
+    "LeftWork",
     "ListedReceipt",
     "Price",
     "PutResult",
     "ReceiptPosition",
     "RunTotals",
     "RunningStep",
+    "RunningWorker",
     "SpaceSettings",
     "StepCost",
     "StepDone",
@@ -128,8 +144,10 @@ __all__ = [
     "TupleReleased",
     "TupleSpace",
     "TupleTaken",
+    "UnclaimedWork",
     "WaitKind",
     "Waiter",
+    "WaitingGroup",
     "WorkDecide",
     "WorkView",
     "after_claim",
@@ -138,6 +156,7 @@ __all__ = [
     "after_execution",
     "after_overspending",
     "after_release",
+    "alarm_key",
     "authority_kind",
     "check_affordable",
     "check_lane",
@@ -150,16 +169,22 @@ __all__ = [
     "index_entries",
     "index_value",
     "last_receipt",
+    "left_work",
     "lineage",
+    "may_run",
     "new_record",
+    "next_yools",
     "pattern_fields",
     "public_tuple",
+    "raise_unclaimed_alarm",
     "read_limits",
     "read_pattern",
     "stamp_authority",
     "step_states",
     "tuple_id",
     "tuple_receipt",
+    "unclaimed_work",
+    "unfinished_yools",
     "visible_receipt",
     "visible_run",
     "visible_tuple",

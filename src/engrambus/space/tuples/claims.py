@@ -18,6 +18,7 @@ from engrambus.space.tuples.facts import (
     TupleReleased,
 )
 from engrambus.space.tuples.final_receipts import EXIT_LOST, EXIT_REFUSED, end_tuple
+from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools
 from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
@@ -27,19 +28,34 @@ MAX_ENDED_PER_CLAIM = 256
 
 
 def claim(
-    view: WorkView, pattern: TuplePattern, *, worker: str, limit: int, settings: SpaceSettings, boot: str
+    view: WorkView,
+    pattern: TuplePattern,
+    *,
+    worker: str,
+    limit: int,
+    settings: SpaceSettings,
+    boot: str,
+    can_run: CanRun | None = None,
 ) -> tuple[list[Fact], list[Claim]]:
-    """Claim up to `limit` tuples for a worker; end those that are past their deadline or out of retries."""
+    """Claim up to `limit` tuples for a worker; end those that are past their deadline or out of retries.
+
+    With `can_run` only tuples are claimed of which it can run a next step. Those of lost workers that it cannot run
+    wait again for another worker.
+    """
     # Expired claims are detected here, by the next claim of any worker: no separate job has to run for it.
     facts, epoch, counter = _begin_epoch(view, boot)
     now_us = view.as_of
     lease_until_us = now_us + settings.lease_us
     claims: list[Claim] = []
-    for record in _due(view, pattern, epoch, limit, settings) if limit > 0 else ():
+    for record in _due(view, pattern, epoch, limit, settings, can_run) if limit > 0 else ():
         reason = dead_letter_reason(record, now_us, settings)
         if reason is not None:
             exit = EXIT_LOST if reason == WORKER_LOST else EXIT_REFUSED
             facts.append(end_tuple(view, record, "dead", exit=exit, error=reason))
+            continue
+        if not _may_claim(view, record, can_run):
+            # decision 100: once, by whoever finds it; every later claim then passes it by.
+            facts.append(TupleReleased(id=record.id, ready_us=now_us, reason=WORKER_LOST))
             continue
         if len(claims) == limit:
             break
@@ -91,12 +107,24 @@ def _begin_epoch(view: WorkView, boot: str) -> tuple[list[Fact], int, int]:
     return [EpochBegun(epoch=epoch.number + 1, boot=boot)], epoch.number + 1, 0
 
 
-def _due(view: WorkView, pattern: TuplePattern, epoch: int, limit: int, settings: SpaceSettings) -> list[TupleRecord]:
-    """Return due tuples; fetch MAX_ENDED_PER_CLAIM more if some of the first batch are expired."""
-    first = view.claimable(pattern, epoch=epoch, limit=limit)
-    if len(first) < limit or all(dead_letter_reason(record, view.as_of, settings) is None for record in first):
+def _due(
+    view: WorkView, pattern: TuplePattern, epoch: int, limit: int, settings: SpaceSettings, can_run: CanRun | None
+) -> list[TupleRecord]:
+    """Return due tuples; fetch MAX_ENDED_PER_CLAIM more if some of the first batch may not be claimed."""
+    first = view.claimable(pattern, epoch=epoch, limit=limit, can_run=can_run)
+    if len(first) < limit or all(
+        dead_letter_reason(record, view.as_of, settings) is None and _may_claim(view, record, can_run)
+        for record in first
+    ):
         return first
-    return view.claimable(pattern, epoch=epoch, limit=limit + MAX_ENDED_PER_CLAIM)
+    return view.claimable(pattern, epoch=epoch, limit=limit + MAX_ENDED_PER_CLAIM, can_run=can_run)
+
+
+def _may_claim(view: WorkView, record: TupleRecord, can_run: CanRun | None) -> bool:
+    """True if a worker can run a next step of a tuple that is due; of those that wait, the view has left out others."""
+    if can_run is None or record.state == "waiting":
+        return True
+    return may_run(next_yools(record.body, view.finished_steps(record.id)), can_run)
 
 
 def renew(

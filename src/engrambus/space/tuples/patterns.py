@@ -9,7 +9,7 @@ A field that is absent is not equal (`ne`) to any value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -34,7 +34,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """True if the field satisfies the condition."""
-        return _PREDICATES[self.operator](look_up(fields, self.path), self.value)
+        return OPERATORS[self.operator](look_up(fields, self.path), self.value)
 
 
 class TuplePattern(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +66,6 @@ class TuplePattern(msgspec.Struct, frozen=True, kw_only=True):
     def for_field(self, path: str) -> TuplePattern:
         """Return the conditions on one field."""
         return TuplePattern(conditions=tuple(condition for condition in self.conditions if condition.path == path))
-
-    def excluding(self, ids: Iterable[str]) -> TuplePattern:
-        """Return the pattern without the tuples with these ids."""
-        return TuplePattern(conditions=(*self.conditions, Condition("id", "none of", frozenset(ids))))
 
 
 def look_up(fields: Any, path: str) -> Any:
@@ -118,10 +114,6 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "exists": lambda actual, value: (actual is not ABSENT) == value,
 }
 """Operators that callers may use."""
-_PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
-    **OPERATORS,
-    "none of": lambda actual, value: actual not in value,  # only made by `excluding`
-}
 
 
 def read_pattern(fields: Mapping[str, Any]) -> TuplePattern:

@@ -11,6 +11,7 @@ import msgspec
 from engrambus.core.journal import Line
 from engrambus.core.project_clock import TimedStore
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.values import Fence, Price, TupleRecord
 
@@ -111,6 +112,38 @@ class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
     claimed: int
 
 
+class RunningWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that runs now, as it announced itself."""
+
+    id: str
+    """Hex digits that no other worker has; a process may have several workers."""
+    process: str
+    """Name of its process."""
+    lane: str | None
+    """The lane it works in; None for every lane."""
+    run: str | None
+    """The only run it works for; None for every run."""
+    yools: tuple[str, ...]
+    """Full names of the yools that it has code for."""
+    until_us: int
+    """Time until which it counts as running unless it announces itself again."""
+
+    def works_in(self, lane: str, run: str) -> bool:
+        """True if it claims tuples of a lane and a run."""
+        return self.lane in (None, lane) and self.run in (None, run)
+
+
+class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The tuples of one run that wait in a lane for the same yools."""
+
+    lane: str
+    run: str
+    yools: tuple[str, ...]
+    """Yools of the steps that can run next, as the payload names them; none for tuples without such steps."""
+    tuples: int
+    oldest: TupleRecord
+
+
 class WorkView(Protocol):
     """The tuple space as of one moment."""
 
@@ -135,10 +168,13 @@ class WorkView(Protocol):
         """Return the ids of tuples whose hash starts with these hex digits."""
         ...
 
-    def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
+    def claimable(
+        self, pattern: TuplePattern, *, epoch: int, limit: int, can_run: CanRun | None = None
+    ) -> list[TupleRecord]:
         """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest.
 
-        A claim of an earlier epoch than the given one counts as expired.
+        A claim of an earlier epoch than the given one counts as expired. With `can_run`, waiting tuples are returned
+        only if one of their next steps can be run; the others must not cost anything, however many there are.
         """
         ...
 
@@ -158,8 +194,11 @@ class WorkView(Protocol):
         """Return the number of tuples that wait in a lane."""
         ...
 
-    def next_due_us(self, pattern: TuplePattern) -> int | None:
-        """Return the next time at which a matching tuple becomes claimable by itself."""
+    def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
+        """Return the next time at which a matching tuple becomes claimable by itself.
+
+        With `can_run`, only tuples count that wait for a step it can run, or are claimed and have one left.
+        """
         ...
 
     def finished_steps(self, tuple_id: str) -> dict[int, str]:
@@ -246,6 +285,10 @@ class WorkView(Protocol):
         """Return the counts of every lane that has waiting or claimed tuples."""
         ...
 
+    def waiting_groups(self) -> list[WaitingGroup]:
+        """Return all waiting tuples by lane, next yools and run, each sorted."""
+        ...
+
 
 WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
 """A decision: looks at a view under the write lock and returns the facts to journal, and an answer."""
@@ -287,6 +330,18 @@ class WorkStore(TimedStore, Protocol):
 
         A process that is killed between its commit and the wake-up does not wake it (decision 23).
         """
+        ...
+
+    def announce(self, worker: RunningWorker) -> None:
+        """Note a running worker, in place of what was noted under its id. Nothing is journalled."""
+        ...
+
+    def withdraw(self, worker_id: str) -> None:
+        """Forget a worker."""
+        ...
+
+    def announced(self) -> list[RunningWorker]:
+        """Return the workers of all processes that were announced and not withdrawn; some may have ended."""
         ...
 
     def last_line(self) -> int:

@@ -8,8 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from engrambus.core import SECOND_US, boot_id
 from engrambus.core.disk_errors import naming_the_disk
+from engrambus.core.process_names import is_dead
 from engrambus.errors import (
     BudgetReserved,
     DiskPressure,
@@ -20,15 +23,17 @@ from engrambus.errors import (
     YoolNotFound,
 )
 from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
-from engrambus.space.catalog import CatalogEntry
+from engrambus.space.catalog import Catalog, CatalogEntry
 from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
 from engrambus.space.tuples.access import authority_kind, find_tuple
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.enqueue import PutResult
-from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut
+from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut, TupleReleased
+from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern, read_pattern
-from engrambus.space.tuples.ports import WaitKind, WorkStore, WorkView
+from engrambus.space.tuples.ports import RunningWorker, WaitKind, WorkStore, WorkView
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
+from engrambus.space.tuples.running_workers import UnclaimedWork, alarm_key, raise_unclaimed_alarm, unclaimed_work
 from engrambus.space.tuples.status import public_tuple
 from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
 
@@ -151,36 +156,41 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
+        can_run: CanRun | None = None,
         before_claim: Callable[[], None] = lambda: None,
         on_ended: Callable[[Receipt], None] = lambda final: None,
     ) -> list[Claim]:
         """Claim up to `limit` tuples; wait up to `timeout` seconds for one. No tuple is claimed by two at once.
 
-        `before_claim` is called before every try. `on_ended` is called with the final receipt of each tuple that
-        became a dead letter instead, because it was past its deadline or out of retries.
+        With `can_run` only tuples are claimed of which it can run a next step. `before_claim` is called before every
+        try. `on_ended` is called with the final receipt of each tuple that became a dead letter instead, because it was
+        past its deadline or out of retries.
         """
         parsed = _parse(pattern)
 
         def take() -> list[Claim] | None:
             before_claim()
-            while self._may_match(parsed):
-                claimed, final_receipts = self._claim(parsed, worker, limit)
-                for receipt in final_receipts:
-                    on_ended(receipt)
-                if claimed or not final_receipts:
+            while self._may_match(parsed, can_run):
+                claimed, not_claimed = self._claim(parsed, worker, limit, can_run)
+                for fact in not_claimed:
+                    if isinstance(fact, TupleDone):
+                        on_ended(fact.receipt)
+                if claimed or not not_claimed:
                     return claimed or None
             return None
 
-        return self._wait(take, parsed, "work", timeout) or []
+        return self._wait(take, parsed, "work", timeout, can_run) or []
 
-    def _claim(self, pattern: TuplePattern, worker: str, limit: int) -> tuple[list[Claim], list[Receipt]]:
-        """Claim tuples; return also the final receipts of those that became dead letters instead."""
+    def _claim(
+        self, pattern: TuplePattern, worker: str, limit: int, can_run: CanRun | None
+    ) -> tuple[list[Claim], list[TupleDone | TupleReleased]]:
+        """Claim tuples; return also what became of those that were due and not claimed."""
 
-        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[Receipt]]]:
+        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[TupleDone | TupleReleased]]]:
             facts, claimed = claims.claim(
-                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot, can_run=can_run
             )
-            return facts, (claimed, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
+            return facts, (claimed, [fact for fact in facts if isinstance(fact, TupleDone | TupleReleased)])
 
         # decision 22: claims are not synced. Only a power cut can lose one, and the claimant with it.
         return self.store.commit(decide, synced=False)
@@ -288,6 +298,40 @@ class TupleSpace:
             synced=synced,
         )
 
+    # Running workers
+
+    def announce(self, worker: RunningWorker) -> None:
+        """Announce a running worker until the lease from now."""
+        with self.store.read() as view:
+            until_us = view.as_of + self.settings.lease_us
+        self.store.announce(msgspec.structs.replace(worker, until_us=until_us))
+
+    def running_workers(self) -> list[RunningWorker]:
+        """Return the workers that run now, of all processes; forget those that have ended without saying so."""
+        with self.store.read() as view:
+            now_us = view.as_of
+        running = []
+        for worker in self.store.announced():
+            if is_dead(worker.process):
+                self.store.withdraw(worker.id)
+            elif worker.until_us > now_us:
+                running.append(worker)
+        return running
+
+    def unclaimed_work(self, catalog: Catalog, *, run: str | None = None) -> list[UnclaimedWork]:
+        """Return what waits for code that no running worker has, in a run or in all."""
+        workers = self.running_workers()
+        with self.store.read() as view:
+            groups = [group for group in view.waiting_groups() if run in (None, group.run)]
+            return unclaimed_work(groups, workers, catalog, now_us=view.as_of, settings=self.settings)
+
+    def raise_unclaimed_alarm(self, work: UnclaimedWork) -> None:
+        """Put an alarm tuple for work that no running worker can run, once until it changes."""
+        with self.store.read() as view:  # without the lock: several workers ask again and again
+            if view.idempotent_put(alarm_key(work)) is not None:
+                return
+        self.store.commit(lambda view: raise_unclaimed_alarm(view, work, self.settings))
+
     # Maintenance
 
     def check_disk_space(self) -> None:
@@ -394,14 +438,21 @@ class TupleSpace:
 
     # Waiting
 
-    def _may_match(self, pattern: TuplePattern) -> bool:
+    def _may_match(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
         """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others."""
         with self.store.read() as view:
             epoch = view.current_epoch()
             number = epoch.number + (epoch.boot != self._boot)
-            return bool(view.claimable(pattern, epoch=number, limit=1))
+            return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
 
-    def _wait(self, look: Callable[[], T | None], pattern: TuplePattern, kind: WaitKind, timeout: float) -> T | None:
+    def _wait(
+        self,
+        look: Callable[[], T | None],
+        pattern: TuplePattern,
+        kind: WaitKind,
+        timeout: float,
+        can_run: CanRun | None = None,
+    ) -> T | None:
         result = look()
         if result is not None or timeout <= 0:
             return result
@@ -412,12 +463,12 @@ class TupleSpace:
                 remaining = end - time.monotonic()
                 if result is not None or remaining <= 0:
                     return result
-                waiter.wait(min(remaining, self._seconds_until_due(pattern), POLL_SECONDS))
+                waiter.wait(min(remaining, self._seconds_until_due(pattern, can_run), POLL_SECONDS))
 
-    def _seconds_until_due(self, pattern: TuplePattern) -> float:
+    def _seconds_until_due(self, pattern: TuplePattern, can_run: CanRun | None) -> float:
         """Return the seconds until a tuple becomes claimable without any commit."""
         with self.store.read() as view:
-            due_us = view.next_due_us(pattern)
+            due_us = view.next_due_us(pattern, can_run=can_run)
             return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND_US)
 
     def _admit(self, draft: CheckedTuple) -> int | None:

@@ -54,6 +54,8 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """YOOL_TUPLE_ALARM_PCT: share of a budget at which an alarm tuple is put; 0 for none."""
     alarm_lane: str = "alarm"
     """YOOL_TUPLE_ALARM_LANE: lane of alarm tuples."""
+    alarm_wait_us: int = 300 * SECOND_US
+    """YOOL_TUPLE_ALARM_WAIT_SECONDS: how long tuples wait without a worker that can run them before an alarm is put."""
     indexed_fields: tuple[str, ...] = ()
     """YOOL_TUPLE_INDEXED: paths of fields that patterns match through an index, as fast as by lane."""
     cache_salt: str = ""

@@ -12,7 +12,8 @@ from types import ModuleType
 
 import msgspec
 
-from engrambus.errors import ScriptUnguarded
+from engrambus.errors import ScriptUnguarded, YoolNotFound
+from engrambus.space.catalog import Yool
 
 LOADED_AS = "__mp_main__"
 """Name that `multiprocessing` uses, so that its own processes find the script loaded."""
@@ -60,6 +61,17 @@ def _execute(script: MainScript) -> None:
     module.__file__, module.__package__ = script.path, script.package
     sys.modules["__main__"] = sys.modules[LOADED_AS] = module
     SourceFileLoader(LOADED_AS, script.path).exec_module(module)
+
+
+def check_loadable(yool: Yool) -> None:
+    """Refuse a function of an interactive session, which no warm process can load."""
+    if getattr(yool.run, "__module__", None) == "__main__" and current_script() is None:
+        raise YoolNotFound(
+            f"'{yool.entry.full_name}' is defined in an interactive session, which other processes cannot load.",
+            field="name",
+            used=yool.entry.full_name,
+            hint="Write it into a file, and import or run that.",
+        )
 
 
 def check_not_loading() -> None:

@@ -83,7 +83,9 @@ class StepRunner(Protocol):
     def close(self) -> None: ...
 
 
-ProgressKind = Literal["hit", "miss", "failed", "refused", "done", "again", "dead", "lost", "damaged", "pressure"]
+ProgressKind = Literal[
+    "hit", "miss", "failed", "refused", "done", "again", "dead", "lost", "damaged", "pressure", "handed on"
+]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +96,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     yool: str = ""
     step: int | None = None
     receipt: str | None = None
+    stdout_sha: str | None = None
+    """Digest of what a failed step printed."""
+    stderr_sha: str | None = None
     usd_micros: int = msgspec.field(name="micros", default=0)
     """Cost of this step."""
     total_usd_micros: int = msgspec.field(name="total", default=0)

@@ -20,6 +20,7 @@ from engrambus.errors import (
     StaleFence,
     TupleNotFound,
     YoolForbidden,
+    YoolNotFound,
     error_line,
 )
 from engrambus.evidence.receipts import Cost, Receipt, new_receipt
@@ -80,6 +81,8 @@ class TupleRun:
         """Receipts of the steps executed here."""
         self._unrecorded: list[Receipt | StepHit] = []
         self._step_locks: list[StepLock] = []
+        self._missing: set[str] = set()
+        """Yools of steps that could run and have no code here."""
         self._steps_begun = 0
         self._is_finishing = False
         self._stop_reason: EngramBusError | None = None
@@ -89,13 +92,19 @@ class TupleRun:
         self._ceiling = None if in_order else ceiling("tuple", claim.id, quotas_of_terms(self._terms.terms))
 
     def run(self) -> None:
-        """Run every step without a receipt; record the end, or that the tuple is to be tried again."""
+        """Run every step without a receipt that this worker can run.
+
+        Record the end, or that the tuple is to be tried again, or that another worker is to go on with it.
+        """
         try:
             failure = self._run_steps()
             if self.stop.is_set():
                 return
             self._is_finishing = True
-            self._finish(failure)
+            if failure is None and self._missing:
+                self._hand_on()
+            else:
+                self._finish(failure)
         except (StaleFence, TupleNotFound):
             self._stop_as_lost()
         finally:
@@ -131,7 +140,7 @@ class TupleRun:
         if in_order:
             for index in range(len(steps)):
                 failure = self._run_step(index)
-                if failure is not None or self.stop.is_set():
+                if failure is not None or self._missing or self.stop.is_set():
                     return failure
             return None
         return self._run_graph(waits_for)
@@ -181,6 +190,10 @@ class TupleRun:
             return self._execute_once(index, yool, entry, env, inputs)
         except StaleFence:
             raise
+        except YoolNotFound:  # another worker may have the code, so this is no failure (decision 100)
+            with self._lock:
+                self._missing.add(step.yool)
+            return None
         except EngramBusError as refusal:
             return self._refuse(index, error_line(refusal))
         except Exception as problem:  # no process could be started, nothing stored, or a bug of ours
@@ -300,14 +313,18 @@ class TupleRun:
         receipt = self._step_receipt(index, entry, outcome, started_us, key, changed)
         self._record(index, receipt, receipt.id if receipt.exit == 0 else None)
         self._total_usd_micros += receipt.cost.usd_micros
+        failed = receipt.exit != 0
         self._report(
-            "miss" if receipt.exit == 0 else "failed",
+            "failed" if failed else "miss",
             index,
             entry.full_name,
             receipt=receipt.id,
             usd_micros=receipt.cost.usd_micros,
             changed_files=changed,
             error=receipt.error,
+            # The receipt itself is recorded only now or with the end of the attempt.
+            stdout_sha=receipt.stdout_sha if failed else None,
+            stderr_sha=receipt.stderr_sha if failed else None,
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
 
@@ -462,6 +479,14 @@ class TupleRun:
         # Read back: the commit adds spending this worker did not know of, which changes the receipt's id.
         with self._deps.space.store.read() as view:
             self._report("done", receipt=view.receipt_ids(self.claim.id)[-1])
+
+    def _hand_on(self) -> None:
+        """Give the tuple back without counting the attempt: what was done here is recorded, the rest is for others."""
+        missing = ", ".join(sorted(self._missing))
+        fence = self.claim.id, self.claim.fence
+        if not self._deps.space.release([fence], reason=f"needs {missing}"):
+            raise StaleFence(field="fence", used=str(self.claim.fence))
+        self._report("handed on", yool=missing)
 
     def _all_executions(self) -> list[Receipt]:
         """Return the receipts of this tuple's executions, including those of earlier attempts."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from engrambus.core import Clock
-from engrambus.errors import EngramBusError, YoolNotFound
+from engrambus.errors import EngramBusError
 from engrambus.policy.guardrails import niceness
 from engrambus.space.work.guard import (
     ContainedProcess,
@@ -28,7 +28,7 @@ from engrambus.space.work.guard import (
     write_limits,
 )
 from engrambus.space.work.guard.processes import pid_namespace
-from engrambus.space.work.main_script import MainScript, current_script
+from engrambus.space.work.main_script import MainScript, check_loadable, current_script
 from engrambus.space.work.ports import ReportSpending, StepRequest
 from engrambus.space.work.step_folder import StepFolder
 from engrambus.space.work.step_process import (
@@ -245,16 +245,8 @@ class WarmPool:
         module = getattr(request.yool.run, "__module__", None)
         if module != "__main__":
             return [*self._modules, *([module] if module and module not in self._modules else [])], None
-        script = current_script()
-        if script is None:
-            raise YoolNotFound(
-                f"'{request.yool.entry.full_name}' is defined in an interactive session, which other processes cannot "
-                "load.",
-                field="name",
-                used=request.yool.entry.full_name,
-                hint="Write it into a file, and import or run that.",
-            )
-        return [*self._modules], script
+        check_loadable(request.yool)
+        return [*self._modules], current_script()
 
     def _begin(self, request: StepRequest, folder: StepFolder) -> tuple[WarmProcess, StepWatch]:
         """Start the step in a watched process; an idle one that died is replaced."""

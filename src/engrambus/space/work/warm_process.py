@@ -21,7 +21,7 @@ from typing import Any
 
 from engrambus.core.files import open_file
 from engrambus.errors import FieldValue, error_line
-from engrambus.space.catalog import REGISTRY
+from engrambus.space.catalog import REGISTRY, load_entry_points
 from engrambus.space.work import step_context
 from engrambus.space.work.guard.processes import PeakRam, pid_namespace
 from engrambus.space.work.guard.step_supervisor import SHARED_MEMORY, used_bytes
@@ -91,6 +91,8 @@ def _run(job: dict[str, Any], pid: int) -> tuple[int, str | None]:
                 importlib.import_module(module)
             if job["script"] is not None:
                 load(MainScript(**job["script"]))
+            if REGISTRY.get(job["yool"]) is None:  # a function registers it, which an entry point names
+                load_entry_points(lambda warning: None)
             function = REGISTRY.lookup(job["yool"]).run
             if isinstance(function, tuple):
                 raise TypeError(f"{job['yool']} is a command")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,15 +12,29 @@ from typing import Any
 
 from engrambus.core import SECOND_US
 from engrambus.core.process_names import process_name
-from engrambus.errors import BudgetExceeded, DiskPressure, EngramBusError
+from engrambus.errors import BudgetExceeded, CatalogRefusal, DiskPressure, EngramBusError
 from engrambus.evidence.receipts import Receipt
-from engrambus.space.tuples import Claim, Fence, TuplePattern, check_unbroken, read_pattern
+from engrambus.space.tuples import (
+    ABSENT,
+    CanRun,
+    Claim,
+    Fence,
+    RunningWorker,
+    TuplePattern,
+    WorkView,
+    check_unbroken,
+    read_pattern,
+    unfinished_yools,
+)
 from engrambus.space.work.ports import Progress
 from engrambus.space.work.tuple_run import PRESSURE_RETRY_SECONDS, TupleRun
+from engrambus.space.work.unclaimed_watch import UnclaimedWatch
 from engrambus.space.work.worker_dependencies import WorkerDependencies
 
 IDLE_SECONDS = 1.0
 """Time a worker waits for work before it checks whether it should stop."""
+MAX_LOOKAHEAD = 1000
+"""Tuples of other workers that a worker looks at, before it stops, for later steps of its own."""
 CLAIM_CHECK_SECONDS = 1.0
 """Interval at which a worker checks whether its tuples were cancelled or claimed by another worker."""
 
@@ -63,6 +78,7 @@ class LaneWorkerPool:
         requested = settings.lane_concurrency if concurrency is None else concurrency
         self.concurrency = max(1, min(requested, settings.max_lane_concurrency))
         self.worker = process_name()
+        self._id = os.urandom(8).hex()
         self._deps = deps
         self._pattern = pattern
         self._on_progress = on_progress
@@ -79,6 +95,7 @@ class LaneWorkerPool:
     def run(self, *, until_empty: bool = False, claims: Iterable[Claim] = ()) -> None:
         """Work until stopped or, with `until_empty`, until there is nothing to do; `claims` are worked on first."""
         self._finished.clear()
+        self._announce()
         heartbeat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
         heartbeat.start()
         with ThreadPoolExecutor(self.concurrency * 2, "tuple") as threads:
@@ -93,7 +110,7 @@ class LaneWorkerPool:
                         self._deps.space.release([(claim.id, claim.fence) for claim in new])
                         break
                     running |= {threads.submit(self._work, self._start(claim)) for claim in new}
-                    if not new and not running and until_empty and not self._expects_more():
+                    if not new and not running and until_empty and not self._expects_more(self._deps.runnable()):
                         break
                     if not new and running:
                         wait(running, timeout=IDLE_SECONDS if free <= 0 else 0.2, return_when=FIRST_COMPLETED)
@@ -101,6 +118,7 @@ class LaneWorkerPool:
                 wait(running)
                 self._finished.set()
                 heartbeat.join()
+                self._withdraw()
         self._deps.space.write_receipts(self._deps.receipts)
         _unfinished(running)
         if self._callback_error is not None:
@@ -146,10 +164,11 @@ class LaneWorkerPool:
                 worker=self.worker,
                 limit=limit,
                 timeout=timeout,
+                can_run=self._deps.runnable(),
                 before_claim=self._deps.sweep,  # counts first what the step of a killed worker spent
                 on_ended=self._report_ended,
             )
-        except DiskPressure as refusal:
+        except (DiskPressure, CatalogRefusal) as refusal:
             if until_empty:
                 raise
             self._report(Progress(kind="pressure", tuple_id="", error=refusal.detail))
@@ -160,15 +179,57 @@ class LaneWorkerPool:
         """Report a tuple that ended instead of being claimed: it had no attempt left, or was late."""
         self._report(Progress(kind="dead", tuple_id=last.tuple_id, receipt=last.id, error=last.error))
 
-    def _expects_more(self) -> bool:
-        """True if a tuple can be claimed now, or waits for its next attempt; then wait for that a little."""
+    def _expects_more(self, can_run: CanRun) -> bool:
+        """True if a tuple that this worker can run is due, or will be; then wait for that a little."""
+        others = [worker for worker in self._deps.space.running_workers() if worker.id != self._id]
         with self._deps.space.store.read() as view:
-            due_us = view.next_due_us(self._pattern)
-            now_us = view.as_of
-            if due_us is None:
-                return bool(view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1))
-        self._stopping.wait(min(IDLE_SECONDS, (due_us - now_us) / SECOND_US))
+            due_us = view.next_due_us(self._pattern, can_run=can_run)
+            if due_us is not None:
+                seconds = min(IDLE_SECONDS, (due_us - view.as_of) / SECOND_US)
+            elif view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1, can_run=can_run):
+                return True
+            elif others and self._comes_back(view, others, can_run):
+                seconds = IDLE_SECONDS
+            else:
+                return False
+        self._stopping.wait(seconds)
         return True
+
+    def _comes_back(self, view: WorkView, others: list[RunningWorker], can_run: CanRun) -> bool:
+        """True if another running worker can run the next step of a tuple that has a later step for this one."""
+        catalog = self._deps.catalog()
+
+        def others_can_run(name: str) -> bool:
+            entry = catalog.get(name)
+            return entry is not None and any(entry.full_name in worker.yools for worker in others)
+
+        epoch = view.current_epoch().number
+        records = view.claimable(self._pattern, epoch=epoch, limit=MAX_LOOKAHEAD, can_run=others_can_run)
+        return any(
+            any(worker.works_in(record.lane, record.run) for worker in others)
+            and any(map(can_run, unfinished_yools(record.body, view.finished_steps(record.id))))
+            for record in records
+        )
+
+    def _announce(self) -> None:
+        """Announce this worker and what it can run; one that works on a single tuple is nobody's concern."""
+        lane, run, tuple_id = (self._pattern.equal_to(field) for field in ("lane", "run", "id"))
+        if tuple_id is not ABSENT:
+            return
+        worker = RunningWorker(
+            id=self._id,
+            process=self.worker,
+            lane=None if lane is ABSENT else lane,
+            run=None if run is ABSENT else run,
+            yools=self._deps.code_names(),
+            until_us=0,
+        )
+        with suppress(EngramBusError, OSError):  # a full disk: tuples are claimed all the same
+            self._deps.space.announce(worker)
+
+    def _withdraw(self) -> None:
+        with suppress(EngramBusError, OSError):
+            self._deps.space.store.withdraw(self._id)
 
     def _start(self, claim: Claim) -> TupleRun:
         run = TupleRun(self._deps, claim, self._slots, self._report)
@@ -192,6 +253,9 @@ class LaneWorkerPool:
         """Renew the leases of running tuples; stop those whose claim is lost."""
         renew_seconds = self._deps.space.settings.lease_us / SECOND_US / 3
         due = 0.0
+        watch = (
+            None if self._under_pressure or self._pattern.equal_to("id") is not ABSENT else UnclaimedWatch(self._deps)
+        )
         while not self._finished.wait(min(renew_seconds, CLAIM_CHECK_SECONDS)):
             with self._lock:
                 runs = [run for run in self._runs.values() if not run.stop.is_set()]
@@ -203,10 +267,13 @@ class LaneWorkerPool:
                     if runs:
                         lost |= set(self._deps.space.renew([(run.claim.id, run.claim.fence) for run in runs]))
                     self._deps.space.write_receipts(self._deps.receipts)
+                    self._announce()
                 for run in runs:
                     if run.claim.id in lost:
                         run.lose()
                 self._stop_over_budget(runs)
+                if watch is not None:
+                    watch.look()
 
     def _stop_over_budget(self, runs: list[TupleRun]) -> None:
         """Stop the steps of tuples whose budget, or a parent's, was broken by another step."""

@@ -13,8 +13,9 @@ from engrambus.core import Clock
 from engrambus.evidence.receipts import BodyStore, ReceiptFolder
 from engrambus.policy.guardrails import Quotas
 from engrambus.space.catalog import Catalog, CatalogEntry, Registry, Yool, combine_entries
-from engrambus.space.tuples import GC_LANE, GC_YOOL, TupleSpace
+from engrambus.space.tuples import GC_LANE, GC_YOOL, CanRun, TupleSpace
 from engrambus.space.work.input_files import InputFiles
+from engrambus.space.work.main_script import check_loadable
 from engrambus.space.work.ports import StepRunner
 from engrambus.space.work.single_flight import SingleFlight
 
@@ -70,6 +71,24 @@ class WorkerDependencies(msgspec.Struct, frozen=True, kw_only=True):
         full_name = declared.full_name
         yool = self.registry.get(full_name) or BUILTIN_YOOLS.get(full_name) or self.registry.lookup(full_name)
         return yool, combine_entries(declared, yool.entry)
+
+    def runnable(self) -> CanRun:
+        """Return what tells whether code here runs a yool, by the catalog as it is now."""
+        catalog = self.catalog()
+
+        def can_run(name: str) -> bool:
+            declared = catalog.get(name)
+            full_name = name if declared is None else declared.full_name
+            yool = None if declared is None else self.registry.get(full_name)
+            if yool is not None:
+                check_loadable(yool)
+            return yool is not None or BUILTIN_YOOLS.get(full_name) is not None
+
+        return can_run
+
+    def code_names(self) -> tuple[str, ...]:
+        """Return the full names of all yools that code here implements, whether they are declared or not."""
+        return tuple(yool.entry.full_name for yools in (self.registry, BUILTIN_YOOLS) for yool in yools)
 
     def sweep(self) -> None:
         """Count what steps of killed workers reported as spent, then delete their folders."""

@@ -14,6 +14,7 @@ from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion,
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
 from engrambus.testing.work.wakeups import WakeupConformance
+from engrambus.testing.work.workers import WorkerConformance
 
 __all__ = [
     "PERSON",
@@ -27,6 +28,7 @@ __all__ = [
     "WorkConformance",
     "WorkFigureConformance",
     "WorkHarness",
+    "WorkerConformance",
     "completion",
     "draft",
     "failure",
@@ -39,6 +41,7 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,
     WorkFigureConformance,

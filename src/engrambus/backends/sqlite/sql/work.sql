@@ -55,16 +55,23 @@ CREATE TABLE tuples (               -- their state
     alarmed    INTEGER NOT NULL DEFAULT 0,
     parent     BLOB,
     again      BLOB,
-    ended      INTEGER              -- number of its final receipt
+    ended      INTEGER,             -- number of its final receipt
+    needs      INTEGER NOT NULL     -- what it needed when it began to wait, by its number in `needs`
 ) STRICT;
-CREATE INDEX waiting ON tuples (lane, rank DESC, ordinal) WHERE state = 'waiting' AND ready_at = 0;
-CREATE INDEX delayed ON tuples (lane, ready_at) WHERE state = 'waiting' AND ready_at > 0;
-CREATE INDEX delayed_in_order ON tuples (lane, rank DESC, ordinal, ready_at) WHERE state = 'waiting' AND ready_at > 0;
+CREATE INDEX waiting ON tuples (lane, needs, rank DESC, ordinal) WHERE state = 'waiting' AND ready_at = 0;
+CREATE INDEX delayed ON tuples (lane, needs, ready_at) WHERE state = 'waiting' AND ready_at > 0;
+CREATE INDEX delayed_in_order ON tuples (lane, needs, rank DESC, ordinal, ready_at)
+    WHERE state = 'waiting' AND ready_at > 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
 CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';
 CREATE INDEX ended ON tuples (run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
 CREATE INDEX by_lane ON tuples (lane, ordinal);
+
+CREATE TABLE needs (                -- each set of yools that the next steps of a tuple have (decision 100)
+    number     INTEGER PRIMARY KEY,
+    yools      TEXT    NOT NULL UNIQUE  -- their names, sorted, as a JSON list
+) STRICT;
 
 -- Ids are hashes: inserted one by one, each would change a page of its own (decision 22). So new ones gather in a small
 -- table, and many are merged at once. `head` is the first eight bytes of an id as a number; several ids may share it.

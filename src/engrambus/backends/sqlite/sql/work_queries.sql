@@ -10,7 +10,7 @@ UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state = 'waiting' AN
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs;
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -31,8 +31,18 @@ INSERT OR FAIL INTO bodies VALUES (?, ?);
 SELECT body FROM bodies WHERE ordinal = ?;
 
 -- name: insert_tuple
-INSERT OR FAIL INTO tuples (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent)
-VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR FAIL INTO tuples
+    (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent, needs)
+VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: needs_number
+SELECT number FROM needs WHERE yools = ?;
+
+-- name: insert_needs
+INSERT INTO needs (yools) VALUES (?) RETURNING number;
+
+-- name: needs_yools
+SELECT yools FROM needs WHERE number = ?;
 
 -- name: insert_tuple_id
 INSERT OR FAIL INTO new_tuple_ids VALUES (?, ?);
@@ -64,7 +74,7 @@ UPDATE tuples SET until = ? WHERE ordinal = ?;
 
 -- name: release
 UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoch = NULL, counter = NULL,
-    worker = NULL, until = 0
+    worker = NULL, until = 0, needs = ?
 WHERE ordinal = ?;
 
 -- name: end_tuple
@@ -186,12 +196,49 @@ FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE i.head IN (?);
 
--- name: late_counts
-SELECT (
-        SELECT count(*) FROM (
-            SELECT 1 FROM tuples INDEXED BY delayed
-            WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at <= ? LIMIT ?
-        )
+-- name: waiting_needs
+-- The needs of a lane's waiting tuples: one seek for each, however many tuples there are.
+WITH RECURSIVE present (number) AS (
+    SELECT min(needs) FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1
+    UNION ALL
+    SELECT (
+        SELECT min(needs) FROM tuples INDEXED BY waiting
+        WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1 AND needs > present.number
+    )
+    FROM present WHERE present.number IS NOT NULL
+)
+SELECT n.number, n.yools FROM present AS p CROSS JOIN needs AS n USING (number);
+
+-- name: delayed_needs
+WITH RECURSIVE present (number) AS (
+    SELECT min(needs) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1
+    UNION ALL
+    SELECT (
+        SELECT min(needs) FROM tuples INDEXED BY delayed
+        WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1 AND needs > present.number
+    )
+    FROM present WHERE present.number IS NOT NULL
+)
+SELECT n.number, n.yools FROM present AS p CROSS JOIN needs AS n USING (number);
+
+-- name: delayed_count
+SELECT count(*) FROM (
+    SELECT 1 FROM tuples INDEXED BY delayed
+    WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND needs = ? AND ready_at <= ? LIMIT ?
+);
+
+-- name: waiting_groups
+SELECT w.lane, n.yools, r.run, count(*), min(w.ordinal) AS oldest
+FROM (
+    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0
+    UNION ALL
+    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0
+) AS w CROSS JOIN needs AS n ON n.number = w.needs CROSS JOIN runs AS r ON r.number = w.run
+GROUP BY w.lane, w.needs, w.run;
+
+-- name: late_exist
+SELECT EXISTS (
+        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?
     ), EXISTS (
         SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
     ) OR EXISTS (
@@ -201,20 +248,20 @@ SELECT (
 -- name: waiting
 SELECT {columns}
 FROM tuples AS t INDEXED BY waiting CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at = 0 AND t.lane = ?
+WHERE t.state = 'waiting' AND t.ready_at = 0 AND t.lane = ? AND t.needs = ?
 ORDER BY t.rank DESC, t.ordinal;
 
 -- name: delayed
 SELECT {columns}
 FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
+WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.needs = ? AND t.ready_at <= ?
 ORDER BY t.rank DESC, t.ordinal;
 
 -- name: delayed_in_order
 SELECT {columns}
 FROM tuples AS t INDEXED BY delayed_in_order CROSS JOIN bodies AS b USING (ordinal)
     CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
+WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.needs = ? AND t.ready_at <= ?
 ORDER BY t.rank DESC, t.ordinal;
 
 -- name: lost_ordinals
@@ -324,7 +371,8 @@ SELECT waiting FROM lanes WHERE lane = ?;
 SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
 
 -- name: next_delayed
-SELECT min(ready_at) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at > ?;
+SELECT min(ready_at) FROM tuples INDEXED BY delayed
+WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND needs = ? AND ready_at > ?;
 
 -- name: next_lease_end
 SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND until > ?;
@@ -332,7 +380,7 @@ SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lan
 -- name: not_due_yet
 SELECT {columns}
 FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at > ?
+WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.needs = ? AND t.ready_at > ?
 ORDER BY t.ready_at;
 
 -- name: claimed_in_lane

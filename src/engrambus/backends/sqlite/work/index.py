@@ -44,6 +44,7 @@ COMPARED = {
         running="ordinal step",
         counted="ordinal epoch counter step",
     ),
+    **whole_tables(needs="number"),
     "run numbers": ComparedTable(("SELECT number, run FROM runs",), ("number",)),
     "applied": ComparedTable(
         (

@@ -41,12 +41,14 @@ from engrambus.space.tuples import (
     after_overspending,
     index_entries,
     new_record,
+    next_yools,
 )
 
 LAYOUT = 9
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 LIVE_STATES = frozenset({"waiting", "claimed"})
 MAX_CACHED_RUNS = 1024
+MAX_CACHED_NEEDS = 1024
 MAX_FRESH_CLAIMS = 4096
 MERGED_IDS = 2048
 """New ids that gather in a small table before they are merged into the large one (decision 22)."""
@@ -112,7 +114,8 @@ class WorkProjection:
                 self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._set_state(fact.id, "waiting")
-                self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us)
+                needs = self._needs_after(fact.id, ordinal)
+                self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs)
             case IdempotencyKeyUsed():
                 accepted = raw_id(fact.accepted) if fact.accepted is not None else None
                 values = fact.idempotency_key, raw_id(fact.id), fact.request_digest, accepted
@@ -206,6 +209,7 @@ class WorkProjection:
             record.budget_micros,
             record.budget_tokens,
             raw_id(record.parent_id) if record.parent_id else None,
+            self._needs_number(next_yools(record.body)),
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
         self._summaries[record.id] = (record.ordinal, "waiting", record.lane, record.rank, run)
@@ -390,6 +394,26 @@ class WorkProjection:
             if len(self.state.run_numbers) >= MAX_CACHED_RUNS:
                 self.state.run_numbers.clear()  # simpler than evicting one, and rare
             number = self.state.run_numbers[run] = row[0]
+        return number
+
+    def _needs_after(self, tuple_id: str, ordinal: int) -> int:
+        """Return the number of what a tuple needs, now that some of its steps may be finished."""
+        self.flush()
+        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
+        finished: list[Any] = self.connection.execute(self._sql["finished"], id_key(tuple_id)).fetchall()
+        return self._needs_number(next_yools(row[0], [step for step, _ in finished]))
+
+    def _needs_number(self, yools: tuple[str, ...]) -> int:
+        numbers = self.state.needs_numbers
+        number = numbers.get(yools)
+        if number is None:
+            text = _encode(yools).decode()
+            row: Any = self.connection.execute(self._sql["needs_number"], (text,)).fetchone()
+            if row is None:
+                row = self.connection.execute(self._sql["insert_needs"], (text,)).fetchone()
+            if len(numbers) >= MAX_CACHED_NEEDS:
+                numbers.clear()
+            number = numbers[yools] = row[0]
         return number
 
     def _change(self, name: str, ordinal: int, *values: object) -> None:

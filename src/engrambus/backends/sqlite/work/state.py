@@ -84,6 +84,8 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     figures: PendingFigures = msgspec.field(default_factory=PendingFigures)
     run_numbers: dict[str, int] = {}
     """Cache: numbers of runs."""
+    needs_numbers: dict[tuple[str, ...], int] = {}
+    """Cache: numbers of sets of yools."""
     fresh_claims: dict[str, TupleRecord] = {}
     """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
     is_from_start: bool = False

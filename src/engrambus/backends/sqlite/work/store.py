@@ -13,11 +13,13 @@ from engrambus.backends.sqlite.work.index import WorkIndex
 from engrambus.backends.sqlite.work.projection import WorkProjection
 from engrambus.backends.sqlite.work.state import WorkIndexState
 from engrambus.backends.sqlite.work.wakeups import Wakeups
+from engrambus.backends.sqlite.work.worker_files import WorkerFiles
 from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.tuples import (
     Fact,
+    RunningWorker,
     TupleClaimed,
     TupleDone,
     TuplePut,
@@ -35,6 +37,7 @@ WORK_JOURNAL = "tuples.jsonl"
 WORK_INDEX = "work.db"
 WORK_LOCK = "work.lock"
 WAKEUP_FOLDER = "wakeups"
+WORKER_FOLDER = "workers"
 
 NONE: frozenset[str] = frozenset()
 WAITERS: dict[type[Any], frozenset[str]] = {
@@ -69,6 +72,7 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
         index = derived_folder(folder, key) / WORK_INDEX
         super().__init__(journal, index, lock, key, WorkIndex(indexed), clock, on_progress, lock_seconds)
         self._wakeups = Wakeups(folder / WAKEUP_FOLDER)
+        self._workers = WorkerFiles(folder / WORKER_FOLDER)
         self._concerned: set[str] = set()
         """Kinds of waiters that the batch being committed may concern."""
         self.watch(self._notify)
@@ -92,6 +96,18 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
         """Open a waiter that commits of any process wake."""
         with self._wakeups.wait_on(kind) as waiter:
             yield waiter
+
+    def announce(self, worker: RunningWorker) -> None:
+        """Note a running worker for all processes."""
+        self._workers.announce(worker)
+
+    def withdraw(self, worker_id: str) -> None:
+        """Forget a worker."""
+        self._workers.withdraw(worker_id)
+
+    def announced(self) -> list[RunningWorker]:
+        """Return the workers of all processes, by id; some may have ended."""
+        return self._workers.announced()
 
     def close(self) -> None:
         """Close every file."""

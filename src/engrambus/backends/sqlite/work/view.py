@@ -22,6 +22,7 @@ from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
     STATES,
+    CanRun,
     CostHistory,
     Epoch,
     Fence,
@@ -34,8 +35,12 @@ from engrambus.space.tuples import (
     RunTotals,
     TuplePattern,
     TupleRecord,
+    WaitingGroup,
     index_value,
+    may_run,
+    next_yools,
     pattern_fields,
+    unfinished_yools,
 )
 
 MAX_IDS_PER_QUERY = 256
@@ -45,6 +50,9 @@ FEW = 64
 _ZEROS = (0, 0, 0)
 _NO_LIMIT = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
+_decode_yools = msgspec.json.Decoder(tuple[str, ...]).decode
+_NEEDS = 27
+"""Position in a row of the number of what its tuple needs."""
 
 
 class SqliteWorkView:
@@ -95,47 +103,71 @@ class SqliteWorkView:
     def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         return self._ids_like("tuple_ids_like", prefix, limit)
 
-    def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
-        records = self._claimable(pattern, epoch, limit)
+    def claimable(
+        self, pattern: TuplePattern, *, epoch: int, limit: int, can_run: CanRun | None = None
+    ) -> list[TupleRecord]:
+        records = self._claimable(pattern, epoch, limit, can_run)
         self._read |= {record.id: record for record in records}
         return records
 
-    def _claimable(self, pattern: TuplePattern, epoch: int, limit: int) -> list[TupleRecord]:
+    def _claimable(self, pattern: TuplePattern, epoch: int, limit: int, can_run: CanRun | None) -> list[TupleRecord]:
         lane, tuple_id = pattern.equal_to("lane"), pattern.equal_to("id")
         # The narrowest access path first: an id, an indexed field, a lane, all lanes.
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
             due = [record] if record is not None and self._is_due(record, epoch) else []
-            return _first_matching(iter(due), pattern, limit)
+            return _first_matching((record for record in due if self._may_run(record, can_run)), pattern, limit)
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
             if value is not None:
-                posted = map(record_from_row, self._rows("posted_live", path, value))
+                posted = map(record_from_row, self._runnable(self._rows("posted_live", path, value), can_run))
                 records = (record for record in posted if self._is_due(record, epoch))
                 return _first_matching(records, pattern.without(path), limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
         lanes = [lane] if lane is not ABSENT else [counts.lane for counts in self.lane_counts()]
-        streams = [self._due_in(name, epoch) for name in lanes]
+        streams = [stream for name in lanes for stream in self._due_in(name, epoch, can_run)]
         merged = merge(*streams, key=_claim_order) if len(streams) != 1 else streams[0]
         return _first_matching(merged, pattern.without("lane"), limit)
 
-    def _due_in(self, lane: str, epoch: int) -> Iterator[TupleRecord]:
-        """Yield the claimable tuples of one lane in the order they are claimed."""
+    def _due_in(self, lane: str, epoch: int, can_run: CanRun | None) -> list[Iterator[TupleRecord]]:
+        """Return the claimable tuples of one lane as streams, each in the order they are claimed."""
+        # decision 100: a stream for each need, so that tuples this worker cannot run are never read.
         now_us = self._as_of
-        waiting = map(record_from_row, self._rows("waiting", lane))
-        delayed, lost = self._row("late_counts", lane, now_us, FEW + 1, lane, epoch, now_us, lane, epoch)
-        if not delayed and not lost:
-            return waiting
-        streams: list[Iterator[TupleRecord]] = [waiting]
-        if delayed:
+        streams = [self._records("waiting", lane, needs) for needs in self._needs("waiting_needs", lane, can_run)]
+        delayed, lost = self._row("late_exist", lane, lane, epoch, now_us, lane, epoch)
+        for needs in self._needs("delayed_needs", lane, can_run) if delayed else ():
             # Sorting a few is cheap. Of many, only the first are claimed at once, so an index in claim order is
             # walked instead, past tuples that are not due yet.
-            name = "delayed" if delayed <= FEW else "delayed_in_order"
-            streams.append(map(record_from_row, self._rows(name, lane, now_us)))
+            (count,) = self._row("delayed_count", lane, needs, now_us, FEW + 1)
+            if count:
+                name = "delayed" if count <= FEW else "delayed_in_order"
+                streams.append(self._records(name, lane, needs, now_us))
         if lost:
             streams.append(self._lost_in(lane, epoch))
-        return merge(*streams, key=_claim_order)
+        return streams
+
+    def _needs(self, query: str, lane: str, can_run: CanRun | None) -> list[int]:
+        """Return the needs that waiting tuples of a lane have and that a worker can run, by number."""
+        return [number for number, yools in self._rows(query, lane) if may_run(_decode_yools(yools), can_run)]
+
+    def _runnable(self, rows: Iterator[Any], can_run: CanRun | None) -> Iterator[Any]:
+        """Yield the rows of claimed tuples, and of those waiting ones that a worker can run."""
+        if can_run is None:
+            yield from rows
+            return
+        known: dict[int, bool] = {}
+        for row in rows:
+            needs = row[_NEEDS]
+            if needs not in known:
+                known[needs] = may_run(_decode_yools(self._row("needs_yools", needs)[0]), can_run)
+            if row[2] == "claimed" or known[needs]:
+                yield row
+
+    def _may_run(self, record: TupleRecord, can_run: CanRun | None) -> bool:
+        if can_run is None or record.state == "claimed":
+            return True
+        return may_run(next_yools(record.body, self.finished_steps(record.id)), can_run)
 
     def _lost_in(self, lane: str, epoch: int) -> Iterator[TupleRecord]:
         """Yield the tuples of one lane whose claim expired or is of an earlier epoch, read a page at a time."""
@@ -189,21 +221,39 @@ class SqliteWorkView:
             tuple_id=print_id(row[0]), request_digest=row[1], receipt_id=print_id(row[2]) if row[2] else None
         )
 
-    def next_due_us(self, pattern: TuplePattern) -> int | None:
+    def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
         lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
         lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
         times: list[int | None] = []
         for name in lanes:
-            if not isinstance(name, str):
-                continue
-            if conditions.conditions:
-                delayed = map(record_from_row, self._rows("not_due_yet", name, self._as_of))
-                claimed = map(record_from_row, self._rows("claimed_in_lane", name, self._as_of))
-                times += [record.ready_us for record in _first_matching(delayed, conditions, 1)]
-                times += [record.lease_until_us for record in _first_matching(claimed, conditions, 1)]
-            else:
-                times += [self._row(query, name, self._as_of)[0] for query in ("next_delayed", "next_lease_end")]
+            if isinstance(name, str):
+                times += [
+                    self._next_delayed(name, needs, conditions) for needs in self._needs("delayed_needs", name, can_run)
+                ]
+                times.append(self._next_lease_end(name, conditions, can_run))
         return min((time_us for time_us in times if time_us is not None), default=None)
+
+    def _next_delayed(self, lane: str, needs: int, conditions: TuplePattern) -> int | None:
+        """Return when the first of a lane's delayed tuples with these needs is due."""
+        if not conditions.conditions:
+            time_us: int | None = self._row("next_delayed", lane, needs, self._as_of)[0]
+            return time_us
+        delayed = _first_matching(self._records("not_due_yet", lane, needs, self._as_of), conditions, 1)
+        return delayed[0].ready_us if delayed else None
+
+    def _next_lease_end(self, lane: str, conditions: TuplePattern, can_run: CanRun | None) -> int | None:
+        """Return when the first claim in a lane ends, of a tuple that has steps left which a worker can run."""
+        if not conditions.conditions and can_run is None:
+            time_us: int | None = self._row("next_lease_end", lane, self._as_of)[0]
+            return time_us
+        claimed = self._records("claimed_in_lane", lane, self._as_of)
+        left = (
+            record
+            for record in claimed
+            if can_run is None or may_run(unfinished_yools(record.body, self.finished_steps(record.id)), can_run)
+        )
+        first = _first_matching(left, conditions, 1)
+        return first[0].lease_until_us if first else None
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("claimed", run, limit)]
@@ -307,6 +357,19 @@ class SqliteWorkView:
             if waiting or claimed
         ]
 
+    def waiting_groups(self) -> list[WaitingGroup]:
+        groups = [
+            WaitingGroup(
+                lane=lane,
+                run=run,
+                yools=_decode_yools(yools),
+                tuples=count,
+                oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
+            )
+            for lane, yools, run, count, oldest in self._rows("waiting_groups")
+        ]
+        return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
+
     def run_totals(self) -> list[RunTotals]:
         pending = self._state.figures.runs
         return [_run_totals(row, pending.get(row[0], {})) for row in self._rows("run_totals")]
@@ -330,6 +393,9 @@ class SqliteWorkView:
         # Heads are found by index, whole ids compared: a prefix may be longer than a head.
         low, high = (bytes.fromhex(prefix.ljust(64, digit)) for digit in "0f")
         return [print_id(row[0]) for row in self._rows(name, id_head(low), id_head(high), low, high, limit)]
+
+    def _records(self, name: str, *values: object) -> Iterator[TupleRecord]:
+        return map(record_from_row, self._rows(name, *values))
 
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
         return self._connection.execute(self._sql[name], values)

@@ -48,9 +48,20 @@ class _Build:
         self.source = Path(values["source"]) if "source" in values else folder / AGENTS
         self.stacks = tuple(dict.fromkeys(values.get("stacks", ()))) or find_stacks(folder)
         self.agents: AgentsContent = read_agents(_read(self.source), self.stacks)
-        self.imported: list[Yool] = _imported_yools(values.get("modules", ()), folder)
+        self.sources: list[str] = []
+        """The modules and entry points that yools were taken from."""
+        self.imported: list[Yool] = self._imported_yools(session, values.get("modules", ()), folder)
         self.catalog: Catalog = build_catalog(self.agents.yools, self.imported)
         self._lines = {declared.entry.full_name: declared.line for declared in self.agents.yools}
+
+    def _imported_yools(self, session: Session, modules: tuple[str, ...], root: Path) -> list[Yool]:
+        """Import the modules and the entry points, and return the yools they define."""
+        from engrambus.space.catalog import INTROSPECTION, REGISTRY, load_entry_points
+
+        import_modules(modules, root)
+        self.sources = [*modules, *(f"entry point {name}" for name in load_entry_points(session.warn))]
+        builtin = {yool.entry.full_name for yool in INTROSPECTION}
+        return [yool for yool in REGISTRY if yool.entry.full_name not in builtin] if self.sources else []
 
     def previous(self, file: Path | None = None) -> Catalog:
         """Return the catalog as it was last written to a file, by default the project's."""
@@ -124,7 +135,7 @@ def build(session: Session, values: Values) -> None:
     def render(_: Any) -> Iterator[str]:
         yield f"[build] parsed {counted(made.agents.agent_count, 'agent')} from {safe(source)}"
         if made.imported:
-            yield f"[build] took {counted(len(made.imported), 'yool')} from {safe(', '.join(values['modules']))}"
+            yield f"[build] took {counted(len(made.imported), 'yool')} from {safe(', '.join(made.sources))}"
         yield f"[build] hashing yools ... {count}/{count}"
         yield "[build] inserting into HAMT ... done"
         yield f"[build] wrote {safe(file)} ({size_bytes / 1024:.1f} KB)"
@@ -191,15 +202,6 @@ def _value_text(value: Any) -> str:
 def _flaw_line(flaw: LintFlaw) -> str:
     where = f"line {flaw.line}: " if flaw.line else ""
     return f"{where}{safe(flaw.yool)}: {safe(flaw.message)} ({flaw.rule})"
-
-
-def _imported_yools(modules: tuple[str, ...], root: Path) -> list[Yool]:
-    """Import the modules and return the yools they define."""
-    from engrambus.space.catalog import INTROSPECTION, REGISTRY
-
-    import_modules(modules, root)
-    builtin = {yool.entry.full_name for yool in INTROSPECTION}
-    return [yool for yool in REGISTRY if yool.entry.full_name not in builtin] if modules else []
 
 
 def _read(path: Path) -> str:

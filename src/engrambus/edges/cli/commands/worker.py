@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.core import MICROS_PER_DOLLAR, print_dollars
 from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.inputs import import_modules
-from engrambus.edges.cli.screen import json_line, safe
+from engrambus.edges.cli.screen import safe
 from engrambus.edges.cli.session import INDEXING, Session
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
-    from engrambus.space.tuples import TuplePattern, TupleRecord
-    from engrambus.space.work import LaneWorkerPool, Progress, WorkerDependencies
+    from engrambus.space.tuples import CanRun, TuplePattern, TupleRecord
+    from engrambus.space.work import LaneWorkerPool, WorkerDependencies
 
 _RUNS_NAMED = 5
 """How many other runs with unfinished tasks `resume` names."""
@@ -59,7 +57,11 @@ _IMPORT = click.Option(
     _CONCURRENCY,
     *_QUOTAS,
     _IMPORT,
-    click.Option(["--until-empty", "until_empty"], is_flag=True, help="Exit when no task is left."),
+    click.Option(
+        ["--until-empty", "until_empty"],
+        is_flag=True,
+        help="Exit when no task is left that has code here; with status 1 if a task died.",
+    ),
     section="work",
     example="engrambus worker --lane build --concurrency 4 --import tools.yools",
     rank=20,
@@ -67,8 +69,8 @@ _IMPORT = click.Option(
 def worker(session: Session, values: Values) -> None:
     """Run the tasks of a lane (a queue) until stopped.
 
-    Each step runs in a process of its own and leaves a receipt. Ctrl-C finishes the running steps, a second one
-    gives their tasks back to the lane.
+    Only tasks are taken whose next step has code here. Each step runs in a process of its own and leaves a receipt.
+    Ctrl-C finishes the running steps, a second one gives their tasks back to the lane.
     """
     from engrambus.app import open_gc_worker
     from engrambus.space.tuples import check_lane, read_pattern
@@ -84,7 +86,11 @@ def worker(session: Session, values: Values) -> None:
         run = _chosen_run(session, gateway)
         if run is not None:
             conditions["run"] = run
-        _work(session, dependencies, read_pattern(conditions), values.get("concurrency"), until_empty=until_empty)
+        died = _work(
+            session, dependencies, read_pattern(conditions), values.get("concurrency"), until_empty=until_empty
+        )
+    if died and until_empty:  # so that a build can fail on it
+        click.get_current_context().exit(1)
 
 
 @local_command(
@@ -123,13 +129,15 @@ def resume(session: Session, values: Values) -> None:
             if record.fence and record.worker and is_dead(record.worker)
         }
         space.release_dead(abandoned.items(), reason="its worker is gone")
-        skipped = {
-            record.id
-            for record in unfinished
-            if not _can_resume(session, dependencies, record, claimed=record.id not in abandoned)
-        }
-        pattern = read_pattern({**conditions, "run": run}).excluding(skipped)
-        _work(session, dependencies, pattern, values.get("concurrency"), until_empty=True)
+        can_run = dependencies.runnable()
+        if not session.json:
+            for record in unfinished:
+                for line in _describe_tuple(dependencies, record, can_run, claimed=record.id not in abandoned):
+                    session.note(f"[resume] {line}")
+        pattern = read_pattern({**conditions, "run": run})
+        died = _work(session, dependencies, pattern, values.get("concurrency"), until_empty=True)
+    if died:
+        click.get_current_context().exit(1)
 
 
 def _journal_name(gateway: Gateway) -> str:
@@ -175,41 +183,30 @@ def _describe_runs(run: str | None, *, chosen: bool, work: bool, other_runs: lis
         yield f"[resume] work is unfinished in {', '.join(other_runs[:_RUNS_NAMED])}{more} (--run RUN)"
 
 
-def _can_resume(session: Session, dependencies: WorkerDependencies, record: TupleRecord, *, claimed: bool) -> bool:
-    """Print how a tuple continues; return False if no code here runs its missing steps."""
-    from engrambus.space.tuples import dead_letter_reason
+def _describe_tuple(
+    dependencies: WorkerDependencies, record: TupleRecord, can_run: CanRun, *, claimed: bool
+) -> Iterator[str]:
+    """Yield how a tuple continues."""
+    from engrambus.space.tuples import dead_letter_reason, may_run, next_yools
 
     with dependencies.space.store.read() as view:
-        done, now = view.finished_steps(record.id), view.as_of
-    names = [step.yool for step in record.tuple.payload]
-    missing = [index for index in range(len(names)) if index not in done]
-    prefix = f"[resume] {record.id[:19]}…"
-    unknown = sorted({safe(names[index]) for index in missing if not _has_code(dependencies, names[index])})
+        done, now_us = view.finished_steps(record.id), view.as_of
+    prefix = f"{record.id[:19]}…"
+    steps = [step.yool for step in record.tuple.payload]
+    needed = next_yools(record.body, done)
     if record.state == "claimed" and claimed:
-        line = f"{prefix} is being worked on by {safe(record.worker or '')}"
-    elif dead_letter_reason(record, now, dependencies.space.settings) is not None:
-        return True  # the claim that follows ends it and prints why
-    elif unknown:
-        line = f"{prefix} is left alone: no code here carries out {', '.join(unknown)} (--import MODULE)"
+        yield f"{prefix} is being worked on by {safe(record.worker or '')}"
+    elif dead_letter_reason(record, now_us, dependencies.space.settings) is not None:
+        return  # the claim that follows ends it and prints why
+    elif not may_run(needed, can_run):
+        yield f"{prefix} is left alone: no code here carries out {safe(', '.join(needed))} (--import MODULE)"
     else:
-        if done and not session.json:
-            session.note(f"{prefix} has receipts for [{', '.join(safe(names[index]) for index in sorted(done))}]")
-        step = f"step {missing[0] + 1} ({safe(names[missing[0]])})" if missing else "its end"
-        line = f"[resume] re-emitting {record.id[:19]}… from {step}"
-    if line and not session.json:
-        session.note(line)
-    return not unknown
-
-
-def _has_code(dependencies: WorkerDependencies, name: str) -> bool:
-    """True if code here runs the yool of that name."""
-    from engrambus.errors import YoolNotFound
-
-    try:
-        dependencies.resolve(name)
-    except YoolNotFound:
-        return False
-    return True
+        if done:
+            yield f"{prefix} has receipts for [{', '.join(safe(steps[index]) for index in sorted(done))}]"
+        runnable = (index for index, name in enumerate(steps) if index not in done and name in needed and can_run(name))
+        first = next(runnable, None)
+        step = "its end" if first is None else f"step {first + 1} ({safe(steps[first])})"
+        yield f"re-emitting {prefix} from {step}"
 
 
 @contextmanager
@@ -225,7 +222,9 @@ def _open(session: Session, values: Values) -> Iterator[tuple[Gateway, WorkerDep
         modules = values.get("modules", ())
         import_modules(modules, gateway.project_files.root)
         quotas = Quotas(**{name: values.get(name) for name in ("cpu_quota_pct", "memory_mb", "max_processes")})
-        dependencies = open_worker_dependencies(gateway, session.settings, modules=modules, worker_quotas=quotas)
+        dependencies = open_worker_dependencies(
+            gateway, session.settings, modules=modules, worker_quotas=quotas, warn=session.warn
+        )
         with closing(dependencies.runner):
             yield gateway, dependencies
 
@@ -237,7 +236,9 @@ def _work(
     concurrency: int | None,
     *,
     until_empty: bool,
-) -> None:
+) -> bool:
+    """Work on the tuples that match; return whether any became a dead letter."""
+    from engrambus.edges.cli.worker_progress import ProgressPrinter, left_lines
     from engrambus.space.work import LaneWorkerPool, describe_effects
 
     if not until_empty:
@@ -250,13 +251,17 @@ def _work(
                 lane.waiting for lane in view.lane_counts() if pattern.for_field("lane").matches({"lane": lane.lane})
             )
 
-    printer = ProgressPrinter(session, count_waiting)
+    printer = ProgressPrinter(session, count_waiting, dependencies.bodies)
     pool = LaneWorkerPool(dependencies, pattern, concurrency=concurrency, on_progress=printer.print)
     if concurrency is not None and pool.concurrency < concurrency:
         session.note(f"{pool.concurrency} at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY).")
     with _stop_on_signal(pool, session), closing(printer):
         pool.run(until_empty=until_empty)
+    if until_empty:
+        for line in left_lines(dependencies, pattern, json=session.json):
+            click.echo(line)
     printer.print_total()
+    return printer.dead > 0
 
 
 @contextmanager
@@ -279,79 +284,3 @@ def _stop_on_signal(pool: LaneWorkerPool, session: Session) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-class ProgressPrinter:
-    """Prints a line for every step, a status line on a terminal, and the total cost at the end."""
-
-    def __init__(
-        self, session: Session, count_waiting: Callable[[], int], now: Callable[[], float] = time.monotonic
-    ) -> None:
-        from engrambus.edges.cli.progress import StatusLine
-
-        self._session = session
-        self._count_waiting = count_waiting
-        self._status = StatusLine()
-        self._now = now
-        self._began = now()
-        self._done = self._dead = self._hits = 0
-        self._cost_usd_micros = 0
-        self._lock = threading.Lock()
-        self._update_status()
-
-    def print(self, progress: Progress) -> None:
-        """Print what a worker did: a line for people, or JSON for a program."""
-        with self._lock:
-            self._cost_usd_micros += progress.usd_micros
-            self._hits += progress.kind == "hit"
-            if self._session.json:
-                import msgspec
-
-                self._status.print(json_line(msgspec.json.encode(progress)))
-            elif (line := self._line(progress)) is not None:
-                self._status.print(line)
-            self._done += progress.kind == "done"
-            self._dead += progress.kind == "dead"
-            self._update_status()
-
-    def print_total(self) -> None:
-        """Print the cost of everything."""
-        if not self._session.json:
-            click.echo(f"TOTAL: {print_dollars(self._cost_usd_micros / MICROS_PER_DOLLAR)}")
-
-    def close(self) -> None:
-        self._status.close()
-
-    def _update_status(self) -> None:
-        if self._status.is_visible:
-            counts = f"{self._done} done, {self._hits} steps from the cache, {self._dead} given up"
-            self._status.update(f"{counts}, {self._count_waiting()} waiting")
-
-    def _line(self, progress: Progress) -> str | None:
-        elapsed = f"[t={self._now() - self._began:.0f}s]"
-        name = safe(progress.yool).ljust(28)
-        cost = print_dollars(progress.usd_micros / MICROS_PER_DOLLAR)
-        tuple_id = f"{progress.tuple_id[:19]}…"
-        error = safe(progress.error or "")
-        match progress.kind:
-            case "hit":
-                return f"{elapsed} {name} HIT skip cost=$0"
-            case "miss":
-                changed = f" (not cached: {safe(', '.join(progress.changed_files))} changed while it ran)"
-                return f"{elapsed} {name} MISS exec cost={cost}" + changed * bool(progress.changed_files)
-            case "failed":
-                return f"{elapsed} {name} FAIL exec cost={cost} ({error})"
-            case "refused":
-                return f"{elapsed} {name} NOT DONE {error}"
-            case "damaged":
-                return f"{elapsed} {name} MISS damaged body {error}"
-            case "again":
-                return f"{elapsed} {tuple_id} will be tried again ({error})"
-            case "dead":
-                return f"{elapsed} {tuple_id} is a dead letter ({error})"
-            case "pressure":
-                return f"{elapsed} no work is begun: {error}"
-            case "lost":
-                return f"{elapsed} {tuple_id} is not held any more; nothing was written"
-            case _:
-                return None

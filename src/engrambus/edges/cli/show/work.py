@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TupleAnswer,
         TupleStatus,
     )
-    from engrambus.operations.work_board import BoardAnswer, TupleRow, WorkRunsAnswer
+    from engrambus.operations.work_board import BoardAnswer, TupleRow, UnclaimedRow, WorkRunsAnswer
     from engrambus.space.tuples import StepState
 
 
@@ -187,6 +187,7 @@ def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
 
 
 def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
+    yield from _unclaimed(answer.unclaimed)
     if not answer.runs:
         yield "No run has any work yet."
     for run in answer.runs:
@@ -223,6 +224,7 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         rows = [[lane.lane, str(lane.waiting), str(lane.claimed)] for lane in answer.lanes]
         # Runs share lanes, so the counts include the tasks of other runs.
         yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
+    yield from _unclaimed(answer.unclaimed)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(
@@ -236,6 +238,13 @@ def board(answer: BoardAnswer) -> Iterator[str]:
                 yield from (dim(f"  {part}") for part in details if part)
     if totals.given_up > len(answer.dead):
         yield dim(f"The last {len(answer.dead)} of {totals.given_up:,} given up; engrambus dead lists them all.")
+
+
+def _unclaimed(rows: list[UnclaimedRow]) -> Iterator[str]:
+    """Yield what waits for code that no running worker has, and what to do about it."""
+    for row in rows:
+        yield click.style("NO WORKER", fg="yellow") + f"  {safe(row.summary)}"
+        yield dim(f"  {safe(row.next_step)}")
 
 
 def _cost(row: TupleRow) -> str:
