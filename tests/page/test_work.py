@@ -69,6 +69,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     board.pool().run(until_empty=True)
     board.put(step("agent.sum.numbers", a=1, b=2))
     board.put(step("agent.spend.money", usd=0.002, times=1), agent_terms={"budget_usd": 0.01, "max_retries": 0})
+    board.put(step("agent.fail.always"))
     board.put(step("agent.lint.nothing"))
     board.pool().run(until_empty=True)
     board.put(step("agent.sum.numbers", a=5, b=6), lane="later <script>")
@@ -100,11 +101,18 @@ def test_the_panel_shows_lanes_ended_cached_and_given_up_tuples(visit: Visit) ->
     cached = page.locator(".tuples.ended .steps .hit")
     expect(cached).to_have_text("agent.sum.numbers cached")
     dead = page.locator(".tuples.dead tbody tr")
-    expect(dead).to_contain_text("YOOL_NOT_FOUND")
-    expect(page.locator(".tuples.ended")).not_to_contain_text("agent.lint.nothing")
+    expect(dead).to_contain_text("exit 1")
+    expect(page.locator(".tuples.ended")).not_to_contain_text("agent.fail.always")
     paid = page.locator(".tuples.ended tr", has_text="agent.spend.money").locator("meter")
     assert (paid.get_attribute("value"), paid.get_attribute("max")) == ("0.002", "0.01")
     expect(page.locator(".meter", has=page.locator("meter"))).to_have_text("$0.002/$0.01")
+
+
+def test_the_panel_names_what_no_running_worker_can_run(visit: Visit) -> None:  # YT-22
+    page = visit.open("/page/work")
+    item = page.locator(".unclaimed li", has_text="lane build")
+    expect(item).to_contain_text("1 tuple needs agent.lint.nothing since")
+    expect(item).to_contain_text("engrambus cancel ID")
 
 
 def test_a_receipt_opens_with_its_output_and_artifacts(visit: Visit) -> None:

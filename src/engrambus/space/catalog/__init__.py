@@ -9,7 +9,7 @@ from engrambus.space.catalog.capabilities_file import (
     write_catalog,
 )
 from engrambus.space.catalog.catalog import Catalog, CatalogDiff
-from engrambus.space.catalog.code_sources import ENTRY_POINTS, describe_problem, load_entry_points, user_line
+from engrambus.space.catalog.code_sources import describe_problem, load_entry_points, user_line
 from engrambus.space.catalog.entries import (
     TERMS,
     CatalogEntry,
@@ -35,7 +35,6 @@ yool = REGISTRY.yool
 __all__ = [
     "AGENTS",
     "CAPABILITIES",
-    "ENTRY_POINTS",
     "INTROSPECTION",
     "REGISTRY",
     "RESERVED",

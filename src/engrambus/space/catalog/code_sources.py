@@ -13,7 +13,6 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-import engrambus
 from engrambus.errors import EngramBusError, error_line
 
 ENTRY_POINTS = "engrambus.yools"
@@ -53,7 +52,7 @@ def user_line(problem: BaseException) -> str:
     """Return file and line of the innermost place that is neither ours nor the import system's."""
     if isinstance(problem, SyntaxError) and problem.filename:
         return f" ({problem.filename}, line {problem.lineno})"
-    ours = str(Path(engrambus.__file__).parent)
+    ours = str(Path(__file__).parents[2])
     frames = [
         frame
         for frame in extract_tb(problem.__traceback__)

@@ -1,4 +1,4 @@
-"""The conformance suite of workers with different code: what each claims, and what they announce. # YT-06 # YT-22"""
+"""The conformance suite of workers with different code: what each claims, and what they announce."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def finish(harness: WorkHarness, claim: Claim, *steps: int) -> None:
 
 
 class WorkerConformance:
-    """Workers that share lanes without having the same code."""
+    """Workers that share lanes without having the same code."""  # YT-06 # YT-22
 
     # decision 100
     def test_a_worker_claims_only_what_it_can_run(self, harness: WorkHarness) -> None:
