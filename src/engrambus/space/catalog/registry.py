@@ -142,16 +142,9 @@ class Registry:
             env=tuple(sorted(set(_texts(env, "env")))),
             cost_micros=None if cost_usd is None else read_micros(cost_usd, "cost_usd"),
             cost_tokens=cost_tokens,
-            cached=cached is None or cached,
+            cached=_read_cached(cached, inputs),
             artifacts={} if artifacts is None else artifacts,  # type: ignore[arg-type]
         )
-        if cached and inputs is None:
-            raise YoolContract(
-                "cached=True needs inputs: without them a result would be reused whatever becomes of the files it was "
-                "made from.",
-                field="inputs",
-                hint="Write inputs=[…] with the files and folders it reads, or inputs=[] if it reads no file.",
-            )
         entry = CatalogEntry(
             name=base,
             version=version or 1,
@@ -175,6 +168,18 @@ class Registry:
             return implementation
 
         return register
+
+
+def _read_cached(cached: bool | None, inputs: Iterable[str] | None) -> bool:
+    """Return whether a yool allows that its results are reused; refuse to promise that without declared inputs."""
+    if cached and inputs is None:
+        raise YoolContract(
+            "cached=True needs inputs: without them a result would be reused whatever becomes of the files it was made "
+            "from.",
+            field="inputs",
+            hint="Write inputs=[…] with the files and folders it reads, or inputs=[] if it reads no file.",
+        )
+    return cached is None or cached
 
 
 def _texts(values: Iterable[str], field: str) -> tuple[str, ...]:
