@@ -70,7 +70,6 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     board.put(step("agent.sum.numbers", a=1, b=2))
     board.put(step("agent.spend.money", usd=0.002, times=1), agent_terms={"budget_usd": 0.01, "max_retries": 0})
     board.put(step("agent.fail.always"))
-    board.put(step("agent.lint.nothing"))
     board.pool().run(until_empty=True)
     board.put(step("agent.sum.numbers", a=5, b=6), lane="later <script>")
     yield board
@@ -110,8 +109,8 @@ def test_the_panel_shows_lanes_ended_cached_and_given_up_tuples(visit: Visit) ->
 
 def test_the_panel_names_what_no_running_worker_can_run(visit: Visit) -> None:  # YT-22
     page = visit.open("/page/work")
-    item = page.locator(".unclaimed li", has_text="lane build")
-    expect(item).to_contain_text("1 tuple needs agent.lint.nothing since")
+    item = page.locator(".unclaimed li", has_text="lane later <script>")
+    expect(item).to_contain_text("1 tuple needs agent.sum.numbers since")
     expect(item).to_contain_text("engrambus cancel ID")
 
 
@@ -226,7 +225,7 @@ def test_http_and_the_command_line_show_the_same_board(
 
 def test_dead_letters_that_were_put_again_do_not_hide_others(board: Board) -> None:
     for number in range(3):
-        board.put(step("agent.lint.nothing", n=number))
+        board.put(step("agent.fail.always"), priority=number)
     board.pool().run(until_empty=True)
     answer = board.call("work_board", limit=200)
     assert answer.totals.given_up == len(answer.dead) == 4
@@ -288,7 +287,7 @@ def test_a_very_long_line_is_shown_from_both_ends(
 
 
 def test_the_panel_shows_all_runs_until_one_is_chosen(visit: Visit, board: Board) -> None:
-    dead = board.put(step("agent.lint.nothing", n=99))
+    dead = board.put(step("agent.fail.always"), priority=99)
     board.pool().run(until_empty=True)
     page = visit.open("/page/work")
     done = tile(page, "done").text_content()

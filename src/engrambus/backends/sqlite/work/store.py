@@ -72,7 +72,8 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
         index = derived_folder(folder, key) / WORK_INDEX
         super().__init__(journal, index, lock, key, WorkIndex(indexed), clock, on_progress, lock_seconds)
         self._wakeups = Wakeups(folder / WAKEUP_FOLDER)
-        self._workers = WorkerFiles(folder / WORKER_FOLDER)
+        # In the folder named by the key: a repository cannot bring workers along that nobody runs.
+        self._workers = WorkerFiles(derived_folder(folder, key) / WORKER_FOLDER)
         self._concerned: set[str] = set()
         """Kinds of waiters that the batch being committed may concern."""
         self.watch(self._notify)

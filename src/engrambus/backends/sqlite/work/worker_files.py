@@ -1,4 +1,4 @@
-"""Running workers as files: one for each, beside the journal, written again while it runs (decision 100)."""
+"""Running workers as files: one for each, beside the index, written again while it runs (decision 100)."""
 
 from __future__ import annotations
 
