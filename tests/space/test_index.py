@@ -364,6 +364,7 @@ CHANGES = (
     ("posted", "UPDATE posted SET live = 1 - live WHERE ordinal = 1"),
     ("receipts", "UPDATE receipts SET body = x'7B7D' WHERE number = 1"),
     ("links", "DELETE FROM links WHERE number = 1"),
+    ("hits", "UPDATE hits SET step = step + 1"),
     ("results", "DELETE FROM results"),
     ("purged", "UPDATE purged SET at = at + 1"),
     ("asked", "UPDATE asked SET request = 'another'"),
@@ -389,6 +390,8 @@ def full(folder: Path) -> SqliteWorkHarness:
     harness.space.complete([done])
     harness.space.start_step(second, 0, Price(micros=5))
     harness.space.record_cost(second.id, second.fence, 0, Price(micros=2))
+    hit = (1, done.receipts[0].id)
+    harness.space.complete([Completion(id=second.id, fence=second.fence, hits=(hit,))])
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size_bytes=1, reason="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness

@@ -6,12 +6,11 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts.artifact_kinds import artifact_kind
-    from engrambus.evidence.receipts.cas import BodyStore
+    from engrambus.evidence.receipts.cas import BodyFile, BodyStore
     from engrambus.evidence.receipts.folder import RECEIPTS, RECEIPTS_POSITION, ReceiptFolder, is_written_by
     from engrambus.evidence.receipts.junit import MAX_REPORT_BYTES, JunitCase, JunitReport, read_junit
     from engrambus.evidence.receipts.purge_plan import (
         DAY_US,
-        BodyFile,
         KeepReason,
         Purge,
         PurgePlanner,
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "artifact_kinds": "artifact_kind",
-        "cas": "BodyStore",
+        "cas": "BodyFile BodyStore",
         "folder": "RECEIPTS RECEIPTS_POSITION ReceiptFolder is_written_by",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
-        "purge_plan": "DAY_US BodyFile KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
+        "purge_plan": "DAY_US KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
             "ARTIFACT_KINDS EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt "
             "receipt_id result_sha "

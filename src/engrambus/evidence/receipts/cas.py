@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from engrambus.core import digest as digest_of_bytes
 from engrambus.core import files, is_digest, print_time
@@ -24,7 +24,6 @@ from engrambus.errors import (
     PointerSyntax,
     SpanNotFound,
 )
-from engrambus.evidence.receipts.purge_plan import BodyFile
 
 _CHUNK_BYTES = 1 << 20
 _NEW_SUFFIX, _OLD_SUFFIX = ".new", ".old"
@@ -35,6 +34,15 @@ _OPEN_BODY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors of the process or the machine, which say nothing about the file."""
 _CREATE_BODY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class BodyFile(NamedTuple):
+    """A body as it is stored."""
+
+    sha: str
+    size: int
+    touched_us: int
+    """When it was last written or read."""
 
 
 class BodyStore:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from engrambus.core import SECOND_US, parse_time
+from engrambus.evidence.receipts.cas import BodyFile
 from engrambus.evidence.receipts.values import EMPTY_DIGEST, Receipt
 
 DAY_US = 86_400 * SECOND_US
@@ -17,15 +18,6 @@ PurgeReason = Literal["artifact", "printed", "room"]
 KeepReason = Literal["running", "pinned", "fresh", "unnamed", "kept"]
 """What protects a body: an unfinished tuple, an engram, a caller that stored or read it a short time ago, or that no
 receipt names it yet; `kept` is any other."""
-
-
-class BodyFile(NamedTuple):
-    """A body as it is stored."""
-
-    sha: str
-    size: int
-    touched_us: int
-    """When it was last written or read."""
 
 
 class StoredBody(NamedTuple):
