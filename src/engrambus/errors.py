@@ -1544,17 +1544,23 @@ MAX_VALUE_CHARS = 200
 
 def error_line(error: EngramBusError) -> str:
     """Return an error as one line for people: code, message, field, limit and use, hint."""
-    details = [error.field or ""]
-    if error.limit is not None and error.used is not None:
-        details.append(f"{_shorten(error.used)} of {_shorten(error.limit)}")
-    elif error.limit is not None:
-        details.append(f"limit {_shorten(error.limit)}")
-    elif error.used is not None:
-        details.append(_shorten(error.used))
-    listed = ", ".join(filter(None, details))
+    listed = ", ".join(filter(None, [error.field or "", *_amounts(error)]))
     hint = f" {error.hint}" if error.hint else ""
     line = f"{error.code}: {error.detail}{f' ({listed})' if listed else ''}{hint}"
     return line.encode("utf-8", "backslashreplace").decode()  # a file name need not be valid Unicode
+
+
+def _amounts(error: EngramBusError) -> list[str]:
+    """Return the limit and what was used, as far as the message does not quote them."""
+    limit, used = error.limit, error.used
+    if limit is not None and used is not None and _is_amount(limit) and _is_amount(used):
+        return [f"{_shorten(used)} of {_shorten(limit)}"]
+    shown = [] if used is None or str(used) in error.detail else [_shorten(used)]
+    return shown if limit is None else [*shown, f"limit {_shorten(limit)}"]
+
+
+def _is_amount(value: float | str) -> bool:
+    return not isinstance(value, str) or value.startswith("$")
 
 
 def _shorten(value: object) -> str:

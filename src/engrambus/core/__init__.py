@@ -13,7 +13,7 @@ from engrambus.core.clock import (
     print_duration,
     print_time,
 )
-from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, check_tokens_fit, fits, print_dollars, take_within
+from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, check_tokens_fit, fits, print_dollars, print_micros, take_within
 from engrambus.core.ids import Randomness, canonical_id, is_ulid, new_ulid, ulid_time
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.project_clock import ProjectClock, ProjectTime, Stamp, TimeReads, fixed_time
@@ -57,6 +57,7 @@ __all__ = [
     "parse_time",
     "print_dollars",
     "print_duration",
+    "print_micros",
     "print_time",
     "read_json",
     "read_json_with_lines",
