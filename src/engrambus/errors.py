@@ -85,6 +85,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
+│   │   ├── PatternPath           PATTERN_PATH
 │   │   └── PatternValue          PATTERN_VALUE
 │   ├── ArtifactPath              ARTIFACT_PATH
 │   ├── QuotaRefusal              a step exceeded a limit and was stopped
@@ -721,6 +722,10 @@ class PatternRefusal(Refusal):
 
 class PatternOperator(PatternRefusal):
     """The pattern uses an unknown operator."""
+
+
+class PatternPath(PatternRefusal):
+    """The pattern names a field that no tuple can have."""
 
 
 class PatternValue(PatternRefusal):

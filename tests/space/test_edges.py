@@ -311,7 +311,7 @@ def test_the_status_shows_why_a_tuple_failed(bus: RunningServer) -> None:  # YT-
     space = bus.gateway.tuple_space.space
     for state in ("waiting", "dead"):
         (claim,) = space.claim({"lane": "build"}, worker="w", timeout=5)
-        space.complete([failure(_Now, claim)])  # type: ignore[arg-type]
+        space.complete([failure(_Now, claim, why="exit 1")])  # type: ignore[arg-type]
         status = bus.call("GET", f"/tuple/{tuple_id}").json
         assert (status["state"], status["error"], status["steps"][0]["exit"]) == (state, "exit 1", 1)
         receipt = bus.call("GET", f"/receipt/{status['steps'][0]['receipt']}").json["receipt"]

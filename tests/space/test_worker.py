@@ -385,6 +385,29 @@ def test_a_step_that_could_not_be_started_is_retried(tmp_path: Path) -> None:
         assert harness.space.get(tuple_id).attempts == 2
 
 
+# YT-06
+def test_a_call_that_does_not_fit_the_function_is_not_retried(harness: WorkerHarness) -> None:
+    """Also where the terms ask for retries: the next attempt would be called in the same way."""
+    tuple_id = harness.put(step("agent.sum.numbers", a=1, c=2), agent_terms={"max_retries": 3})
+    assert harness.work() == ["failed", "dead"]
+    failed, _ = harness.receipts(tuple_id)
+    assert failed.error == "YOOL_ARGUMENTS"
+    why = harness.deps.bodies.get(failed.stderr_sha).decode()
+    assert "missing a required argument: 'b'" in why
+    assert "(args, limit a, b)" in why
+
+
+# YT-06
+def test_what_a_step_returns_is_its_result(tmp_path: Path) -> None:
+    """A linter's exit 1 is not retried by itself; a step that exits with EX_TEMPFAIL asks for it."""
+    with open_worker_harness(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=2)) as harness:
+        result = harness.put(step("agent.fail.always"))
+        assert harness.work() == ["failed", "dead"]
+        transient = harness.put(step("agent.think.once", calls=str(tmp_path / "calls"), go=str(tmp_path), fails=True, status=75))
+        assert harness.work() == ["failed", "again", "failed", "again", "failed", "dead"]
+        assert [harness.space.get(tuple_id).attempts for tuple_id in (result, transient)] == [1, 3]
+
+
 def test_a_worker_runs_a_retry_that_is_due_at_once(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SETTINGS, backoff_us=1)  # due before the next claim
     with open_worker_harness(tmp_path / "project", settings) as harness:

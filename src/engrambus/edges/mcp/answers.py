@@ -16,6 +16,7 @@ from engrambus.core import check_tokens_fit, estimate_tokens
 from engrambus.evidence.pointers import Pointer, compact_ref, describe_state, shorten_refs
 from engrambus.knowledge.engrams import describe_readers
 from engrambus.operations.learned_about import describe_learned
+from engrambus.space.catalog import describe_signature
 from engrambus.visible_text import count_invisible
 
 if TYPE_CHECKING:
@@ -303,6 +304,8 @@ def _yool_row(yool: YoolRow | YoolAnswer) -> str:
 def _yool(answer: YoolAnswer) -> Iterable[str]:
     yield _yool_row(answer)
     yield f"authority: {', '.join(answer.authority)}"
+    if answer.arguments is not None:
+        yield f"args: {describe_signature(answer.arguments)}"
     for name in ("agent_terms", "contract", "versions"):
         value = getattr(answer, name)
         if value:

@@ -9,6 +9,7 @@ import msgspec
 
 from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.errors import AuthorityInvalid, TermsInvalid, YoolContract
+from engrambus.space.catalog.signatures import Signature
 
 Authority = Literal["user", "agent", "ci"]
 AUTHORITIES: tuple[Authority, ...] = get_args(Authority)
@@ -87,6 +88,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Title of the agent that declares it in AGENTS.md."""
     about: str = ""
     """Purpose in one line."""
+    arguments: Signature | None = None
+    """Arguments its code takes; None if no code was named when the catalog was built, and then none are checked."""
 
     @property
     def full_name(self) -> str:
@@ -106,7 +109,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             "about": self.about,
             "contract": self.contract.to_fields(),
         }
-        return required | {name: value for name, value in optional.items() if value}
+        arguments = {} if self.arguments is None else {"arguments": self.arguments.to_fields()}
+        return required | {name: value for name, value in optional.items() if value} | arguments
 
 
 def read_authority(value: Any, field: str = "authority", line: int | None = None) -> tuple[Authority, ...]:

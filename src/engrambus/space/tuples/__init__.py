@@ -30,7 +30,7 @@ from engrambus.space.tuples.facts import (
     TupleTaken,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
-from engrambus.space.tuples.patterns import ABSENT, TuplePattern, read_pattern
+from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
     Epoch,
@@ -51,7 +51,6 @@ from engrambus.space.tuples.rules import (
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
-    STAMPED_FIELDS,
     after_claim,
     after_cost,
     after_end,

@@ -9,6 +9,7 @@ import click
 
 from engrambus.core import print_dollars
 from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, table
+from engrambus.space.catalog import describe_signature
 
 if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 def yool(answer: YoolAnswer) -> Iterator[str]:
     yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    if answer.arguments is not None:
+        rows.append(("arguments", describe_signature(answer.arguments)))
     for name, value in (answer.agent_terms | answer.contract).items():
         rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
     if len(answer.versions) > 1:
