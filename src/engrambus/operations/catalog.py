@@ -90,7 +90,7 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="work:yool_list",
         rank=64,
     ),
-    tool=Tool(hidden=("cursor",), needs_yools=True),
+    tool=Tool(about="List the yools (named steps).", hidden=("cursor",), needs_yools=True),
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """List the yools (named steps) of a lane, or all."""

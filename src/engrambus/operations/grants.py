@@ -79,7 +79,10 @@ class GrantAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         option_names={"child_id": "AGENT"},
         override="team:grant_issue",
     ),
-    tool=Tool(hidden=("biscuit", "expires_in", "inline_code_chars", "intended_use", "uses")),
+    tool=Tool(
+        about="Let a child agent read more.",
+        hidden=("biscuit", "expires_in", "inline_code_chars", "intended_use", "uses"),
+    ),
     agent_fields=("child_id",),
     prose=("intended_use",),
 )
