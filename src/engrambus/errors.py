@@ -1547,6 +1547,18 @@ MAX_VALUE_CHARS = 200
 """Characters of a value that `error_line` prints."""
 
 
+MAX_LISTED_IDS = 5
+"""Ids that an error about an ambiguous one lists."""
+
+
+def ambiguous_id(ids: Sequence[str], used: str, field: str = "id") -> IdAmbiguous:
+    """Return the error for the beginning of several ids; only ids that the caller sees may be given."""
+    more = f" and {len(ids) - MAX_LISTED_IDS} more" if len(ids) > MAX_LISTED_IDS else ""
+    return IdAmbiguous(
+        field=field, limit=", ".join(ids[:MAX_LISTED_IDS]) + more, used=used, hint="Write more of the `id`."
+    )
+
+
 def error_line(error: EngramBusError) -> str:
     """Return an error as one line for people: code, message, field, limit and use, hint."""
     listed = ", ".join(filter(None, [error.field or "", *_amounts(error)]))

@@ -38,6 +38,22 @@ def canonical_id(text: str) -> str | None:
     return lower if _is_uuid(lower := text.lower()) else None
 
 
+SHORT_ULID_CHARS = 13
+"""A ULID's millisecond and fifteen random bits: unique even among the ids of one millisecond."""
+SHORT_DIGEST_CHARS = 12
+"""Hex digits of a short digest: 48 bits."""
+MIN_PREFIX_CHARS = 4
+"""A shorter text is no beginning of an id."""
+
+
+def short_id(identifier: str) -> str:
+    """Return the beginning of a ULID or a digest, by which commands and people name it; any other id as it is."""
+    if is_ulid(identifier):
+        return identifier[:SHORT_ULID_CHARS]
+    digits = identifier.removeprefix("sha256:")
+    return digits[:SHORT_DIGEST_CHARS] if len(digits) == 64 and digits != identifier else identifier
+
+
 def _is_uuid(text: str) -> bool:
     """True if `text` is a UUID in its canonical lower-case form."""
     if len(text) != 36 or any(text[index] != "-" for index in (8, 13, 18, 23)):

@@ -6,11 +6,13 @@ from engrambus.space.tuples.access import (
     stamp_authority,
     visible_receipt,
     visible_tuple,
+    visible_tuple_or_receipt,
 )
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.dead_letters import dead_letter_reason
 from engrambus.space.tuples.enqueue import GC_LANE, GC_YOOL, INTERNAL_AUTHORITY, PutResult, gc_draft
+from engrambus.space.tuples.explain import explain_tuple
 from engrambus.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -132,6 +134,7 @@ __all__ = [
     "dead_letter_reason",
     "dependencies",
     "estimate_price",
+    "explain_tuple",
     "gc_draft",
     "index_entries",
     "index_value",
@@ -148,4 +151,5 @@ __all__ = [
     "tuple_receipt",
     "visible_receipt",
     "visible_tuple",
+    "visible_tuple_or_receipt",
 ]
