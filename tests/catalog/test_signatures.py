@@ -1,7 +1,8 @@
-"""Signatures of yools: read from code at `catalog build`, written to the catalog, checked when a tuple is put. # YT-06"""
+"""Signatures of yools: read from code at `catalog build`, and checked when a tuple is put. # YT-06"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -53,7 +54,7 @@ def _wrapped(function: Callable[..., None]) -> Callable[..., None]:
         (late, "amount, currency (optional)"),  # the annotations exist for type checkers only
         (anything, "name (string), any other"),
         (nothing, "none"),
-        (("ruff", "check", "${path}", "--config=${config}", "${path}"), "path (string or number), config (string or number)"),
+        (("cat", "${path}", "-${how}", "${path}"), "path (string or number), how (string or number)"),
         (_wrapped(lint), "any other"),  # what the decorator passes on is not known
         (partial(lint, "src"), "fix (optional), level (optional), only (optional)"),
     ],
@@ -138,9 +139,9 @@ def test_the_catalog_file_carries_the_arguments_of_code() -> None:
         ('{"parameters":[{"types":[]}]}', "yools[0].arguments.parameters[0]"),
         ('{"more":1}', "yools[0].arguments"),
         ('"path"', "yools[0].arguments"),
-        ('{"parameters":[%s]}' % ",".join('{"name":"a%d"}' % number for number in range(257)), "yools[0].arguments.parameters"),
+        (json.dumps({"parameters": [{"name": f"a{n}"} for n in range(257)]}), "yools[0].arguments.parameters"),
     ],
-)  # fmt: skip
+)
 def test_a_catalog_file_with_other_arguments_is_refused(arguments: str, field: str) -> None:
     entry = f'{{"yool_id":"agent.a.b.v1","authority":["user"],"lane":"build","arguments":{arguments}}}'
     with pytest.raises(CatalogFile) as refused:

@@ -111,7 +111,7 @@ def test_the_output_is_bounded_and_escaped(terminal: Terminal) -> None:
     assert answer["failed"]["stdout"]["cut"]
     assert answer["failed"]["stdout"]["lines"][-1] == "5000"
     (whole,) = [line for line in shown.splitlines() if line.startswith("  stdout")]
-    assert terminal.run(*whole.partition("engrambus ")[2].split()).rstrip().endswith("5000")
+    assert "5000" in terminal.run(*whole.partition("engrambus ")[2].split()).split()
     assert "BUDGET_TOO_SMALL" in terminal.run("why", tuple_id, "--max-tokens", "50", code=1)
 
 

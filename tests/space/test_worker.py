@@ -403,7 +403,9 @@ def test_what_a_step_returns_is_its_result(tmp_path: Path) -> None:
     with open_worker_harness(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=2)) as harness:
         result = harness.put(step("agent.fail.always"))
         assert harness.work() == ["failed", "dead"]
-        transient = harness.put(step("agent.think.once", calls=str(tmp_path / "calls"), go=str(tmp_path), fails=True, status=75))
+        transient = harness.put(
+            step("agent.think.once", calls=str(tmp_path / "calls"), go=str(tmp_path), fails=True, status=75)
+        )
         assert harness.work() == ["failed", "again", "failed", "again", "failed", "dead"]
         assert [harness.space.get(tuple_id).attempts for tuple_id in (result, transient)] == [1, 3]
 

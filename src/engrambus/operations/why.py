@@ -167,7 +167,9 @@ def _failed_step(receipt: Receipt) -> FailedStep:
 
 def _with_output(context: Context, answer: WhyAnswer, failed: Receipt, max_tokens: int) -> WhyAnswer:
     """Return the answer with as many last lines of output as it and the caller's turn have room for."""
-    ends = {name: _output_end(context, sha) for name, sha in (("stdout", failed.stdout_sha), ("stderr", failed.stderr_sha))}
+    ends = {
+        name: _output_end(context, sha) for name, sha in (("stdout", failed.stdout_sha), ("stderr", failed.stderr_sha))
+    }
 
     def shown(ends: dict[str, OutputEnd | None]) -> WhyAnswer:
         return replace(answer, failed=replace(answer.failed, **ends)) if answer.failed is not None else answer

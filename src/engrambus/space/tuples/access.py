@@ -77,9 +77,7 @@ def visible_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> Receip
     return receipt
 
 
-def visible_tuple_or_receipt(
-    view: WorkView, caller: Caller, id_or_prefix: str
-) -> tuple[TupleRecord, Receipt | None]:
+def visible_tuple_or_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> tuple[TupleRecord, Receipt | None]:
     """Return the tuple of that id or of that receipt's id, or of a unique beginning of one, and the receipt."""
     see = _tuple_sight(view, caller)
     records = _beginning_with(id_or_prefix, view.tuple_ids_starting, see)

@@ -3,8 +3,8 @@
     {"lane": "build", "map_pos.stack": {"prefix": "dot"}, "priority": {"ge": 5}, "flags.no_cache": {"exists": false}}
 
 A field is named by its path, an element of a list by its position: `payload.0.yool`, or `payload[0].yool` as errors
-write it. A plain value means equal. Besides the tuple's own fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; nothing else matches.
-A field that is absent is not equal (`ne`) to any value.
+write it. A plain value means equal. Besides the tuple's own fields there are `state` and `run`. Numbers are compared
+with numbers and texts with texts; nothing else matches. A field that is absent is not equal (`ne`) to any value.
 """
 
 from __future__ import annotations

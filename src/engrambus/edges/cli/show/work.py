@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engrambus.core import print_dollars, short_id
-from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, table
+from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_id, safe_line, table
 from engrambus.space.catalog import describe_signature
 
 if TYPE_CHECKING:
@@ -48,38 +48,38 @@ def yool_list(answer: CatalogAnswer) -> Iterator[str]:
 
 
 def dispatch(answer: DispatchAnswer) -> Iterator[str]:
-    yield click.style(safe(short_id(answer.id)), bold=True) + ("" if answer.new else dim("  already exists"))
+    yield click.style(safe_id(answer.id), bold=True) + ("" if answer.new else dim("  already exists"))
     if answer.receipt_id:
-        yield dim(f"receipt {safe(short_id(answer.receipt_id))}")
+        yield dim(f"receipt {safe_id(answer.receipt_id)}")
 
 
 def tuple_record(answer: TupleAnswer) -> Iterator[str]:
     fields = answer.tuple
-    yield f"{click.style(safe(short_id(str(fields['id']))), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
+    yield f"{click.style(safe_id(str(fields['id'])), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
     for index, step in enumerate(fields["payload"]):
         yield f"  {index}  {safe(str(step['yool']))}"
     for receipt in fields.get("receipts", ()):
-        yield dim(f"  receipt {safe(short_id(str(receipt)))}")
+        yield dim(f"  receipt {safe_id(str(receipt))}")
 
 
 def tuple_status(answer: TupleStatus) -> Iterator[str]:
-    yield f"{click.style(safe(short_id(answer.id)), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    yield f"{click.style(safe_id(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
     for index, step in enumerate(answer.steps):
-        receipt = f"  {dim(safe(short_id(step.receipt)))}" if step.receipt else ""
+        receipt = f"  {dim(safe_id(step.receipt))}" if step.receipt else ""
         yield f"  {index}  {safe(step.yool)}  {_step_state(step)}{receipt}"
     yield f"  attempt {answer.attempts}, {_spent(answer)}"
     if answer.error:
         yield f"  {click.style('failed', fg='red')}: {safe(answer.error)}"
         yield dim(f"  engrambus why {short_id(answer.id)} shows what it printed, and what to do")
     if answer.terminal:
-        yield dim(f"  last receipt {safe(short_id(answer.terminal))}")
+        yield dim(f"  last receipt {safe_id(answer.terminal)}")
     if answer.put_again_as:
-        yield dim(f"  submitted again as {safe(short_id(answer.put_again_as))}")
+        yield dim(f"  submitted again as {safe_id(answer.put_again_as)}")
 
 
 def explanation(answer: WhyAnswer) -> Iterator[str]:
     """Show why a task failed or waits, with the end of the failed step's output."""
-    yield f"{click.style(safe(short_id(answer.id)), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    yield f"{click.style(safe_id(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
     yield safe(answer.reason)
     yield from (f"  {safe(line)}" for line in answer.waits_for)
     if answer.failed is not None:
@@ -151,7 +151,7 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
 
 
 def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
-    yield f"{safe(short_id(answer.id))} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
+    yield f"{safe_id(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
         yield "  its id is not the hash of its content"
     for body in answer.bodies:
@@ -165,7 +165,7 @@ def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
         yield "No run has any work yet."
     for run in answer.runs:
         states = ", ".join(f"{count} {state}" for state, count in run.states.items())
-        yield f"{click.style(safe(short_id(run.run_id)), bold=True)}  {states}"
+        yield f"{click.style(safe_id(run.run_id), bold=True)}  {states}"
         steps = f"{run.executed} executed, {run.hits} from the cache"
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
 
@@ -175,15 +175,15 @@ def dead_letters(answer: DeadLetters) -> Iterator[str]:
         yield "No dead letters."
     for letter in answer.dead:
         error = safe_line(letter.error or "")
-        yield f"{safe(short_id(letter.id))}  {safe(letter.lane)}  {counted(letter.attempts, 'attempt')}  {error}".rstrip()
+        yield f"{safe_id(letter.id)}  {safe(letter.lane)}  {counted(letter.attempts, 'attempt')}  {error}".rstrip()
         if letter.put_again_as:
-            yield dim(f"  submitted again as {safe(short_id(letter.put_again_as))}")
+            yield dim(f"  submitted again as {safe_id(letter.put_again_as)}")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
 def cancellation(answer: CancelAnswer) -> Iterator[str]:
-    yield f"{safe(short_id(answer.id))} is cancelled."
+    yield f"{safe_id(answer.id)} is cancelled."
 
 
 def board(answer: BoardAnswer) -> Iterator[str]:
