@@ -50,7 +50,7 @@ def token_list(answer: TokensAnswer) -> Iterator[str]:
     rows = [
         [
             safe_id(row.token_id),
-            f"{safe_id(row.run_id)}/{safe(row.agent_id)}",
+            f"{safe(row.run_id)}/{safe(row.agent_id)}",
             safe(row.role),
             safe(row.issued_by.rpartition("/")[2]),
             safe(row.expires_at[:16].replace("T", " ")),
@@ -245,7 +245,7 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
     if answer.claims_waiting:
         yield f"Claims from answers that await confirmation: {answer.claims_waiting}"
         for waiting in answer.claims:
-            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {dim(safe(f'{waiting.agent}  {waiting.id}'))}"
+            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {dim(safe(waiting.agent) + '  ' + safe_id(waiting.id))}"
         yield dim("Confirm: engrambus confirm ID..., or engrambus confirm --from AGENT")
     if answer.newest > answer.cursor and answer.mail:
         yield dim(f"More: engrambus inbox --cursor {answer.cursor}")
