@@ -85,6 +85,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
+│   │   ├── PatternPath           PATTERN_PATH
 │   │   └── PatternValue          PATTERN_VALUE
 │   ├── ArtifactPath              ARTIFACT_PATH
 │   ├── QuotaRefusal              a step exceeded a limit and was stopped
@@ -722,6 +723,10 @@ class PatternRefusal(Refusal):
 
 class PatternOperator(PatternRefusal):
     """The pattern uses an unknown operator."""
+
+
+class PatternPath(PatternRefusal):
+    """The pattern names a field that no tuple can have."""
 
 
 class PatternValue(PatternRefusal):
@@ -1547,19 +1552,37 @@ MAX_VALUE_CHARS = 200
 """Characters of a value that `error_line` prints."""
 
 
+MAX_LISTED_IDS = 5
+"""Ids that an error about an ambiguous one lists."""
+
+
+def ambiguous_id(ids: Sequence[str], used: str, field: str = "id") -> IdAmbiguous:
+    """Return the error for the beginning of several ids; only ids that the caller sees may be given."""
+    more = f" and {len(ids) - MAX_LISTED_IDS} more" if len(ids) > MAX_LISTED_IDS else ""
+    return IdAmbiguous(
+        field=field, limit=", ".join(ids[:MAX_LISTED_IDS]) + more, used=used, hint="Write more of the `id`."
+    )
+
+
 def error_line(error: EngramBusError) -> str:
     """Return an error as one line for people: code, message, field, limit and use, hint."""
-    details = [error.field or ""]
-    if error.limit is not None and error.used is not None:
-        details.append(f"{_shorten(error.used)} of {_shorten(error.limit)}")
-    elif error.limit is not None:
-        details.append(f"limit {_shorten(error.limit)}")
-    elif error.used is not None:
-        details.append(_shorten(error.used))
-    listed = ", ".join(filter(None, details))
+    listed = ", ".join(filter(None, [error.field or "", *_amounts(error)]))
     hint = f" {error.hint}" if error.hint else ""
     line = f"{error.code}: {error.detail}{f' ({listed})' if listed else ''}{hint}"
     return line.encode("utf-8", "backslashreplace").decode()  # a file name need not be valid Unicode
+
+
+def _amounts(error: EngramBusError) -> list[str]:
+    """Return the limit and what was used, as far as the message does not quote them."""
+    limit, used = error.limit, error.used
+    if limit is not None and used is not None and _is_amount(limit) and _is_amount(used):
+        return [f"{_shorten(used)} of {_shorten(limit)}"]
+    shown = [] if used is None or str(used) in error.detail else [_shorten(used)]
+    return shown if limit is None else [*shown, f"limit {_shorten(limit)}"]
+
+
+def _is_amount(value: float | str) -> bool:
+    return not isinstance(value, str) or value.startswith("$")
 
 
 def _shorten(value: object) -> str:

@@ -58,7 +58,7 @@ def test_a_contradiction_between_specification_and_code_gates_the_merge(shell: S
     assert risk["tags"] == ["conflict/unverified"]
     assert "contradictions" in shell.ok("stats").out
     gate = shell.run("gate", "--base", "main")
-    assert (gate.code, risk["id"] in gate.out) == (1, True)
+    assert (gate.code, risk["id"][:13] in gate.out) == (1, True)
 
     # Neither author decides; the parent of both does, and the specification holds.
     decision = ("contradiction", "decide", row["contradiction_id"], "--keep", "old", "--reason", "Sales sold 3 seats.")
@@ -80,7 +80,7 @@ def test_the_newer_claim_may_hold(shell: Shell) -> None:  # EB-24 BX-11
     (row,) = _json(shell, "contradiction", "list")["contradictions"]
     shell.ok("contradiction", "decide", row["contradiction_id"], "--keep", "new", "--reason", "The law changed.")
     shown = shell.ok("show", old["id"]).out
-    assert f"replaced by  {new['id']}" in shown
+    assert f"replaced by  {new['id'][:13]}" in shown
     past = _json(shell, "query", "sessions", "--as-of", old["provenance"]["created_at"])
     assert [engram["id"] for engram in past["engrams"]] == [old["id"]]
     assert _json(shell, "contradiction", "list", "--all")["contradictions"][0]["reason"] == "The law changed."

@@ -68,7 +68,7 @@ def test_a_report_reaches_the_parent_with_its_requests(team: Shell) -> None:  # 
 def test_a_person_writes_to_an_agent_and_reads_what_agents_write(team: Shell) -> None:  # EB-34
     assert "to ada;" in team.ok("message", "--to", "ada", "Please wait with the parser.").out
     mail = team.ok("inbox", "--as", "ada").out
-    assert re.match(r"note from admin, [0-9 :-]{16}  [0-9A-Z]{26}\n    Please wait with the parser\.\n", mail)
+    assert re.match(r"note from admin, [0-9 :-]{16}  [0-9A-Z]{13}\n    Please wait with the parser\.\n", mail)
     assert "1 not shown before: engrambus inbox --unseen" in mail
     short = team.ok("inbox", "--as", "ada", "--unseen", "--short").out
     assert re.fullmatch(r"[0-9A-Z]{13} note from admin, just now: Please wait with the parser\.\n", short)

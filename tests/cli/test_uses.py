@@ -14,8 +14,8 @@ def test_a_decision_shows_what_it_used_and_the_facts_what_used_them(shell: Shell
     first, second = put(shell, "The parser trusts its input."), put(shell, "The lexer is small.")
     decision = put(shell, "We keep the parser.", "--kind", "decision", "--used", first, "--used", second[:13])
     lines = shell.ok("show", decision).out.splitlines()
-    assert [line.split() for line in lines if line.startswith("used")] == [["used", first], ["used", second]]
-    assert f"used by     engram {decision} by admin, now" in shell.ok("show", first).out.splitlines()
+    assert [line.split() for line in lines if line.startswith("used")] == [["used", first[:13]], ["used", second[:13]]]
+    assert f"used by     engram {decision[:13]} by admin, now" in shell.ok("show", first).out.splitlines()
     assert "used 1 time" in shell.ok("feed", "trusts").out
     shown = shell.ok("show", second, "--json").json["about"][second]["used_by"]
     assert (shown["count"], shown["newest"][0]["id"]) == (1, decision)
@@ -37,10 +37,10 @@ def test_a_message_and_a_review_show_what_they_used(shell: Shell) -> None:
     report = f"ROLE: programmer\nTASK_STATUS: done\nOUTPUT: It is decided.\nUSED: [{fact[:13]}]\n"
     (shell.path / "report.yaml").write_text(report)
     shell.ok("message", "report.yaml", "--as", "kim")
-    assert f"    used: {fact}" in shell.ok("inbox").out.splitlines()
+    assert f"    used: {fact[:13]}" in shell.ok("inbox").out.splitlines()
     made = shell.ok("contribute", "Parsers want care.", "--as", "kim", "--used", fact, "--json").json
     out = shell.ok("review", "accept", made["contribution_id"], "--used", fact).out
-    assert f"used           {fact}" in out.splitlines()
-    assert f"decided with   {fact}" in out.splitlines()
+    assert f"used           {fact[:13]}" in out.splitlines()
+    assert f"decided with   {fact[:13]}" in out.splitlines()
     assert "3 more" not in shell.ok("show", fact).out
     assert len([line for line in shell.ok("show", fact).out.splitlines() if line.startswith("used by")]) == 3

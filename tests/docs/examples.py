@@ -22,6 +22,8 @@ _VARYING = (
     (re.compile(r"@[0-9a-f]{7,12}\b"), "@<short>"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "<short>"),
     (re.compile(r"\b(?:g_)?[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
+    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{11}\b"), "<short>"),
+    (re.compile(r"\b[\d,]+ ms\b"), "<time>"),
     (re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z| \d\d:\d\d)"), "<time>"),
     (re.compile(r"\b\d\d:\d\dZ"), "<time>"),
     (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),

@@ -286,4 +286,4 @@ def test_people_see_what_is_unresolved(
     assert refused.err.startswith("error EVIDENCE_UNRESOLVED: No pointer of this engram leads to content that is here")
     assert "engrambus confirm" in refused.err
     assert f"unresolved  repo:lib//lexer.py@{library.sha}" in shell.run("confirm", engram_id).out
-    assert bus.query_engrams("lexer").engrams[0].id == engram_id
+    assert bus.query_engrams("lexer").engrams[0].id.startswith(engram_id)

@@ -261,7 +261,7 @@ def test_an_escaped_process_is_found_by_the_next_scan() -> None:
         ("agent.run.shell", {"code": "true", "more": 1}, 127, "takes no argument 'more'. (args.more, limit code)"),
         ("agent.run.shell", {"code": "-x"}, 127, "would read it as an option. (args.code, -x)"),
         ("agent.leave.many", {"files": 257}, 1, "FIELD_VALUE: A step left too many artifacts. (artifacts, 257 of 256)"),
-        ("agent.leave.link", {"link": "out"}, 1, "ARTIFACT_PATH: 'out' is not a regular file. (artifacts, out)"),
+        ("agent.leave.link", {"link": "out"}, 1, "ARTIFACT_PATH: 'out' is not a regular file. (artifacts)"),
         ("agent.leave.link", {"link": os.fsdecode(b"\xff")}, 1, "ARTIFACT_PATH: '\\udcff' is not a regular file."),
     ],
 )

@@ -264,7 +264,7 @@ class WorkAgreement(RuleBasedStateMachine):
         answer = self.both(lambda space: space.complete([completed], claim_more=({"lane": "build"}, "w", extra)))
         return multiple(*answer[1])
 
-    @rule(claim=consumes(claims), why=st.sampled_from(("exit 1", "BUDGET_EXCEEDED")))
+    @rule(claim=consumes(claims), why=st.sampled_from(("exit 1", "the process died", "BUDGET_EXCEEDED")))
     def fail(self, claim: Claim, why: str) -> None:
         """Report a failure."""
         failed = failure(self.reference, claim, why=why, usd=0.001)

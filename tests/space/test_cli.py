@@ -93,7 +93,7 @@ def test_the_second_run_of_a_step_is_a_cache_hit(terminal: Terminal) -> None:
     (terminal.path / ".catalog/cas" / sha[7:9] / sha[9:]).unlink()
     damaged, _ = (process := terminal.start("receipt", "verify", check["id"])).communicate(timeout=120)
     assert process.returncode == 1
-    assert damaged.startswith(f"{check['id']} is NOT sound\n")
+    assert damaged.startswith(f"{check['id'][7:19]} is NOT sound\n")
 
 
 def test_resume_continues_after_the_last_finished_step(terminal: Terminal, tmp_path: Path) -> None:
@@ -153,15 +153,29 @@ def test_the_spending_of_a_child_is_charged_to_its_parent(terminal: Terminal) ->
 
 
 def test_nan_and_infinity_are_texts(terminal: Terminal) -> None:
-    terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", "--arg", "a=NaN", "--arg", "b=-Infinity")
+    terminal.run("out", "--lane", "notes", "--yool", "agent.tell.much", "--arg", "count=1", "--arg", "says=NaN")
     (step,) = terminal.json("rd", "--lane", "notes")["tuple"]["payload"]
-    assert step["args"] == {"a": "NaN", "b": "-Infinity"}
+    assert step["args"] == {"count": 1, "says": "NaN"}
 
 
+# YT-06
+def test_arguments_that_the_yool_does_not_take_are_refused(terminal: Terminal) -> None:
+    refused = terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", code=1)
+    assert "YOOL_ARGUMENTS" in refused
+    assert "payload[0].args.b" in refused
+    assert "a (integer), b (integer)" in refused
+    assert terminal.json("runs")["runs"] == []
+    looked_up = terminal.run("catalog", "lookup", "agent.sum.numbers")
+    assert "a (integer), b (integer)" in looked_up
+
+
+# YT-05
 def test_patterns_on_the_command_line(terminal: Terminal) -> None:
     for stack, priority in (("python", 1), ("dotnet", 5)):
         (terminal.path / "t.json").write_text(
-            json.dumps({"lane": "notes", "map_pos": {"stack": stack}, "priority": priority})
+            json.dumps(
+                {"lane": "notes", "map_pos": {"stack": stack}, "priority": priority, "src_ptr": [f"wiki://{stack}"]}
+            )
         )
         terminal.run("out", "t.json")
     for condition, stack in (
@@ -171,10 +185,15 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         ("priority<5", "python"),
         ("flags!", "python"),
         ("map_pos.stack!=python", "dotnet"),
+        ('src_ptr=["wiki://dotnet"]', "dotnet"),
+        ("src_ptr[0]=wiki://python", "python"),
     ):
         answer = terminal.json("rd", "--where", condition)
         assert answer["tuple"]["map_pos"]["stack"] == stack, condition
     assert "PATTERN_VALUE" in terminal.run("rd", "--where", "lane^=3", code=1)
+    misspelt = terminal.run("rd", "--where", "payload[0].yol=agent.a.b", code=1)
+    assert "PATTERN_PATH" in misspelt
+    assert "--where" in misspelt
     refused = terminal.run("rd", "--state", "nope", code=1)
     assert "PATTERN_VALUE" in refused
     assert "waiting, claimed, done, dead, cancelled" in refused

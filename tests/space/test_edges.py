@@ -223,11 +223,11 @@ def test_a_tuple_that_was_read_can_be_sent_back_unchanged(bus: RunningServer) ->
 def test_a_prefix_of_an_id_is_resolved_among_what_the_caller_sees(bus: RunningServer) -> None:  # YT-15
     sent = bus.call("POST", "/tuple", TUPLE).json
     full_id, receipt = sent["id"], sent["receipt_id"]
-    for prefix in (full_id[:13], full_id[7:13], full_id[7:31]):
+    for prefix in (full_id[:11], full_id[7:11], full_id[7:31]):
         assert bus.call("GET", f"/tuple/{prefix}").json["id"] == full_id
         assert bus.call("GET", f"/receipt/{receipt[7:13]}").json["receipt"]["id"] == receipt
     absent = "0" * 6 if full_id[7:13] != "0" * 6 else "1" * 6
-    for prefix in (full_id[:12], full_id[7:12], full_id[7:13].upper() + "x", absent):
+    for prefix in (full_id[:10], full_id[7:10], full_id[7:13].upper() + "x", absent):
         assert bus.call("GET", f"/tuple/{prefix}").code == "TUPLE_NOT_FOUND"
     visible, hidden = _two_tuples_with_a_common_prefix()
     space = bus.gateway.tuple_space.space
@@ -243,6 +243,8 @@ def test_a_prefix_of_an_id_is_resolved_among_what_the_caller_sees(bus: RunningSe
     with pytest.raises(IdAmbiguous) as refusal:
         bus.gateway.call(OPERATIONS["tuple_observe"], TupleId(id=prefix), LOCAL_ADMIN)
     assert (refusal.value.field, refusal.value.used) == ("id", prefix)
+    assert sorted(str(refusal.value.limit).split(", ")) == sorted([visible["id"], hidden["id"]])
+    assert bus.call("GET", f"/why/{prefix}", token=coder).json["id"] == visible["id"]
 
 
 def _two_tuples_with_a_common_prefix() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -311,7 +313,7 @@ def test_the_status_shows_why_a_tuple_failed(bus: RunningServer) -> None:  # YT-
     space = bus.gateway.tuple_space.space
     for state in ("waiting", "dead"):
         (claim,) = space.claim({"lane": "build"}, worker="w", timeout=5)
-        space.complete([failure(_Now, claim)])  # type: ignore[arg-type]
+        space.complete([failure(_Now, claim, why="exit 1")])  # type: ignore[arg-type]
         status = bus.call("GET", f"/tuple/{tuple_id}").json
         assert (status["state"], status["error"], status["steps"][0]["exit"]) == (state, "exit 1", 1)
         receipt = bus.call("GET", f"/receipt/{status['steps'][0]['receipt']}").json["receipt"]

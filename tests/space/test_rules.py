@@ -21,6 +21,7 @@ from engrambus.errors import (
     FieldValue,
     NumberRange,
     PatternOperator,
+    PatternPath,
     PatternValue,
     StepCycle,
     StepUnknown,
@@ -219,12 +220,29 @@ def test_an_id_that_does_not_match_is_refused() -> None:
         ({"priority": {"gt": None}}, PatternValue),
         ({"priority": {"exists": "yes"}}, PatternValue),
         ({"": 1}, FieldValue),
-        ({str(n): 1 for n in range(40)}, FieldValue),
+        ({f"map_pos.{n}": 1 for n in range(40)}, FieldValue),
+        ({"lanes": "build"}, PatternPath),
+        ({"payload.yool": "a.b"}, PatternPath),
+        ({"payload[0].arg.path": "src"}, PatternPath),
+        ({"payload[0].yool.name": "a.b"}, PatternPath),
+        ({"payload[zero].yool": "a.b"}, PatternPath),
+        ({"src_ptr.first": "a"}, PatternPath),
+        ({"flags.cache": False}, PatternPath),
+        ({"agent_terms.budget": 1}, PatternPath),
+        ({"state.now": "done"}, PatternPath),
+        ({"receipts[0]": "sha256:"}, PatternPath),
     ],
 )
 def test_an_invalid_pattern_is_refused(pattern: dict[str, Any], kind: type[EngramBusError]) -> None:
     with pytest.raises(kind):
         read_pattern(pattern)
+
+
+# YT-05
+def test_paths_that_a_tuple_can_have_are_accepted() -> None:
+    paths = "payload[0].args.a.b payload.3 payload[2].after[0] src_ptr[0] map_pos.x[1] agent_terms.budget_usd"
+    for path in (paths + " authority.agent flags.no_cache created_at parent_id id run state").split():
+        read_pattern({path: {"exists": True}})
 
 
 json_values = st.recursive(

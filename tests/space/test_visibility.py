@@ -13,14 +13,14 @@ import pytest
 
 from engrambus.app import open_project, open_worker_dependencies
 from engrambus.core import SystemClock
-from engrambus.errors import ReceiptNotFound, RunEnded, TupleNotFound, YoolForbidden
+from engrambus.errors import PatternPath, ReceiptNotFound, RunEnded, TupleNotFound, YoolForbidden
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import Completion, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
-from engrambus.testing.work import completion
+from engrambus.testing.work import completion, receipt
 from tests.projects import Repository
 from tests.space.worker_harness import MODULE, YOOLS
 
@@ -55,10 +55,11 @@ class Runs:
         operation = OPERATIONS[name]
         return self.gateway.call(operation, to_request(fields, operation.request), credential)
 
-    def fail_tuple(self, lane: str) -> str:
-        """Claim the tuple of a lane and report a failure; return its id."""
+    def fail_tuple(self, lane: str, **step: Any) -> str:
+        """Claim the tuple of a lane and report a failure, with a receipt of a step if told about one; return its id."""
         (claim,) = self.space.claim({"lane": lane}, worker="w")
-        self.space.complete([Completion(id=claim.id, fence=claim.fence, failure="exit 1")])
+        done = (receipt(Now, claim, exit=1, error="exit 1", **step),) if step else ()  # type: ignore[arg-type]
+        self.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=done, failure="exit 1")])
         return claim.id
 
 
@@ -92,9 +93,9 @@ def test_patterns_match_the_created_fields_and_id_run_and_state(runs: Runs) -> N
     dispatched = runs.call("tuple_dispatch", runs.ada, lane="build", **STEPS)
     assert runs.call("tuple_rd", runs.ada, lane="build").tuple["receipts"] == [dispatched.receipt_id]
     stamped = {"id": dispatched.id, "run": runs.run_of(runs.ada), "state": "waiting"}
-    created = {"lane": "build", "payload.0.yool": LINT.name, "receipts.0": {"exists": False}}
+    created = {"lane": "build", "payload[0].yool": LINT.name, "receipts": []}
     assert runs.call("tuple_rd", runs.ada, pattern=stamped | created).tuple["id"] == dispatched.id
-    with pytest.raises(TupleNotFound):
+    with pytest.raises(PatternPath):  # a tuple is created without receipts
         runs.call("tuple_rd", runs.ada, pattern={"receipts.0": dispatched.receipt_id})
 
 
@@ -109,6 +110,36 @@ def test_lists_show_an_agent_only_its_own_run(runs: Runs) -> None:
         assert [row.run_id for row in runs.call("list_work", agent).runs] == [runs.run_of(agent)]
     assert {letter.id for letter in runs.call("list_dead", LOCAL_ADMIN).dead} == set(dead.values())
     assert len(runs.call("list_work", LOCAL_ADMIN).runs) == 2
+
+
+# YT-15
+def test_why_and_its_candidates_show_an_agent_only_its_own_run(runs: Runs) -> None:
+    own = [runs.call("tuple_dispatch", runs.ada, lane=f"lane{number}", **STEPS).id for number in range(40)]
+    theirs = [runs.call("tuple_dispatch", runs.bob, lane=f"lane{number}", **STEPS).id for number in range(40)]
+    for tuple_id in theirs[:3]:
+        with pytest.raises(TupleNotFound):
+            runs.call("why", runs.ada, id=tuple_id)
+    for tuple_id in (*own, *theirs):
+        owner, other = (runs.ada, runs.bob) if tuple_id in own else (runs.bob, runs.ada)
+        assert runs.call("why", owner, id=tuple_id[7:19]).id == tuple_id
+        with pytest.raises(TupleNotFound):
+            runs.call("why", other, id=tuple_id[7:19])
+        with pytest.raises(TupleNotFound):
+            runs.call("why", owner, id=tuple_id[7:10])  # too short for a beginning
+
+
+# YT-15
+def test_an_agent_pays_for_the_output_it_is_shown(runs: Runs) -> None:
+    """As for lines it dereferences; a person does not."""
+    runs.call("tuple_dispatch", runs.ada, lane="build", agent_terms={"max_retries": 0}, **STEPS)
+    sha = runs.gateway.tuple_space.bodies.put(b"src/a.py:1:1: F401 unused\n" * 10)
+    tuple_id = runs.fail_tuple("build", stdout_sha=sha)
+    before = runs.call("team_budget", runs.ada).turn.tokens
+    assert len(runs.call("why", LOCAL_ADMIN, id=tuple_id).failed.stdout.lines) == 10
+    assert runs.call("team_budget", runs.ada).turn.tokens == before
+    shown = runs.call("why", runs.ada, id=tuple_id)
+    assert shown.failed.stdout.lines == ["src/a.py:1:1: F401 unused"] * 10
+    assert runs.call("team_budget", runs.ada).turn.tokens > before + 50
 
 
 def test_a_tuple_of_another_run_cannot_be_cancelled(runs: Runs) -> None:

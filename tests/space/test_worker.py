@@ -394,10 +394,35 @@ def test_a_step_that_could_not_be_started_is_retried(tmp_path: Path) -> None:
         assert harness.space.get(tuple_id).attempts == 2
 
 
+# YT-06
+def test_a_call_that_does_not_fit_the_function_is_not_retried(harness: WorkerHarness) -> None:
+    """Also where the terms ask for retries: the next attempt would be called in the same way."""
+    tuple_id = harness.put(step("agent.sum.numbers", a=1, c=2), agent_terms={"max_retries": 3})
+    assert harness.work() == ["failed", "dead"]
+    failed, _ = harness.receipts(tuple_id)
+    assert failed.error == "YOOL_ARGUMENTS"
+    why = harness.deps.bodies.get(failed.stderr_sha).decode()
+    assert "missing a required argument: 'b'" in why
+    assert "(args, limit a, b)" in why
+
+
+# YT-06
+def test_what_a_step_returns_is_its_result(tmp_path: Path) -> None:
+    """A linter's exit 1 is not retried by itself; a step that exits with EX_TEMPFAIL asks for it."""
+    with open_worker_harness(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=2)) as harness:
+        result = harness.put(step("agent.fail.always"))
+        assert harness.work() == ["failed", "dead"]
+        transient = harness.put(
+            step("agent.think.once", calls=str(tmp_path / "calls"), go=str(tmp_path), fails=True, status=75)
+        )
+        assert harness.work() == ["failed", "again", "failed", "again", "failed", "dead"]
+        assert [harness.space.get(tuple_id).attempts for tuple_id in (result, transient)] == [1, 3]
+
+
 def test_a_worker_runs_a_retry_that_is_due_at_once(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, max_retries=8, backoff_us=1)  # due before the next claim
+    settings = msgspec.structs.replace(SETTINGS, backoff_us=1)  # due before the next claim
     with open_worker_harness(tmp_path / "project", settings) as harness:
-        ids = [harness.put(step("agent.fail.always")) for _ in range(4)]
+        ids = [harness.put(step("agent.fail.always"), agent_terms={"max_retries": 8}) for _ in range(4)]
         harness.work()
         assert [harness.space.get(tuple_id).attempts for tuple_id in ids] == [9] * 4
 
@@ -475,16 +500,18 @@ def test_a_step_over_its_budget_is_stopped(harness: WorkerHarness) -> None:  # Y
     receipt, _ = harness.receipts(tuple_id)
     assert receipt.error == "BUDGET_EXCEEDED"
     why = harness.deps.bodies.get(receipt.stderr_sha).decode()
-    assert re.search(r"The tuple has spent 1[26]000 micro-dollars of 10000\.", why)
+    assert re.search(r"The tuple has spent \$0\.01[26] of \$0\.01\.", why)
     assert receipt.cost.usd_micros == record.spent_micros
     assert 10_000 < record.spent_micros < 40 * 4_000
     assert len(harness.space.rd_all({"lane": "alarm"})) == 1
 
 
 def test_the_last_receipt_has_the_cost_of_all_attempts(tmp_path: Path) -> None:  # YT-11
-    with open_worker_harness(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=1)) as harness:
+    with open_worker_harness(tmp_path / "project") as harness:
         tuple_id = harness.put(
-            step("agent.sum.numbers", a=1, b=2), step("agent.spend.again", mark=str(tmp_path / "mark"))
+            step("agent.sum.numbers", a=1, b=2),
+            step("agent.spend.again", mark=str(tmp_path / "mark")),
+            agent_terms={"max_retries": 1},
         )
         assert harness.work() == ["miss", "failed", "again", "miss", "done"]
         last, record = harness.receipts(tuple_id)[-1], harness.space.get(tuple_id)
@@ -531,11 +558,11 @@ def test_the_estimated_cost_is_the_average_of_earlier_executions(harness: Worker
     harness.work()
     tuple_id = harness.put(step("agent.spend.money", usd=0.02, times=1), agent_terms={"budget_usd": 0.019})
     assert harness.work() == ["refused", "dead"]
-    assert "left; the step is estimated to cost 20000" in (harness.progress[0].error or "")
+    assert "left; the step is estimated to cost $0.02" in (harness.progress[0].error or "")
     # YT-06: the step has no receipt, so the tuple's has the reason.
     assert harness.receipts(tuple_id)[-1].error == (
-        "BUDGET_EXCEEDED: The tuple has 19000 micro-dollars left; the step is estimated to cost 20000. "
-        "(agent_terms.budget_usd, 20000 of 19000)"
+        "BUDGET_EXCEEDED: The tuple has $0.019 left; the step is estimated to cost $0.02. "
+        "(agent_terms.budget_usd, $0.02 of $0.019)"
     )
     assert harness.space.get(tuple_id).spent_micros == 0
 

@@ -34,14 +34,14 @@ def count(path: str) -> None:
 
 
 @yool("agent.think.once", lane="build", authority=EVERYONE, inputs=[])
-def think(calls: str, go: str, n: int = 0, fails: bool = False) -> None:
+def think(calls: str, go: str, n: int = 0, fails: bool = False, status: int = 4) -> None:
     """Append a line, then wait until a file is there."""
     with open(calls, "a") as file:
         file.write("called\n")
     while not Path(go).exists():
         time.sleep(0.01)
     if fails:
-        sys.exit(4)
+        sys.exit(status)
 
 
 @yool("agent.wait.long", lane="build", authority=EVERYONE, cached=False)

@@ -13,8 +13,25 @@ from engrambus.core.clock import (
     print_duration,
     print_time,
 )
-from engrambus.core.costs import MICROS_PER_DOLLAR, check_fits, check_tokens_fit, fits, print_dollars, take_within
-from engrambus.core.ids import Randomness, canonical_id, is_ulid, new_ulid, ulid_time
+from engrambus.core.costs import (
+    MICROS_PER_DOLLAR,
+    check_fits,
+    check_tokens_fit,
+    fits,
+    print_dollars,
+    print_micros,
+    take_within,
+)
+from engrambus.core.ids import (
+    MIN_PREFIX_CHARS,
+    Randomness,
+    canonical_id,
+    is_ulid,
+    new_ulid,
+    only_beginning,
+    short_id,
+    ulid_time,
+)
 from engrambus.core.lru_cache import LruCache
 from engrambus.core.project_clock import ProjectClock, ProjectTime, Stamp, TimeReads, fixed_time
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
@@ -25,6 +42,7 @@ from engrambus.core.tokens import MAX_BYTES_PER_TOKEN, estimate_tokens
 __all__ = [
     "MAX_BYTES_PER_TOKEN",
     "MICROS_PER_DOLLAR",
+    "MIN_PREFIX_CHARS",
     "SECOND_US",
     "BootTime",
     "Clock",
@@ -53,15 +71,18 @@ __all__ = [
     "is_ulid",
     "new_ulid",
     "nfc",
+    "only_beginning",
     "parse_duration",
     "parse_time",
     "print_dollars",
     "print_duration",
+    "print_micros",
     "print_time",
     "read_json",
     "read_json_with_lines",
     "read_yaml",
     "read_yaml_with_lines",
+    "short_id",
     "take_within",
     "ulid_time",
 ]

@@ -80,3 +80,8 @@ def print_dollars(usd: float) -> str:
     dollars, _, decimals = f"${usd:,.6f}".partition(".")
     cents = decimals.rstrip("0")
     return f"{dollars}.{cents.ljust(2, '0')}" if cents else dollars
+
+
+def print_micros(micros: int) -> str:
+    """Print an amount of micro-dollars as dollars: `$0.05`."""
+    return print_dollars(micros / MICROS_PER_DOLLAR)

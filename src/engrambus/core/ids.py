@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from engrambus.errors import ambiguous_id
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ALPHABET_SET = frozenset(_ALPHABET)
@@ -36,6 +38,35 @@ def canonical_id(text: str) -> str | None:
     if is_ulid(upper := text.upper()):
         return upper
     return lower if _is_uuid(lower := text.lower()) else None
+
+
+SHORT_ULID_CHARS = 13
+"""A ULID's millisecond and fifteen random bits: unique even among the ids of one millisecond."""
+SHORT_DIGEST_CHARS = 12
+"""Hex digits of a short digest: 48 bits."""
+MIN_PREFIX_CHARS = 4
+"""A shorter text is no beginning of an id."""
+
+
+def short_id(identifier: str) -> str:
+    """Return the beginning of a ULID or a digest, by which commands and people name it; any other id as it is."""
+    if is_ulid(identifier):
+        return identifier[:SHORT_ULID_CHARS]
+    digits = identifier.removeprefix("sha256:")
+    return digits[:SHORT_DIGEST_CHARS] if len(digits) == 64 and digits != identifier else identifier
+
+
+def only_beginning(text: str, ids: Iterable[str], field: str = "id") -> str | None:
+    """Return the only one of some ids that begins with a text; refuse several, and list them.
+
+    The ids are those the caller sees: others neither match nor make a beginning ambiguous.
+    """
+    if len(text) < MIN_PREFIX_CHARS:
+        return None
+    found = list(dict.fromkeys(identifier for identifier in ids if identifier.startswith(text)))
+    if len(found) > 1:
+        raise ambiguous_id(found, text, field)
+    return found[0] if found else None
 
 
 def _is_uuid(text: str) -> bool:

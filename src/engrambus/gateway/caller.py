@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engrambus.core import is_ulid
+from engrambus.core import is_ulid, only_beginning
 from engrambus.errors import (
     FieldValue,
     MarkInvalid,
@@ -69,6 +69,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """The caller's span as a W3C `traceparent`; nothing is decided by it."""
 
 
+MAX_SEARCHED_RUNS = 1000
+"""Newest runs, of people and of sessions, that are searched for the beginning of an id."""
 LOCAL_ADMIN = Credential(local_admin=True)
 
 
@@ -197,7 +199,17 @@ def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: To
 
 
 def _chosen_run(view: View, run_id: str | None) -> Run:
-    run = view.current_run() if run_id is None else view.run(run_id) if is_ulid(run_id) else None
+    run = view.current_run() if run_id is None else begun_run(view, run_id)
     if run is None:
         raise RunNotFound(field="run", hint="Open one: engrambus run new GOAL.")
     return run
+
+
+def begun_run(view: View, run_id: str) -> Run | None:
+    """Return the run of that id, or the only one of the newest runs whose id begins so; for an admin, who sees all."""
+    run = view.run(run_id) if is_ulid(run_id) else None
+    if run is not None:
+        return run
+    newest = [*view.runs(limit=MAX_SEARCHED_RUNS), *view.runs(limit=MAX_SEARCHED_RUNS, of_sessions=True)]
+    found = only_beginning(run_id, (item.run_id for item in newest), "run")
+    return view.run(found) if found is not None else None

@@ -76,7 +76,7 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rank=40,
         option_names={"for_agent": "--for"},
     ),
-    tool=Tool(hidden=("max_tokens", "role", "for_agent")),
+    tool=Tool(about="Show what matters now.", hidden=("max_tokens", "role", "for_agent")),
     resource=Resource("engrambus://brief", "What matters now", "text/plain", ttl_ms=5_000),
     span="search_memory",
     agent_fields=("for_agent",),

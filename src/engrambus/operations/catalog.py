@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.space.catalog import read_lane, without_introspection
+from engrambus.space.catalog import Signature, read_lane, without_introspection
 
 PAGE_SIZE = 100
 
@@ -32,6 +32,8 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     triggers: str = ""
     """What makes somebody run it, as AGENTS.md says; nothing runs it by itself."""
     contract: dict[str, Any] = {}
+    arguments: Signature | None = None
+    """Arguments it takes, if the catalog was built with its code; a step with others is refused."""
     versions: list[int] = []
     """All versions of it in the catalog."""
 
@@ -56,7 +58,8 @@ def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """
     catalog = context.project_files.catalog()
     entry = catalog.lookup(request.name)
-    return YoolAnswer(**entry.to_fields(), versions=[version.version for version in catalog.versions(entry.name)])
+    fields = entry.to_fields() | {"arguments": entry.arguments}
+    return YoolAnswer(**fields, versions=[version.version for version in catalog.versions(entry.name)])
 
 
 class CatalogListByLane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +93,7 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="work:yool_list",
         rank=64,
     ),
-    tool=Tool(hidden=("cursor",), needs_yools=True),
+    tool=Tool(about="List the yools (named steps).", hidden=("cursor",), needs_yools=True),
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """List the yools (named steps) of a lane, or all."""

@@ -288,7 +288,11 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         override="team:contribute",
         option_names={"proposed_categories": "--category"},
     ),
-    tool=Tool(hidden=("inputs_used", "thread_id", "used"), explained=("evidence",)),
+    tool=Tool(
+        about="Propose what you learned; your parent decides.",
+        hidden=("inputs_used", "thread_id", "used"),
+        explained=("evidence",),
+    ),
     prose=("content", "thread_id", "proposed_categories"),
 )
 def contribute(context: Context, request: Contribute) -> Contribution:

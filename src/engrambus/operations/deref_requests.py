@@ -220,6 +220,6 @@ def deny_request(context: Context, request: RequestId) -> DenyAnswer:
 
     def decide(view: View) -> tuple[list[DerefAnswered], DenyAnswer]:
         answered = grants.deny_request(view, caller=context.caller, request_id=request.id)
-        return [answered], DenyAnswer(request_id=request.id)
+        return [answered], DenyAnswer(request_id=answered.request_id)
 
     return context.commit(decide, DenyAnswer)

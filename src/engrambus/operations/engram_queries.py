@@ -117,10 +117,11 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         option_names={"q": "WORDS"},
     ),
     tool=Tool(
+        about="Find engrams and memories by words, or the newest.",
         hidden=(
             *("agent", "as_of", "cursor", "keys", "max_tokens"),
             *("path", "role", "scope", "since", "since_last", "until"),
-        )
+        ),
     ),
     span="search_memory",
 )

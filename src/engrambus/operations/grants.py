@@ -79,7 +79,10 @@ class GrantAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         option_names={"child_id": "AGENT"},
         override="team:grant_issue",
     ),
-    tool=Tool(hidden=("biscuit", "expires_in", "inline_code_chars", "intended_use", "uses")),
+    tool=Tool(
+        about="Let a child agent read more.",
+        hidden=("biscuit", "expires_in", "inline_code_chars", "intended_use", "uses"),
+    ),
     agent_fields=("child_id",),
     prose=("intended_use",),
 )
@@ -274,11 +277,11 @@ class RevokeAnswer(Struct, frozen=True, kw_only=True):
 )
 def revoke_grant(context: Context, request: GrantId) -> RevokeAnswer:
     """Revoke a grant that you issued or passed on, and everything narrowed from it."""
-    grant_id = grants.grant_id_of(request.id) or request.id
+    grant_id = grants.grant_id_of(request.id) or request.id.removeprefix("g_")
 
     def decide(view: View) -> tuple[list[BlockRevoked], RevokeAnswer]:
         revoked = grants.revoke_grant(view, caller=context.caller, grant_id=grant_id)
-        return [revoked], RevokeAnswer(grant_id=grant_id)
+        return [revoked], RevokeAnswer(grant_id=revoked.block_id)
 
     return context.commit(decide, RevokeAnswer, in_run=False)
 

@@ -41,7 +41,7 @@ class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A report to the parent, or a message to the agent in `to`."""
 
     text: Annotated[str, Meta(max_length=MAX_MESSAGE_CHARS, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
-    to: Annotated[str, Meta(max_length=96, description="Write to this agent instead, plain words too")] | None = None
+    to: Annotated[str, Meta(max_length=96, description="This agent instead, plain words too")] | None = None
     budget_token: (
         Annotated[str, Meta(max_length=8192, description="Budget token of a grant that allows inline code")] | None
     ) = None

@@ -77,7 +77,7 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         arguments=("pointer",),
         override="knowledge:deref",
     ),
-    tool=Tool(),
+    tool=Tool(about="Read the text a pointer leads to."),
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     """Read the text a pointer leads to, within a token limit.
@@ -282,7 +282,7 @@ class AnchorText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
     revision: Annotated[str, Meta(max_length=256, description="The commit to look in; HEAD by default")] | None = None
-    snapshot: Annotated[bool, Meta(description="Look at uncommitted lines too")] = False
+    snapshot: Annotated[bool, Meta(description="Uncommitted lines too")] = False
 
 
 class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -308,7 +308,7 @@ class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="knowledge:anchor",
     ),
-    tool=Tool(hidden=("revision",), explained=("snapshot",), writes_files=True),
+    tool=Tool(about="Find the pointer of a text.", hidden=("revision",), explained=("snapshot",), writes_files=True),
 )
 def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
     """Find the lines that contain a text and return a pointer.

@@ -188,7 +188,9 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
 
         contribution = context.commit(decide, Contribution)
     context.write_episodes()
-    context.note(log_line("CONTRIBUTION_ACCEPT", contribution_id=request.id, stm_id=contribution.memory_id))
+    context.note(
+        log_line("CONTRIBUTION_ACCEPT", contribution_id=contribution.contribution_id, stm_id=contribution.memory_id)
+    )
     return contribution
 
 
@@ -226,7 +228,7 @@ def reject_contribution(context: Context, request: RejectContribution) -> Contri
         )
     # The log holds no text that anyone wrote, only its length.
     reason = f"{len(request.reason)}_characters"
-    context.note(log_line("CONTRIBUTION_REJECT", contribution_id=request.id, reason=reason))
+    context.note(log_line("CONTRIBUTION_REJECT", contribution_id=contribution.contribution_id, reason=reason))
     return contribution
 
 

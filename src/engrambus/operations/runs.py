@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 import engrambus.policy as policy
 from engrambus.core import print_time
+from engrambus.gateway.caller import begun_run
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
@@ -98,8 +99,9 @@ def end_run(context: Context, request: EndRun) -> RunAnswer:
     """End a run: its agents can no longer do anything, and their tokens, grants and streams end."""
 
     def decide(view: View) -> tuple[list[RunClosed], RunAnswer]:
-        facts = policy.end_run(view, caller=context.caller, run_id=request.run_id)
-        return facts, RunAnswer(run_id=request.run_id)
+        run = begun_run(view, request.run_id)
+        run_id = request.run_id if run is None else run.run_id
+        return policy.end_run(view, caller=context.caller, run_id=run_id), RunAnswer(run_id=run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
 

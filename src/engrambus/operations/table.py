@@ -44,5 +44,6 @@ OPERATIONS = Operations(__package__, {
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",
     "verification": "verify",
+    "why": "why",
     "work_board": "work_board list_work",
 })

@@ -84,21 +84,10 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
         override="work:dispatch",
     ),
     tool=Tool(
+        about="Submit a task (a tuple).",
         needs_yools=True,
-        hidden=(
-            "agent_terms",
-            "authority",
-            "created_at",
-            "flags",
-            "id",
-            "map_pos",
-            "parent_id",
-            "priority",
-            "receipts",
-            "schema",
-            "src_ptr",
-        ),
-        explained=("payload",),
+        hidden=("authority", "created_at", "flags", "id", "parent_id", "priority", "receipts", "schema"),
+        explained=("agent_terms", "payload"),
     ),
     prose=("lane",),
 )
@@ -144,6 +133,9 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
     stamp = stamp_authority(context.caller, ci=context.tuple_space.ci)
     draft = msgspec.to_builtins(request)
     draft.pop("block", None)
+    if "id" not in draft and draft.get("parent_id"):
+        with context.tuple_space.space.store.read() as work:
+            draft["parent_id"] = visible_tuple(work, context.caller, draft["parent_id"], "parent_id").id
     if "authority" in draft:
         with context.tuple_space.space.store.read() as work:
             check_stamp(work, draft, stamp, context.caller)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engrambus.core import Randomness, TimeReads, new_ulid, print_time
+from engrambus.core import Randomness, TimeReads, new_ulid, only_beginning, print_time
 from engrambus.errors import RoleForbidden, RunEnded, TokenExpired, TokenInvalid, TokenNotFound, TokenRevoked
 from engrambus.policy.facts import TokenIssued, TokenWithdrawn
 from engrambus.policy.identity import ADMIN, Agent, Caller, IdentityReads, check_descends, descends, removed_agent
@@ -116,6 +116,10 @@ def token_of_known_agent(
     return [issued], issued
 
 
+MAX_SEARCHED_TOKENS = 1000
+"""Newest live tokens that are searched for the beginning of an id."""
+
+
 def visible_tokens(
     view: TokenView, caller: Caller, *, before: str | None, limit: int
 ) -> tuple[list[TokenIssued], str | None]:
@@ -128,14 +132,21 @@ def visible_tokens(
 
 def revoke_token(view: TokenView, *, caller: Caller, token_id: str) -> TokenWithdrawn:
     """Revoke one token: of the caller, of its descendants, or any for an admin."""
-    issued = view.token(token_id)
+    issued = view.token(token_id) or _begun_token(view, caller, token_id)
     seen = issued is not None and (
         caller.role == ADMIN or (issued.run == caller.run.run_id and descends(view, caller, issued.agent))
     )
     # Not found rather than forbidden: tokens of others are not shown to exist.
     if issued is None or not seen:
         raise TokenNotFound(field="id", hint="`token.list` lists the tokens that are live.")
-    return TokenWithdrawn(run=issued.run, agent=issued.agent, token_id=token_id, by=caller.full_name)
+    return TokenWithdrawn(run=issued.run, agent=issued.agent, token_id=issued.token_id, by=caller.full_name)
+
+
+def _begun_token(view: TokenView, caller: Caller, beginning: str) -> TokenIssued | None:
+    """Return the only live token the caller sees whose id begins so."""
+    rows, _ = visible_tokens(view, caller, before=None, limit=MAX_SEARCHED_TOKENS)
+    found = only_beginning(beginning, (row.token_id for row in rows))
+    return view.token(found) if found is not None else None
 
 
 def revoke_tokens_of(view: TokenView, *, caller: Caller, name: str) -> list[TokenWithdrawn]:

@@ -34,6 +34,13 @@ def safe(text: str) -> str:
     return "".join(char if char.isprintable() or char in _HARMLESS else _escape(char) for char in text)
 
 
+def safe_id(identifier: str) -> str:
+    """Return the short form of an id, which every command takes; `--json` prints the whole one."""
+    from engrambus.core import short_id
+
+    return safe(short_id(identifier))
+
+
 def safe_line(text: str) -> str:
     """Return a line of a file like `safe`, with its tabs."""
     return "\t".join(safe(part) for part in text.split("\t"))

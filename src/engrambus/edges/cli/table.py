@@ -292,6 +292,13 @@ COMMANDS: dict[str, Entry] = {
         "tuple_observe",
         "tuple.observe",
     ),
+    "why": Entry(
+        "work",
+        "Show why a task failed or waits: the failed step, the end of its output, and what to do next.",
+        "engrambus why 61a6ffdddafe",
+        "why",
+        "tuple.why",
+    ),
     "cancel": Entry(
         "work",
         "Cancel a task that is waiting or running.",

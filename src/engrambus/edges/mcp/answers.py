@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engrambus.core import check_tokens_fit, estimate_tokens
+from engrambus.core import check_tokens_fit, estimate_tokens, short_id
 from engrambus.evidence.pointers import Pointer, compact_ref, describe_state, shorten_refs
 from engrambus.knowledge.engrams import describe_readers
 from engrambus.operations.learned_about import describe_learned
+from engrambus.space.catalog import describe_signature
 from engrambus.visible_text import count_invisible
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from engrambus.operations.reservations import ReleaseAnswer, ReservationRow
     from engrambus.operations.tuples import DispatchAnswer, TupleStatus
 
-SHORT_ID_CHARS = 13
-"""A ULID's time and three random characters: unique even among engrams of one millisecond."""
 SHORT_DIGEST_CHARS = len("sha256:") + 12
 QUERY_TOKENS = 800
 """Size of an answer to a query if the agent asks for no other."""
@@ -77,11 +76,6 @@ _SHOWN_MEMBERS = frozenset({"type", "title", "status", "code", "detail", "field"
 def _line(text: object) -> str:
     """Return a text on one line: what an agent wrote must not begin a line of its own."""
     return " ".join(str(text).split())
-
-
-def short_id(identifier: str) -> str:
-    """Return the beginning of an id that names it among all others."""
-    return identifier[:SHORT_ID_CHARS] if len(identifier) == 26 else identifier
 
 
 def short_pointer(pointer: Pointer) -> str:
@@ -303,6 +297,8 @@ def _yool_row(yool: YoolRow | YoolAnswer) -> str:
 def _yool(answer: YoolAnswer) -> Iterable[str]:
     yield _yool_row(answer)
     yield f"authority: {', '.join(answer.authority)}"
+    if answer.arguments is not None:
+        yield f"args: {describe_signature(answer.arguments)}"
     for name in ("agent_terms", "contract", "versions"):
         value = getattr(answer, name)
         if value:

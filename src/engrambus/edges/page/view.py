@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from engrambus.core import age, print_dollars
+from engrambus.core import age, print_dollars, short_id
 from engrambus.edges.page.assets import static_folder
 from engrambus.edges.page.drawer import PARAMS as DRAWER_PARAMS
 from engrambus.edges.page.drawer import load_drawer
@@ -53,6 +53,7 @@ def _environment() -> jinja2.Environment:
         "json": to_json,
         "label": pointer_label,
         "readers": describe_readers,
+        "short_id": short_id,
         "state_words": describe_state,
         "time": format_time,
     }

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
     from engrambus.operations.verification import VerifyAnswer
+    from engrambus.operations.why import WhyAnswer
     from engrambus.operations.work_board import BoardAnswer, WorkRunsAnswer
 
 
@@ -950,7 +951,7 @@ class Methods(ABC):
         Args:
             query: What to search for
             store_paths: The JSONL files to read
-            budget: What may be selected: max_excerpt_tokens at least
+            budget: At least max_excerpt_tokens
             scoring: How records are scored
             trust_filter: Which records are left out
             now_utc: The time that ages are measured from
@@ -972,7 +973,7 @@ class Methods(ABC):
 
         Args:
             text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
-            to: Write to this agent instead, plain words too
+            to: This agent instead, plain words too
             budget_token: Budget token of a grant that allows inline code
             used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
@@ -1076,7 +1077,7 @@ class Methods(ABC):
             text: The text to find: lines of a file
             path: Look in this file: its path, the end of its path, or its name
             revision: The commit to look in; HEAD by default
-            snapshot: Look at uncommitted lines too
+            snapshot: Uncommitted lines too
         """
         return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
 
@@ -1731,6 +1732,22 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("VerifyAnswer", self._do("verify", {"repair": repair}, idempotency_key))
+
+    def why(
+        self,
+        id: str,
+        *,
+        max_tokens: int = 1500,
+        idempotency_key: str | None = None,
+    ) -> WhyAnswer:
+        """Show why a task failed or waits: the failed step, the end of its output, and what to do next.
+
+        Args:
+            id: The id of a tuple or receipt, or its first digits
+            max_tokens: Maximum size of the answer in tokens; the output's end is kept
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("WhyAnswer", self._do("why", {"id": id, "max_tokens": max_tokens}, idempotency_key))
 
     def work_board(
         self,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from engrambus.core import Randomness, new_ulid, parse_duration, print_duration, print_time
+from engrambus.core import Randomness, new_ulid, only_beginning, parse_duration, print_duration, print_time
 from engrambus.errors import (
     ClaimContradicts,
     ClaimNear,
@@ -49,6 +49,8 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.policy import ADMIN, PROJECT_SPACE, Caller, LimitChecks, Policy, descends, space_of, visible_spaces
 
+MAX_SEARCHED = 1000
+"""Newest contradictions that are searched for the beginning of an id."""
 MAX_POINTERS_EACH = 6
 """Pointers of each side that the risk engram has: an engram has at most twelve."""
 MAX_QUOTED_CHARS = 190
@@ -156,6 +158,11 @@ def decide_between(
 def find_contradiction(view: ContradictionView, contradiction_id: str, caller: Caller) -> Contradiction:
     """Return a contradiction; one that the caller may not see looks absent."""
     record = view.contradiction(contradiction_id)
+    if record is None:
+        newest = view.contradictions(waiting=False, limit=MAX_SEARCHED, before=None)
+        seen = (item.contradiction_id for item in newest if may_see_contradiction(view, item, caller))
+        found = only_beginning(contradiction_id, seen)
+        record = view.contradiction(found) if found is not None else None
     if record is None or not may_see_contradiction(view, record, caller):
         raise ContradictionNotFound(field="id")
     return record

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
-from engrambus.core import Randomness, print_time
+from engrambus.core import Randomness, only_beginning, print_time
 from engrambus.errors import ContributionDecided, ContributionNotFound, NotYourDescendant, RoleForbidden
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.cortex.episodes import expiry, free_slug, kept_fact
@@ -34,6 +35,8 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.policy import ADMIN, Caller, check_descends, visible_spaces
 
+MAX_SEARCHED = 1000
+"""Newest contributions that are searched for the beginning of an id."""
 PAGE_SIZE = 100
 UNVERIFIED = "conflict/unverified"
 """The category of accepted contributions that contradicted a pin."""
@@ -83,6 +86,10 @@ def visible_part(view: CortexView, contribution: Contribution, caller: Caller) -
 def find_contribution(view: CortexView, contribution_id: str, caller: Caller) -> Contribution:
     """Return a contribution; one that the caller may not see looks absent."""
     contribution = view.contribution(contribution_id)
+    if contribution is None:
+        seen = visible_contributions(view, "all", caller=caller, thread=None, after=None)
+        found = only_beginning(contribution_id, (item.contribution_id for item in islice(seen, MAX_SEARCHED)))
+        contribution = view.contribution(found) if found is not None else None
     if contribution is None or not may_see(view, contribution, caller):
         raise ContributionNotFound(field="id")
     return contribution
@@ -146,8 +153,8 @@ def _decided(
 
 def withdraw(view: CortexView, contribution_id: str, *, caller: Caller) -> tuple[list[ContributionMoved], Contribution]:
     """Withdraw a contribution of the caller's own."""
-    contribution = view.contribution(contribution_id)
-    if contribution is None or contribution.from_session != caller.full_name:
+    contribution = find_contribution(view, contribution_id, caller)
+    if contribution.from_session != caller.full_name:
         raise ContributionNotFound(field="id")
     _check_undecided(contribution)
     fact = _moved(contribution, "withdrawn", caller)

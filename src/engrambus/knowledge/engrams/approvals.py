@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from engrambus.core import Randomness, new_ulid
+from engrambus.core import Randomness, new_ulid, only_beginning
 from engrambus.errors import (
     ApprovalPending,
     EngramNotFound,
@@ -35,6 +35,8 @@ from engrambus.policy import (
     wider_space,
 )
 
+MAX_SEARCHED = 1000
+"""Newest requests that are searched for the beginning of an id."""
 MAX_LISTED_REFS = 3
 """Unresolved pointers that a refusal names."""
 
@@ -125,7 +127,12 @@ def answer_promotion(
     """Approve a request, which promotes the engram, or decline it; a repeated answer changes nothing."""
     stored = view.promotion(request_id)
     if stored is None:
+        newest = view.promotions(waiting=False, limit=MAX_SEARCHED)
+        found = only_beginning(request_id, (item.request.request_id for item in newest))
+        stored = view.promotion(found) if found is not None else None
+    if stored is None:
         raise RequestNotFound(field="id")
+    request_id = stored.request.request_id
     if stored.answer is not None:
         if stored.answer.approved == approved:
             return [], stored

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from engrambus.core import canonical_id
-from engrambus.errors import AlreadyReplaced, EngramNotFound, IdAmbiguous
+from engrambus.core import MIN_PREFIX_CHARS, canonical_id
+from engrambus.errors import AlreadyReplaced, EngramNotFound, ambiguous_id
 from engrambus.knowledge.engrams.ports import EngramReads, PastEngram, StoredEngram, VisibleStore
 from engrambus.knowledge.engrams.values import is_memory
 
-LEAST_ID_CHARS = 8
-"""A shorter text is no beginning of an id."""
-MAX_LISTED_IDS = 5
+MAX_FOUND_IDS = 6
+"""Ids beginning with a text that are looked up: one more than an error lists."""
 MEMORY_HINT = "A memory is changed by `sam.keep`, which makes a new version, and pinned by `sam.pin`."
 MAX_CHAIN = 1000
 """Replacements that are followed to the engram that is live now."""
@@ -32,11 +31,11 @@ def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str, field:
     """Return the live engram of that id in these spaces, or the only one whose id begins like this; or refuse."""
     engram_id = canonical_id(engram_id) or engram_id
     stored = view.find(spaces, engram_id)
-    if stored is None and len(engram_id) >= LEAST_ID_CHARS:
+    if stored is None and len(engram_id) >= MIN_PREFIX_CHARS:
         # decision 54: answers to agents show the beginning of an id
-        ids = view.ids_starting(spaces, engram_id, limit=MAX_LISTED_IDS)
+        ids = view.ids_starting(spaces, engram_id, limit=MAX_FOUND_IDS)
         if len(ids) > 1:
-            raise IdAmbiguous(field=field, limit=", ".join(ids), used=engram_id, hint="Write more of the `id`.")
+            raise ambiguous_id(ids, engram_id, field)
         stored = view.find(spaces, ids[0]) if ids else None
     if stored is not None:
         return stored
@@ -50,10 +49,10 @@ def find_replaced(view: EngramReads, spaces: Sequence[str], engram_id: str, fiel
     """Return the replaced engram of that id in these spaces, or the only one whose id begins like this."""
     engram_id = canonical_id(engram_id) or engram_id
     past = view.find_past(spaces, engram_id)
-    if past is None and len(engram_id) >= LEAST_ID_CHARS:
-        ids = view.replaced_ids_starting(spaces, engram_id, limit=MAX_LISTED_IDS)
+    if past is None and len(engram_id) >= MIN_PREFIX_CHARS:
+        ids = view.replaced_ids_starting(spaces, engram_id, limit=MAX_FOUND_IDS)
         if len(ids) > 1:
-            raise IdAmbiguous(field=field, limit=", ".join(ids), used=engram_id, hint="Write more of the `id`.")
+            raise ambiguous_id(ids, engram_id, field)
         past = view.find_past(spaces, ids[0]) if ids else None
     return past if past is not None and past.replaced_by is not None else None
 

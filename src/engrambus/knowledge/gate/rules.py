@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from engrambus.core import digest_of
-from engrambus.errors import FieldValue, GateFindingNotFound, IdAmbiguous
+from engrambus.errors import FieldValue, GateFindingNotFound, ambiguous_id
 from engrambus.evidence.pointers import EvidenceState, Pointer, Touch
 from engrambus.knowledge.engrams import Engram
 from engrambus.knowledge.gate.findings import GateFinding
@@ -93,7 +93,7 @@ def find_finding(findings: Sequence[GateFinding], engram_id: str) -> GateFinding
             field="id", used=engram_id, hint="`gate.check` lists what it found, each with the id of its engram."
         )
     if len(named) > 1:
-        raise IdAmbiguous(field="id", used=engram_id, hint="Write more of the id.")
+        raise ambiguous_id([finding.engram for finding in named], engram_id)
     return named[0]
 
 

@@ -50,7 +50,7 @@ class MemoryInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     query: Annotated[str, Meta(description="What to search for")]
     store_paths: Annotated[list[str], Meta(description="The JSONL files to read")]
-    budget: Annotated[Budget, Meta(description="What may be selected: max_excerpt_tokens at least")]
+    budget: Annotated[Budget, Meta(description="At least max_excerpt_tokens")]
     scoring: Annotated[Scoring | None, Meta(description="How records are scored")] = None
     trust_filter: Annotated[TrustFilter | None, Meta(description="Which records are left out")] = None
     now_utc: Annotated[str | None, Meta(description="The time that ages are measured from")] = None

@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import re
 
-from engrambus.core import SECOND_US
-from engrambus.errors import IdAmbiguous, MailNotFound
+from engrambus.core import MIN_PREFIX_CHARS, SECOND_US
+from engrambus.errors import MailNotFound, ambiguous_id
 from engrambus.evidence.pointers import shorten_refs
 from engrambus.knowledge.messages.facts import MailHandedOver
 from engrambus.knowledge.messages.ports import Inbox, Mail, MessageReads
 
-LEAST_ID_CHARS = 8
-"""A shorter text is no beginning of an id."""
 SHORT_ID_CHARS = 13
 MAX_GIST_CHARS = 120
-MAX_LISTED_IDS = 5
+MAX_FOUND_IDS = 6
 _STATUS = re.compile(r"^TASK_STATUS: (\w+)$", re.M)
 _GIST = re.compile(r'^(?:OUTPUT:\n  summary: |(?:SHARED_BRIEF_MICRO|INSTRUCTIONS):\n  - )(".*")$', re.M)
 """The first text of a message in the published form that says what it is about."""
@@ -66,10 +64,10 @@ def hand_over_mail(run_id: str, inbox: Inbox, shown: list[Mail]) -> list[MailHan
 
 def find_mail(reads: MessageReads, inbox: Inbox, item_id: str) -> Mail:
     """Return the mail of that id in an inbox, or the only one whose id begins like this."""
-    found = reads.mail_items(inbox, item_id, limit=MAX_LISTED_IDS) if len(item_id) >= LEAST_ID_CHARS else []
+    found = reads.mail_items(inbox, item_id, limit=MAX_FOUND_IDS) if len(item_id) >= MIN_PREFIX_CHARS else []
     items = dict.fromkeys(mail.item for mail in found)
     if not items:
         raise MailNotFound(field="id", used=item_id, hint="`less.inbox` lists your mail with its ids.")
     if len(items) > 1:
-        raise IdAmbiguous(field="id", limit=", ".join(items), used=item_id, hint="Write more of the `id`.")
+        raise ambiguous_id(list(items), item_id)
     return found[-1]

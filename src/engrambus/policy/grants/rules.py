@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from engrambus.core import Randomness, new_ulid
+from engrambus.core import Randomness, new_ulid, only_beginning
 from engrambus.errors import (
     AgentNotFound,
     FieldValue,
@@ -27,9 +27,6 @@ from engrambus.policy.grants.ports import NOTHING_SPENT, BlockSpending, GrantRea
 from engrambus.policy.grants.targets import read_target, target_fields
 from engrambus.policy.grants.tokens import ASK_AGAIN, Grant
 from engrambus.policy.identity import ADMIN, Caller, check_descends, parent_of
-
-LEAST_ID_CHARS = 8
-"""A shorter text is no beginning of an id."""
 
 
 class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,13 +53,25 @@ def issue_grant(
     return _new_grant(view, caller, child, terms, randomness)
 
 
+MAX_SEARCHED_GRANTS = 1000
+"""Newest grants that are searched for the beginning of an id."""
+
+
 def revoke_grant(view: GrantView, *, caller: Caller, grant_id: str) -> BlockRevoked:
     """Revoke a grant that the caller issued or passed on, and everything narrowed from it; the admin revokes any."""
-    grant = view.grant(caller.run.run_id, grant_id)
+    grant = view.grant(caller.run.run_id, grant_id) or _begun_grant(view, caller, grant_id)
     # Not found rather than forbidden: a grant of others is not shown to exist.
     if grant is None or (caller.role != ADMIN and grant.parent != caller.name):
         raise GrantNotFound(field="id")
     return BlockRevoked(block_id=grant.block_id, run=grant.run, by=caller.full_name)
+
+
+def _begun_grant(view: GrantReads, caller: Caller, beginning: str) -> GrantIssued | None:
+    """Return the only grant that the caller may revoke whose id begins so."""
+    run_id, agent = caller.run.run_id, None if caller.role == ADMIN else caller.name
+    grants = view.grants_of(run_id, agent, before=None, limit=MAX_SEARCHED_GRANTS)
+    found = only_beginning(beginning, (item.grant_id for item in grants if agent in (None, item.parent)))
+    return view.grant(run_id, found) if found is not None else None
 
 
 def request_deref(
@@ -208,10 +217,15 @@ def _new_grant(
 def _open_request(view: GrantReads, caller: Caller, request_id: str) -> StoredRequest:
     run_id = None if caller.role == ADMIN else caller.run.run_id
     stored = view.request(run_id, request_id)
-    if stored is None and len(request_id) >= LEAST_ID_CHARS:
-        # decision 54: answers to agents show the beginning of an id
-        begin_so = [item for item in view.open_requests(run_id) if item.request.request_id.startswith(request_id)]
-        stored = begin_so[0] if len(begin_so) == 1 else None
+    if stored is None:
+        # decision 54: answers show the beginning of an id
+        mine = (
+            item.request.request_id
+            for item in view.open_requests(run_id)
+            if caller.role == ADMIN or item.request.to == caller.name
+        )
+        found = only_beginning(request_id, mine)
+        stored = view.request(run_id, found) if found is not None else None
     if stored is None or stored.answered or (caller.role != ADMIN and stored.request.to != caller.name):
         raise RequestNotFound(field="id")
     return stored

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from engrambus.core import Randomness, new_ulid, parse_duration, print_duration, print_time
+from engrambus.core import Randomness, new_ulid, parse_duration, print_duration, print_time, short_id
 from engrambus.errors import (
     FieldValue,
     LifetimeTooLong,
@@ -85,7 +85,7 @@ class PathConflict(msgspec.Struct, frozen=True, kw_only=True):
             expires_at=until,
             reservation=lease.reservation_id,
             hint=f"Work on something else until then, or ask {lease.agent}. A person can end it: "
-            f"engrambus reservation release {lease.reservation_id}.",
+            f"engrambus reservation release {short_id(lease.reservation_id)}.",
         )
 
 

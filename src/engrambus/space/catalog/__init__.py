@@ -24,8 +24,9 @@ from engrambus.space.catalog.introspection import (
     without_introspection,
 )
 from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_contract, lint_name
-from engrambus.space.catalog.names import RESERVED, parse_name, read_lane
+from engrambus.space.catalog.names import RESERVED, nearest_names, parse_name, read_lane
 from engrambus.space.catalog.registry import Registry, Yool, fill_argv
+from engrambus.space.catalog.signatures import Parameter, Signature, check_arguments, describe_signature
 
 REGISTRY = Registry(INTROSPECTION)
 """The yools registered by the code that this process has imported."""
@@ -47,18 +48,23 @@ __all__ = [
     "Contract",
     "Effect",
     "LintFlaw",
+    "Parameter",
     "Registry",
+    "Signature",
     "Terms",
     "Yool",
     "build_catalog",
+    "check_arguments",
     "combine_entries",
     "describe_problem",
+    "describe_signature",
     "fill_argv",
     "find_stacks",
     "lint_change",
     "lint_contract",
     "lint_name",
     "load_entry_points",
+    "nearest_names",
     "parse_catalog",
     "parse_name",
     "read_agents",

@@ -15,6 +15,7 @@ from engrambus.space.catalog.catalog import Catalog
 from engrambus.space.catalog.entries import CatalogEntry, Terms
 from engrambus.space.catalog.names import RESERVED
 from engrambus.space.catalog.registry import Yool
+from engrambus.space.catalog.signatures import read_signature
 
 _STACK_FILES = {
     "dart": ("pubspec.yaml",),
@@ -40,11 +41,16 @@ MAX_ENTRIES = 10_000
 def build_catalog(declared: Iterable[DeclaredYool], code: Iterable[Yool] = ()) -> Catalog:
     """Build the catalog of declared and registered yools; one that is both is combined by `combine_entries`."""
     # Yools of the reserved domain are in every catalog without being declared.
-    entries = {yool.entry.full_name: yool.entry for yool in code if yool.entry.name.partition(".")[0] != RESERVED}
+    registered_entries = (_with_arguments(yool) for yool in code if yool.entry.name.partition(".")[0] != RESERVED)
+    entries = {entry.full_name: entry for entry in registered_entries}
     for yool in declared:
         registered = entries.get(yool.entry.full_name)
         entries[yool.entry.full_name] = yool.entry if registered is None else _combine(yool, registered)
     return Catalog(entries.values())
+
+
+def _with_arguments(yool: Yool) -> CatalogEntry:
+    return msgspec.structs.replace(yool.entry, arguments=read_signature(yool.run))
 
 
 def _combine(declared: DeclaredYool, code: CatalogEntry) -> CatalogEntry:
@@ -68,6 +74,7 @@ def combine_entries(declared: CatalogEntry, code: CatalogEntry) -> CatalogEntry:
         authority=tuple(authority for authority in declared.authority if authority in code.authority),
         terms=_override(code.terms, declared.terms),
         contract=code.contract,
+        arguments=code.arguments,
         about=declared.about or code.about,
     )
 

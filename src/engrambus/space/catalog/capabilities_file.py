@@ -30,6 +30,7 @@ from engrambus.space.catalog.entries import (
     read_terms,
 )
 from engrambus.space.catalog.names import check_not_reserved, parse_name, read_lane
+from engrambus.space.catalog.signatures import MAX_PARAMETERS, Signature
 
 CAPABILITIES = "capabilities.json"
 SCHEMA = "yool-catalog/v1"
@@ -38,7 +39,7 @@ COMMANDS = frozenset({"command", "cmd", "argv", "args", "run", "exec", "script",
 """Fields that would define how a yool is run. They are refused: only code that an operator names defines that."""
 
 _REQUIRED = ("yool_id", "authority", "lane")
-_FIELDS = frozenset({*_REQUIRED, "agent_terms", "agent", "about", "triggers", "contract"})
+_FIELDS = frozenset({*_REQUIRED, "agent_terms", "agent", "about", "triggers", "contract", "arguments"})
 T = TypeVar("T")
 
 
@@ -135,7 +136,19 @@ def read_entry(fields: Any) -> CatalogEntry:
         agent=fields.get("agent"),
         about=fields.get("about", ""),
         triggers=fields.get("triggers", ""),
+        arguments=_arguments(fields["arguments"]) if "arguments" in fields else None,
     )
+
+
+def _arguments(fields: Any) -> Signature:
+    try:
+        signature = msgspec.convert(fields, Signature)
+    except msgspec.ValidationError as problem:
+        message, _, path = str(problem).partition(" - at `$")
+        raise CatalogFile(f"{message}.", field=f"arguments{path.removesuffix('`')}") from None
+    if len(signature.parameters) > MAX_PARAMETERS:
+        raise CatalogFile(field="arguments.parameters", limit=MAX_PARAMETERS, used=len(signature.parameters))
+    return signature
 
 
 def _contract(fields: Any) -> Contract:

@@ -10,6 +10,7 @@ import msgspec
 from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.errors import AuthorityInvalid, TermsInvalid, YoolContract
 from engrambus.evidence.receipts import ARTIFACT_KINDS
+from engrambus.space.catalog.signatures import Signature
 
 Authority = Literal["user", "agent", "ci"]
 AUTHORITIES: tuple[Authority, ...] = get_args(Authority)
@@ -100,6 +101,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Purpose in one line."""
     triggers: str = ""
     """When to run it, in one line, for people and agents; nothing reads it."""
+    arguments: Signature | None = None
+    """Arguments its code takes; None if no code was named when the catalog was built, and then none are checked."""
 
     @property
     def full_name(self) -> str:
@@ -120,7 +123,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             "triggers": self.triggers,
             "contract": self.contract.to_fields(),
         }
-        return required | {name: value for name, value in optional.items() if value}
+        arguments = {} if self.arguments is None else {"arguments": self.arguments.to_fields()}
+        return required | {name: value for name, value in optional.items() if value} | arguments
 
 
 def read_authority(value: Any, field: str = "authority", line: int | None = None) -> tuple[Authority, ...]:

@@ -244,9 +244,14 @@ def check_argv(argv: Sequence[Any], field: str = "argv") -> tuple[str, ...]:
     return tuple(argv)
 
 
+def placeholders(argv: Sequence[str]) -> list[str]:
+    """Return the names of the arguments that a command takes, in their order."""
+    return list(dict.fromkeys(name for part in argv for name in _PLACEHOLDER.findall(part)))
+
+
 def fill_argv(argv: Sequence[str], args: Mapping[str, Any]) -> list[str]:
     """Return the command with a step's arguments filled in; each value stays within one argument of the command."""
-    names = {name for part in argv for name in _PLACEHOLDER.findall(part)}
+    names = set(placeholders(argv))
     for name in sorted(names - args.keys()):
         raise YoolArguments(f"The argument '{name}' is missing.", field=f"args.{name}")
     for name in sorted(args.keys() - names):

@@ -7,6 +7,7 @@ from engrambus.space.tuples.access import (
     visible_receipt,
     visible_run,
     visible_tuple,
+    visible_tuple_or_receipt,
 )
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.completion import Completion
@@ -19,6 +20,7 @@ from engrambus.space.tuples.enqueue import (
     PutResult,
     gc_draft,
 )
+from engrambus.space.tuples.explain import explain_tuple
 from engrambus.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -39,7 +41,7 @@ from engrambus.space.tuples.facts import (
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
-from engrambus.space.tuples.patterns import ABSENT, TuplePattern, read_pattern
+from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
     Epoch,
@@ -73,7 +75,6 @@ from engrambus.space.tuples.running_workers import (
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
-    STAMPED_FIELDS,
     after_claim,
     after_cost,
     after_end,
@@ -165,6 +166,7 @@ __all__ = [
     "dead_letter_reason",
     "dependencies",
     "estimate_price",
+    "explain_tuple",
     "gc_draft",
     "index_entries",
     "index_value",
@@ -188,4 +190,5 @@ __all__ = [
     "visible_receipt",
     "visible_run",
     "visible_tuple",
+    "visible_tuple_or_receipt",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from engrambus.core import is_digest, is_hex
-from engrambus.errors import AuthorityStamped, IdAmbiguous, ReceiptNotFound, RunNotFound, TupleNotFound
+from engrambus.core import MIN_PREFIX_CHARS, is_digest, is_hex
+from engrambus.errors import AuthorityStamped, ReceiptNotFound, RunNotFound, TupleNotFound, ambiguous_id
 from engrambus.evidence.receipts import Receipt
 from engrambus.policy import ADMIN, Caller
 from engrambus.space.tuples.ports import WorkView
@@ -14,9 +14,8 @@ from engrambus.space.tuples.values import TupleRecord
 
 T = TypeVar("T")
 
-MIN_ID_PREFIX = 6
-"""Number of hex digits that a shortened id must have."""
 MAX_CANDIDATES = 100
+"""Ids that are looked at for those the caller sees."""
 
 
 def stamp_authority(caller: Caller, *, ci: bool) -> dict[str, Any]:
@@ -60,8 +59,44 @@ def find_tuple(view: WorkView, tuple_id: str) -> TupleRecord:
     return record
 
 
-def visible_tuple(view: WorkView, caller: Caller, id_or_prefix: str) -> TupleRecord:
+def visible_tuple(view: WorkView, caller: Caller, id_or_prefix: str, field: str = "id") -> TupleRecord:
     """Return the tuple with that id, or with a unique id that starts so, among those the caller sees."""
+    records = _beginning_with(id_or_prefix, view.tuple_ids_starting, _tuple_sight(view, caller))
+    record = _only([record.id for record in records], records, id_or_prefix, field)
+    if record is None:
+        raise TupleNotFound(field=field, used=id_or_prefix)
+    return record
+
+
+def visible_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> Receipt:
+    """Return the receipt with that id, or with a unique id that starts so, among those the caller sees."""
+    receipts = _beginning_with(id_or_prefix, view.receipt_ids_starting, _receipt_sight(view, caller, id_or_prefix))
+    receipt = _only([receipt.id for receipt in receipts], receipts, id_or_prefix, "id")
+    if receipt is None:
+        raise ReceiptNotFound(field="id", used=id_or_prefix)
+    return receipt
+
+
+def visible_tuple_or_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> tuple[TupleRecord, Receipt | None]:
+    """Return the tuple of that id or of that receipt's id, or of a unique beginning of one, and the receipt."""
+    see = _tuple_sight(view, caller)
+    records = _beginning_with(id_or_prefix, view.tuple_ids_starting, see)
+    receipts = _beginning_with(id_or_prefix, view.receipt_ids_starting, _receipt_sight(view, caller, ""))
+    found = [*((record, None) for record in records), *((see(receipt.tuple_id), receipt) for receipt in receipts)]
+    ids = [record.id for record in records] + [receipt.id for receipt in receipts]
+    record, receipt = _only(ids, found, id_or_prefix, "id") or (None, None)
+    if record is None:
+        raise TupleNotFound(
+            "There is no such tuple or receipt.",
+            field="id",
+            used=id_or_prefix,
+            hint="An engram is shown by: engrambus show ID",
+        )
+    return record, receipt
+
+
+def _tuple_sight(view: WorkView, caller: Caller) -> Callable[[str], TupleRecord | None]:
+    """Return what looks up a tuple by its id, among those the caller sees."""
 
     def see(tuple_id: str) -> TupleRecord | None:
         record = view.find(tuple_id)
@@ -69,14 +104,11 @@ def visible_tuple(view: WorkView, caller: Caller, id_or_prefix: str) -> TupleRec
             return None
         return record
 
-    record = _resolve(id_or_prefix, view.tuple_ids_starting, see)
-    if record is None:
-        raise TupleNotFound(field="id", used=id_or_prefix)
-    return record
+    return see
 
 
-def visible_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> Receipt:
-    """Return the receipt with that id, or with a unique id that starts so, among those the caller sees."""
+def _receipt_sight(view: WorkView, caller: Caller, named: str) -> Callable[[str], Receipt | None]:
+    """Return what looks up a receipt by its id, among those the caller sees; `named` is the id it has given."""
 
     def see(receipt_id: str) -> Receipt | None:
         receipt = view.receipt(receipt_id)
@@ -85,12 +117,9 @@ def visible_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> Receip
         record = view.find(receipt.tuple_id)
         in_run = caller.role == ADMIN or (record is not None and record.run == caller.run.run_id)
         # A cached result is shared by all runs, and a caller that has its full id got it from the cache.
-        return receipt if in_run or (receipt.key is not None and receipt_id == id_or_prefix) else None
+        return receipt if in_run or (receipt.key is not None and receipt_id == named) else None
 
-    receipt = _resolve(id_or_prefix, view.receipt_ids_starting, see)
-    if receipt is None:
-        raise ReceiptNotFound(field="id", used=id_or_prefix)
-    return receipt
+    return see
 
 
 def visible_run(caller: Caller, run: str, exists: Callable[[str], bool]) -> str:
@@ -100,16 +129,24 @@ def visible_run(caller: Caller, run: str, exists: Callable[[str], bool]) -> str:
     return run
 
 
-def _resolve(id_or_prefix: str, ids_starting: Callable[..., list[str]], see: Callable[[str], T | None]) -> T | None:
-    """Return the value of an id or of the beginning of one.
+def _beginning_with(
+    id_or_prefix: str, ids_starting: Callable[..., list[str]], see: Callable[[str], T | None]
+) -> list[T]:
+    """Return the values of an id, or of the ids that begin so.
 
     Only values the caller sees count: an id it does not see neither matches nor makes a prefix ambiguous.
     """
     prefix = id_or_prefix.removeprefix("sha256:")
-    if is_digest(id_or_prefix) or len(prefix) < MIN_ID_PREFIX or not is_hex(prefix, len(prefix)):
-        return see(id_or_prefix)
-    ids = ids_starting(prefix, limit=MAX_CANDIDATES) if len(prefix) <= 64 else []
-    visible = [value for value in map(see, ids) if value is not None]
-    if len(visible) > 1:
-        raise IdAmbiguous(field="id", used=id_or_prefix, hint="Give more digits of it.")
-    return visible[0] if visible else None
+    if is_digest(id_or_prefix) or len(prefix) < MIN_PREFIX_CHARS or not is_hex(prefix, len(prefix)):
+        values = [see(id_or_prefix)]
+    else:
+        ids = ids_starting(prefix, limit=MAX_CANDIDATES) if len(prefix) <= 64 else []
+        values = [see(item) for item in ids]
+    return [value for value in values if value is not None]
+
+
+def _only(ids: Sequence[str], values: Sequence[T], id_or_prefix: str, field: str) -> T | None:
+    """Return the only value; refuse several, naming the ids that the caller may choose from."""
+    if len(values) > 1:
+        raise ambiguous_id(ids, id_or_prefix, field)
+    return values[0] if values else None

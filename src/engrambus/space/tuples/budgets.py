@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from engrambus.core import print_micros
 from engrambus.errors import BudgetExceeded, BudgetReserved, DeadlinePast, EngramBusError, StaleFence, TupleNotFound
 from engrambus.space.tuples.facts import AlarmRaised, Fact, StepCost, TuplePut
 from engrambus.space.tuples.ports import CostHistory, RunningStep, WorkView
@@ -64,21 +65,27 @@ class _Account(NamedTuple):
 
     def refusal(self, needed: int, error: type[BudgetExceeded | BudgetReserved] = BudgetExceeded) -> EngramBusError:
         """Return why a step that needs this amount is not started."""
-        unit = "micro-dollars" if self.name == "micros" else "tokens"
         if self.spent > self.budget:
-            reason = f"has spent {self.spent} {unit} of {self.budget}."
+            reason = f"has spent {self._amount(self.spent)} of {self._figure(self.budget)}."
         elif self.spent + self.reserved > self.budget:
             reason = (
-                f"has spent {self.spent} {unit} of {self.budget}, and {self.reserved} are reserved for running steps."
+                f"has spent {self._amount(self.spent)} of {self._figure(self.budget)}, and "
+                f"{self._figure(self.reserved)} are reserved for running steps."
             )
         else:
-            reason = f"has {self.free} {unit} left; the step is estimated to cost {needed}."
+            reason = f"has {self._amount(self.free)} left; the step is estimated to cost {self._figure(needed)}."
         return error(
             f"{'The tuple' if self.is_own else 'A parent tuple'} {reason}",
             field="agent_terms.budget_usd" if self.name == "micros" else "agent_terms.budget_tokens",
-            limit=self.budget,
-            used=self.spent + self.reserved + needed,
+            limit=self._figure(self.budget),
+            used=self._figure(self.spent + self.reserved + needed),
         )
+
+    def _figure(self, amount: int) -> int | str:
+        return print_micros(amount) if self.name == "micros" else amount
+
+    def _amount(self, amount: int) -> str:
+        return print_micros(amount) if self.name == "micros" else f"{amount} tokens"
 
 
 def _accounts(member: TupleRecord, record: TupleRecord) -> Iterator[_Account]:

@@ -22,6 +22,10 @@ _NOT_RETRIED = frozenset(
     | {"ARTIFACT_PATH", "FIELD_VALUE", "EFFECT_VIOLATED"}
 )
 """Error codes that a retry would only meet again."""
+EXIT_TRANSIENT = 75
+"""Exit status by which a step says that trying again may help: EX_TEMPFAIL of sysexits.h."""
+_LAST_OWN_EXIT = 128
+"""Above it, a shell reports the signal that ended a process: the step was cut off and returned nothing."""
 WORKER_LOST = "the worker was lost"
 """Error of a dead letter whose last worker neither completed nor released it."""
 
@@ -44,7 +48,7 @@ def retry_or_give_up(
 
     `failure` is an error code, perhaps followed by a colon and details; `receipts` are those of the same commit.
     """
-    if record.attempts > _max_retries(record, settings) or failure.partition(":")[0] in _NOT_RETRIED:
+    if record.attempts > _max_retries(record, settings) or not _may_retry(record, failure):
         # A step that failed while others were running may have been recorded together with theirs, before the end.
         earlier = (view.receipt(receipt_id) for receipt_id in view.receipt_ids(record.id))
         recorded = [receipt for receipt in earlier if receipt is not None and receipt.attempt == record.attempts]
@@ -53,6 +57,22 @@ def retry_or_give_up(
         return end_tuple(view, record, "dead", exit=exit, error=failure, unrecorded=receipts)
     delay_us = min(settings.backoff_us << min(record.attempts - 1, 30), settings.max_backoff_us)
     return TupleReleased(id=record.id, ready_us=view.as_of + delay_us, reason=failure)
+
+
+def _may_retry(record: TupleRecord, failure: str) -> bool:
+    """True if another attempt may end otherwise: after a fault, or where the terms ask for retries."""
+    if failure.partition(":")[0] in _NOT_RETRIED:
+        return False
+    # decision 102: what a linter or a test returns is its result, and it would return the same again.
+    return record.retries is not None or not is_own_exit(failure)
+
+
+def is_own_exit(failure: str) -> bool:
+    """True if an attempt failed with an exit status that the step itself returned as its result."""
+    word, _, status = failure.partition(" ")
+    if word != "exit" or not status.isdecimal():
+        return False
+    return int(status) != EXIT_TRANSIENT and (int(status) <= _LAST_OWN_EXIT or int(status) > _LAST_OWN_EXIT + 64)
 
 
 def put_again(

@@ -2,21 +2,34 @@
 
     {"lane": "build", "map_pos.stack": {"prefix": "dot"}, "priority": {"ge": 5}, "flags.no_cache": {"exists": false}}
 
-A field is named by its path, an element of a list by its position. A plain value means equal. Besides the tuple's own
-fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; nothing else matches.
-A field that is absent is not equal (`ne`) to any value.
+A field is named by its path, an element of a list by its position: `payload.0.yool`, or `payload[0].yool` as errors
+write it. A plain value means equal. Besides the tuple's own fields there are `state` and `run`. Numbers are compared
+with numbers and texts with texts; nothing else matches. A field that is absent is not equal (`ne`) to any value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from engrambus.errors import FieldValue, PatternOperator, PatternValue
-from engrambus.space.tuples.values import STATES
+from engrambus.errors import FieldValue, PatternOperator, PatternPath, PatternValue
+from engrambus.space.catalog import TERMS, nearest_names
+from engrambus.space.tuples.values import STATES, Step, Tuple
 
+STAMPED_FIELDS = frozenset({"id", "run", "state"})
+"""Fields that patterns match but the body does not contain; tuples cannot be indexed by them."""
+
+_FIELDS = frozenset({*Tuple.__struct_fields__, *STAMPED_FIELDS})
+_KNOWN_PARTS = {
+    "agent_terms": frozenset({*TERMS, "deadline_iso", "budget_micros"}),
+    "authority": frozenset({"user", "agent", "ci"}),
+    "flags": frozenset({"no_cache"}),
+}
+"""Fields whose parts are all known, by name."""
+_POSITION = re.compile(r"\[(\d+)\]")
 MAX_CONDITIONS = 32
 MAX_PATH = 200
 ABSENT: Any = object()
@@ -124,6 +137,7 @@ def read_pattern(fields: Mapping[str, Any]) -> TuplePattern:
             raise FieldValue(
                 f"A pattern names fields by paths of up to {MAX_PATH} characters.", field="pattern", limit=MAX_PATH
             )
+        path = check_path(path)
         if not isinstance(required, Mapping):
             conditions.append(_condition(path, "eq", required))
             continue
@@ -133,6 +147,47 @@ def read_pattern(fields: Mapping[str, Any]) -> TuplePattern:
     if len(conditions) > MAX_CONDITIONS:
         raise FieldValue(field="pattern", limit=MAX_CONDITIONS, used=len(conditions))
     return TuplePattern(conditions=tuple(conditions))
+
+
+def check_path(path: str, field: str = "pattern") -> str:
+    """Return a path with positions after dots; refuse one that no tuple can have, which would silently match none."""
+    dotted = _POSITION.sub(r".\1", path)
+    name, *parts = dotted.split(".")
+    if name not in _FIELDS:
+        near = nearest_names(name, sorted(_FIELDS))
+        raise PatternPath(
+            f"A tuple has no field '{name[:40]}'.",
+            field=f"{field}.{path}",
+            limit=", ".join(sorted(_FIELDS)),
+            hint=f"Did you mean '{near[0]}'?" if near else None,
+        )
+    possible = _possible_parts(name, parts)
+    if possible is not None:
+        raise PatternPath(f"No tuple has a field '{path[:80]}'.", field=f"{field}.{path}", limit=possible)
+    return dotted
+
+
+def _possible_parts(name: str, parts: list[str]) -> str | None:
+    """Return what may stand after a field's name if `parts` may not; None if they may."""
+    if not parts or name == "map_pos":
+        return None
+    if name in _KNOWN_PARTS:
+        known = _KNOWN_PARTS[name]
+        return None if parts[0] in known and len(parts) == 1 else ", ".join(sorted(known))
+    if name == "src_ptr":
+        return None if parts[0].isdecimal() and len(parts) == 1 else "a position: src_ptr.0"
+    if name == "payload":
+        return None if _is_step_path(parts) else "a position and a field of the step: payload.0.yool, payload.0.args.x"
+    return f"only {name}"  # a text, a number, or a list that is empty in every tuple as it was created
+
+
+def _is_step_path(parts: list[str]) -> bool:
+    position, *inner = parts
+    if not position.isdecimal() or not inner:
+        return position.isdecimal()
+    if inner[0] == "after":
+        return len(inner) == 1 or (len(inner) == 2 and inner[1].isdecimal())
+    return inner[0] == "args" or (inner[0] in Step.__struct_fields__ and len(inner) == 1)
 
 
 def _condition(path: str, operator: str, value: Any) -> Condition:

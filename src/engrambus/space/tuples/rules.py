@@ -194,10 +194,10 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
         )
     micros = terms.pop("budget_micros", None)
     if micros is not None and (isinstance(micros, bool) or not isinstance(micros, int) or micros < 0):
-        raise TermsInvalid("'budget_micros' is an integer of micro-dollars.", field="agent_terms.budget_micros")
+        raise TermsInvalid("'budget_micros' is an integer: millionths of a dollar.", field="agent_terms.budget_micros")
     if "budget_usd" in terms:
         raise TermsInvalid(
-            "In yool-tuple/v2 money is given as 'budget_micros', in micro-dollars.",
+            "In yool-tuple/v2 money is given as 'budget_micros', in millionths of a dollar.",
             field="agent_terms.budget_usd",
             limit="budget_micros",
         )

@@ -23,7 +23,7 @@ from engrambus.errors import (
     YoolNotFound,
 )
 from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
-from engrambus.space.catalog import Catalog, CatalogEntry
+from engrambus.space.catalog import Catalog, CatalogEntry, check_arguments
 from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
 from engrambus.space.tuples.access import authority_kind, find_tuple
 from engrambus.space.tuples.completion import Completion
@@ -472,9 +472,11 @@ class TupleSpace:
             return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND_US)
 
     def _admit(self, draft: CheckedTuple) -> int | None:
-        """Refuse a tuple whose yools are unknown or forbidden to its authority; return the retries they allow.
+        """Refuse a tuple whose yools are unknown, forbidden to its authority or take other arguments.
 
-        Retries are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
+        Return the retries they allow.
+
+        They are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
         """
         if self._lookup is None:
             return None
@@ -493,6 +495,8 @@ class TupleSpace:
                     limit=", ".join(entry.authority),
                     used=authority,
                 )
+            if entry.arguments is not None:
+                check_arguments(entry.full_name, entry.arguments, step.args, position)
             allowed = entry.terms.max_retries
             if allowed is not None and (retries is None or allowed < retries):
                 retries = allowed

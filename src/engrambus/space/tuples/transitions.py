@@ -13,9 +13,6 @@ from engrambus.space.tuples.ports import CostHistory, RunningStep
 from engrambus.space.tuples.rules import read_limits
 from engrambus.space.tuples.values import Fence, Price, TupleLimits, TupleRecord
 
-STAMPED_FIELDS = frozenset({"id", "run", "state"})
-"""Fields that patterns match but the body does not contain; tuples cannot be indexed by them."""
-
 
 class _QueueFields(msgspec.Struct):
     """The fields of a tuple's body that the record needs; decoding only these is faster than the whole tuple."""

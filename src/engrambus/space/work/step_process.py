@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engrambus.core import Clock
+from engrambus.core import Clock, print_micros
 from engrambus.errors import BudgetExceeded, DeadlinePast, DiskQuota, EngramBusError, MemoryQuota, error_line
 from engrambus.space.work.guard import StepWatch
 from engrambus.space.work.ports import ReportSpending, StepRequest
@@ -83,5 +83,8 @@ def check_limits(request: StepRequest, folder: StepFolder, watch: StepWatch) -> 
         )
     if limits.usd_micros is not None and spent.micros > limits.usd_micros:
         raise BudgetExceeded(
-            "The step has spent its money.", field="budget_usd", limit=limits.usd_micros, used=spent.micros
+            "The step has spent its money.",
+            field="budget_usd",
+            limit=print_micros(limits.usd_micros),
+            used=print_micros(spent.micros),
         )

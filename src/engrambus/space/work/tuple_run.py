@@ -14,6 +14,7 @@ from engrambus.core import MICROS_PER_DOLLAR, SECOND_US, print_time
 from engrambus.errors import (
     BudgetExceeded,
     BudgetReserved,
+    CatalogRefusal,
     DeadlinePast,
     DiskPressure,
     EngramBusError,
@@ -195,6 +196,8 @@ class TupleRun:
                 self._missing.add(step.yool)
             return None
         except EngramBusError as refusal:
+            if isinstance(refusal, CatalogRefusal) and refusal.field == "name":
+                refusal.field = f"payload[{index}].yool"  # the catalog does not know which step asked
             return self._refuse(index, error_line(refusal))
         except Exception as problem:  # no process could be started, nothing stored, or a bug of ours
             return self._refuse(index, f"{type(problem).__name__}: {problem}")

@@ -15,12 +15,12 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from engrambus.core.files import open_file
-from engrambus.errors import FieldValue, error_line
+from engrambus.errors import EngramBusError, FieldValue, YoolArguments, error_line
 from engrambus.space.catalog import REGISTRY, load_entry_points
 from engrambus.space.work import step_context
 from engrambus.space.work.guard.processes import PeakRam, pid_namespace
@@ -96,6 +96,9 @@ def _run(job: dict[str, Any], pid: int) -> tuple[int, str | None]:
             function = REGISTRY.lookup(job["yool"]).run
             if isinstance(function, tuple):
                 raise TypeError(f"{job['yool']} is a command")
+            refusal = _refusal_of_arguments(function, job["args"])
+            if refusal is not None:
+                return _refuse(refusal)
             with _restored_process():
                 value = function(**job["args"])
                 if inspect.isawaitable(value):
@@ -119,10 +122,28 @@ def _print(value: Any) -> tuple[int, str | None]:
             field="return",
             hint="Return JSON, and write files into step_context.artifacts().",
         )
-        print(f"refused: {error_line(refusal)}", file=sys.stderr)
-        return 1, refusal.code
+        return _refuse(refusal)
     print(printed)
     return 0, None
+
+
+def _refusal_of_arguments(function: Callable[..., Any], args: dict[str, Any]) -> YoolArguments | None:
+    """Return why a function cannot be called with these arguments; a retry would call it with the same."""
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # some functions of C have none
+        return None
+    try:
+        signature.bind(**args)
+    except TypeError as problem:
+        accepted = ", ".join(signature.parameters) or "none"
+        return YoolArguments(f"The step cannot be called: {problem}.", field="args", limit=accepted)
+    return None
+
+
+def _refuse(refusal: EngramBusError) -> tuple[int, str]:
+    print(f"refused: {error_line(refusal)}", file=sys.stderr)
+    return 1, refusal.code
 
 
 def _open_streams() -> None:

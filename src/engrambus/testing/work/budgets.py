@@ -201,6 +201,17 @@ class WorkBudgetConformance:
         states = [harness.space.get(tuple_id).state for tuple_id in ids]
         assert states == ["dead"] * len(never) + ["waiting"] * len(retried)
 
+    # YT-06
+    def test_an_exit_status_of_the_step_itself_is_a_result(self, harness: WorkHarness) -> None:
+        """It is retried only if the terms name a number of retries; a signal and EX_TEMPFAIL are no results."""
+        results, faults = ["exit 1", "exit 2", "exit 127", "exit 255"], ["exit 75", "exit 137", "the process died"]
+        drafts = [draft("build", number) for number in range(len(results) + len(faults))]
+        ids = put(harness, *drafts, draft("build", 100, agent_terms={"max_retries": 1}))
+        for claim, why in zip(take(harness, limit=len(ids)), (*results, *faults, "exit 1"), strict=True):
+            harness.space.complete([failure(harness, claim, why=why)])
+        states = [harness.space.get(tuple_id).state for tuple_id in ids]
+        assert states == ["dead"] * len(results) + ["waiting"] * (len(faults) + 1)
+
     def test_no_step_starts_after_the_deadline_of_an_ancestor(self, harness: WorkHarness) -> None:
         """A microsecond earlier it does."""
         soon = print_time(harness.clock.now() + 10 * SECOND_US)

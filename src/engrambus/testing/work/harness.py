@@ -87,8 +87,10 @@ def completion(harness: WorkHarness, claim: Claim, **fields: Any) -> Completion:
     return Completion(id=claim.id, fence=claim.fence, receipts=tuple(new), final_receipt=last)
 
 
-def failure(harness: WorkHarness, claim: Claim, step: int = 0, why: str = "exit 1", **fields: Any) -> Completion:
-    """Return the report of a step that failed."""
+def failure(
+    harness: WorkHarness, claim: Claim, step: int = 0, why: str = "the process died", **fields: Any
+) -> Completion:
+    """Return the report of a step that failed; by a fault, which is retried, unless said otherwise."""
     failed_step = receipt(harness, claim, step, exit=1, error=why, **fields)
     return Completion(id=claim.id, fence=claim.fence, receipts=(failed_step,), failure=why)
 

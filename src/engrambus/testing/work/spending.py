@@ -41,7 +41,7 @@ class SpendingConformance:
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=8_000))
         least = expect_error(BudgetReserved, harness.space.start_step, claim, 1, Price(micros=3_000))
-        assert "has 2000 micro-dollars left; the step is estimated to cost 3000" in least.detail
+        assert "has $0.002 left; the step is estimated to cost $0.003" in least.detail
         expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=10_001))
         done = receipt(harness, claim, 0, usd=0.005)
         harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(done,))])

@@ -172,7 +172,7 @@ class TupleConformance:
         """Equality, prefix, comparison and presence."""
         first, second = put(
             harness,
-            draft(map_pos={"stack": "dotnet", "n": 3}, priority=5),
+            draft(map_pos={"stack": "dotnet", "n": 3}, priority=5, src_ptr=["wiki://a"]),
             draft(map_pos={"stack": "python", "n": 7}, flags={"no_cache": True}),
         )
         for pattern, expected in (
@@ -184,6 +184,11 @@ class TupleConformance:
             ({"flags.no_cache": {"exists": False}}, [first]),
             ({"flags.no_cache": True}, [second]),
             ({"payload.0.args.n": 0}, [first, second]),
+            ({"payload[0].args.n": 0}, [first, second]),
+            ({"payload[1].yool": {"exists": True}}, []),
+            ({"src_ptr": ["wiki://a"]}, [first]),
+            ({"src_ptr[0]": {"prefix": "wiki"}}, [first]),
+            ({"src_ptr": []}, [second]),
             ({"payload.1.yool": {"exists": True}}, []),
             ({"map_pos.n": "3"}, []),
             ({"map_pos.stack": {"gt": 1}}, []),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engrambus.edges.cli.screen import safe
+from engrambus.edges.cli.screen import safe, safe_id
 from engrambus.edges.cli.session import Session
 from engrambus.operations.adoption import ForeignSource, ForeignSummary
 
@@ -141,7 +141,7 @@ def show_adopted(answer: Adopted) -> Iterator[str]:
         yield f"Left out, because they break a rule of this project: {codes}."
     if answer.pins:
         yield f"Pinned there, and in no brief here until you confirm them: {len(answer.pins):,}"
-        yield from (f"  engrambus confirm {safe(name)}" for name in answer.pins[:MAX_PINS_LISTED])
+        yield from (f"  engrambus confirm {safe_id(name)}" for name in answer.pins[:MAX_PINS_LISTED])
     if answer.engrams or answer.contributions:
         yield "Look at them: engrambus feed --untrusted, engrambus review list."
 

@@ -17,7 +17,7 @@ from engrambus.edges.cli.inputs import (
     read_text_file,
     take_snapshot,
 )
-from engrambus.edges.cli.screen import safe
+from engrambus.edges.cli.screen import safe, safe_id
 from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.show import renderer
 from engrambus.edges.cli.show.evidence import anchor_on_disk
@@ -57,7 +57,7 @@ def confirm(session: Session, operation: Operation[Any, Any], values: Values) ->
 def _confirmed(answer: Any) -> Iterator[str]:
     count = len(answer.ids)
     yield f"{count} engram{'s' * (count != 1)} confirmed." if count else "Nothing awaits confirmation."
-    yield from answer.ids
+    yield from map(safe_id, answer.ids)
     if answer.stale:
         yield "The lines that these cite have changed since; name the lines that show them now with --at:"
         yield from answer.stale
@@ -115,7 +115,7 @@ def _put_split(session: Session, values: Values) -> None:
 
 def _parts_put(answer: Any) -> Iterator[str]:
     for part in answer.parts:
-        yield click.style(safe(part.id), bold=True)
+        yield click.style(safe_id(part.id), bold=True)
         yield safe(part.claim)
 
 

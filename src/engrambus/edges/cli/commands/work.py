@@ -29,7 +29,7 @@ _PATTERN_OPTIONS = (
         multiple=True,
         metavar="CONDITION",
         help="Only tuples with a field like this: map_pos.stack=python, state!=done, lane^=bu (begins with), "
-        "priority>=5, parent_id? (is set), flags! (is not set) (repeatable).",
+        "priority>=5, payload[0].yool=agent.lint.ruff, parent_id? (is set), flags! (is not set) (repeatable).",
     ),
     click.Option(["--timeout", "timeout"], type=float, default=0.0, help="Seconds to wait for a tuple that matches."),
 )
@@ -93,6 +93,7 @@ def in_(session: Session, operation: Operation[Any, Any], values: Values) -> Non
 
 
 def _match(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    session.option_names["pattern"] = "--where"
     pattern: dict[str, dict[str, Any]] = {}
     for text in values.get("where", ()):
         path, operator, value = read_condition(text)
@@ -129,12 +130,12 @@ def _step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return a typed value: as JSON if it is a number, true, false, null or quoted; else as text."""
+    """Return a typed value: as JSON if it is a number, true, false, null, quoted or a list; else as text."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
         return text
-    return text if isinstance(value, dict | list) else value
+    return text if isinstance(value, dict) else value
 
 
 def _refuse_constant(name: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.core import age
+from engrambus.core import age, short_id
 from engrambus.edges.cli.screen import counted, dim, kind, safe, safe_line
 from engrambus.edges.cli.show.knowledge import KIND_COLUMN, untrusted
 from engrambus.evidence.pointers import describe_state, short_ref
@@ -36,7 +36,7 @@ def check_report(answer: EvidenceReport) -> Iterator[str]:
         yield (
             " " * KIND_COLUMN
             + click.style(words, fg=_COLOURS.get(state))
-            + dim("  " + "  ".join(map(safe, [*parts, *untrusted(about), engram.id])))
+            + dim("  " + "  ".join(map(safe, [*parts, *untrusted(about), short_id(engram.id)])))
         )
     total = sum(answer.counts.values())
     if not total:

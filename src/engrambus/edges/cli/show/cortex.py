@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, table, width, wrap
+from engrambus.core import short_id
+from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_id, safe_line, table, width, wrap
 
 if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot
@@ -36,7 +37,7 @@ def snapshot(answer: SharedContextSnapshot) -> Iterator[str]:
     for item in answer.items:
         source = item.provenance.memory_id or item.provenance.atom_id or ""
         origin = item.provenance.origin.replace("_", " ")
-        yield f"{origin:<14}  {dim(safe(source))}"
+        yield f"{origin:<14}  {dim(safe_id(source))}"
         for line in wrap(safe(item.content), columns - INDENT if columns else None):
             yield " " * INDENT + line
     size = len(msgspec.json.encode(answer))
@@ -45,13 +46,13 @@ def snapshot(answer: SharedContextSnapshot) -> Iterator[str]:
         kinds = ", ".join(sorted({redaction.kind for redaction in answer.redactions}))
         yield click.style(f"{len(answer.redactions)} redacted: {kinds}", fg="yellow")
     yield dim(f"{counted(len(answer.items), 'item')}, {size:,} of {answer.limits.max_chars:,} bytes{omitted}")
-    yield dim(f"snapshot {answer.snapshot_id}")
+    yield dim(f"snapshot {short_id(answer.snapshot_id)}")
 
 
 def contribution(answer: Contribution) -> Iterator[str]:
     """Show one contribution, with the results of its checks."""
     status = click.style(answer.status, fg=STATUS_COLOURS.get(answer.status), bold=True)
-    yield f"{status}  {safe(answer.contribution_id)}"
+    yield f"{status}  {safe_id(answer.contribution_id)}"
     columns = width()
     for line in answer.content.splitlines():
         for part in wrap(safe(line.expandtabs(INDENT)), columns - INDENT if columns else None):
@@ -66,27 +67,27 @@ def contribution(answer: Contribution) -> Iterator[str]:
     if answer.proposed_categories:
         rows.append(("categories", ", ".join(answer.proposed_categories)))
     if answer.conflict_check.status != "clean":
-        against = ", ".join(answer.conflict_check.against)
+        against = ", ".join(map(short_id, answer.conflict_check.against))
         rows.append((answer.conflict_check.status.replace("_", " "), f"with {against}"))
     for near in answer.nearest:
         verdict = "" if near.verdict == "clean" else f" ({near.verdict.replace('_', ' ')})"
-        rows.append(("nearest pin", f"{near.id}{verdict}: {_first_words(near.claim)}"))
+        rows.append(("nearest pin", f"{short_id(near.id)}{verdict}: {_first_words(near.claim)}"))
     if answer.dedupe.duplicate_of:
-        rows.append(("duplicate of", answer.dedupe.duplicate_of))
+        rows.append(("duplicate of", short_id(answer.dedupe.duplicate_of)))
     if answer.dedupe.similar_to:
-        rows.append(("similar to", ", ".join(answer.dedupe.similar_to)))
+        rows.append(("similar to", ", ".join(map(short_id, answer.dedupe.similar_to))))
     if answer.security.redacted:
         rows.append(("redacted", ", ".join(answer.security.redaction_notes)))
     for item in answer.evidence:
         rows.append((item.kind.replace("_", " "), item.pointer.ref if item.pointer else item.value))
-    rows += [("used", engram_id) for engram_id in answer.used]
+    rows += [("used", short_id(engram_id)) for engram_id in answer.used]
     if answer.memory_id:
         rows.append(("remembered as", answer.memory_id))
     if answer.reason:
         rows.append(("reason", answer.reason))
     if answer.decided_by:
         rows.append(("decided by", answer.decided_by.rpartition("/")[2]))
-    rows += [("decided with", engram_id) for engram_id in answer.review_used]
+    rows += [("decided with", short_id(engram_id)) for engram_id in answer.review_used]
     yield from pairs(rows)
 
 
@@ -109,11 +110,11 @@ def contradiction(row: ContradictionRow) -> Iterator[str]:
     """Show two claims, and what was decided about them."""
     colour = {"waiting": "yellow", "decided": "green", "ended": None}[row.status]
     kept = f": {row.keep}" if row.keep is not None else ""
-    yield f"{click.style(row.status, fg=colour, bold=True)}{kept}  {safe(row.contradiction_id)}"
+    yield f"{click.style(row.status, fg=colour, bold=True)}{kept}  {safe_id(row.contradiction_id)}"
     for side, claim in (("new", row.newer), ("old", row.older)):
         pinned = " pinned" if claim.pinned else ""
         yield f"  {side}  {safe_line(claim.claim) or 'forgotten'}"
-        yield "       " + dim(f"{safe(claim.kind)}{pinned} {safe(claim.id)}")
+        yield "       " + dim(f"{safe(claim.kind)}{pinned} {safe_id(claim.id)}")
     if row.decided_by is not None:
         yield "  " + dim(f"by {safe(row.decided_by)}: {safe_line(row.reason or '')}")
 
@@ -125,7 +126,7 @@ def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
         return
     rows = [
         (
-            row.contribution_id,
+            short_id(row.contribution_id),
             row.status
             + ("" if row.conflict_check.status == "clean" else f" ({row.conflict_check.status})")
             + (", untrusted" if row.untrusted is not None else ""),
@@ -138,9 +139,8 @@ def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
     yield from table(("id", "status", "from", "thread", "content"), rows)
     for row in answer.contributions:
         for near in row.nearest:
-            yield dim(
-                f"{safe(row.contribution_id)} is near the pin {safe(near.id)}: {safe_line(_first_words(near.claim))}"
-            )
+            claim = safe_line(_first_words(near.claim))
+            yield dim(f"{safe_id(row.contribution_id)} is near the pin {safe_id(near.id)}: {claim}")
     if answer.cursor:
         yield dim(f"More: --cursor {answer.cursor}")
 

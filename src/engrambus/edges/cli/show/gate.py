@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.core import age
+from engrambus.core import age, short_id
 from engrambus.edges.cli.screen import counted, dim, kind, safe, width, wrap
 
 if TYPE_CHECKING:
@@ -45,15 +45,20 @@ def _finding(finding: GateFinding, answer: GateAnswer) -> Iterator[str]:
     for line in wrap(safe(finding.claim), columns - len(INDENT) if columns else None):
         yield INDENT + line
     author = finding.by.rpartition("/")[2]
-    parts = [finding.kind, author, age(finding.created_at, answer.as_of), finding.engram]
+    parts = [finding.kind, author, age(finding.created_at, answer.as_of), short_id(finding.engram)]
     yield INDENT + dim("  ".join(map(safe, parts)))
     if finding.override is not None:
         yield INDENT + f"overridden by {safe(finding.override.identity)}: {safe(finding.override.reason)}"
     elif finding.rule == "open-risk":
-        yield INDENT + f"Settled? engrambus forget {finding.engram}, or put … --replaces {finding.engram}."
+        yield (
+            INDENT
+            + f"Settled? engrambus forget {short_id(finding.engram)}, or put … --replaces {short_id(finding.engram)}."
+        )
     else:
         lines_now = safe(finding.evidence.now) if finding.evidence and finding.evidence.now else "PATH:LINES"
-        yield INDENT + f"Still true? Read its lines, then engrambus confirm {finding.engram} --at {lines_now}."
+        yield (
+            INDENT + f"Still true? Read its lines, then engrambus confirm {short_id(finding.engram)} --at {lines_now}."
+        )
 
 
 def override_list(answer: GateOverrides) -> Iterator[str]:
@@ -66,5 +71,5 @@ def override_list(answer: GateOverrides) -> Iterator[str]:
 
 def _override(override: GateOverride, as_of: str) -> Iterator[str]:
     yield f"{kind(override.rule)}  {safe(override.reason)}"
-    parts = [override.identity, age(override.at, as_of), override.head[:SHORT_COMMIT], override.engram]
+    parts = [override.identity, age(override.at, as_of), override.head[:SHORT_COMMIT], short_id(override.engram)]
     yield INDENT + dim("  ".join(map(safe, parts)))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.core import age
-from engrambus.edges.cli.screen import counted, dim, kind, pairs, safe, safe_line, width, wrap
+from engrambus.core import age, short_id
+from engrambus.edges.cli.screen import counted, dim, kind, pairs, safe, safe_id, safe_line, width, wrap
 from engrambus.evidence.pointers import describe_state, short_ref
 from engrambus.knowledge.engrams import describe_readers
 
@@ -57,7 +57,7 @@ def engram_list(answer: QueryAnswer) -> Iterator[str]:
             *evidence_words(engram, about),
             *([read_by(engram, about)] if about is not None and evidence else []),
             *_memory(about),
-            engram.id,
+            short_id(engram.id),
         ]
         yield " " * KIND_COLUMN + dim("  ".join(map(safe, parts)))
     if not answer.engrams and not answer.truncated:
@@ -81,7 +81,7 @@ def replaced(about: EngramAbout | None) -> list[str]:
     """Return what a line says of an engram that a newer one has replaced."""
     if about is None or about.superseded_at is None:
         return []
-    return [f"replaced by {about.replaced_by}" if about.replaced_by is not None else "replaced"]
+    return [f"replaced by {short_id(about.replaced_by)}" if about.replaced_by is not None else "replaced"]
 
 
 def _memory(about: EngramAbout | None) -> list[str]:
@@ -107,7 +107,7 @@ def what_to_do(engram: Engram, about: EngramAbout) -> list[str]:
     if evidence is None or evidence.state not in ("changed", "gone"):
         return []
     lines = evidence.now or "PATH:10-20"
-    return [f"If it still holds: engrambus confirm {engram.id} --at {lines}"]
+    return [f"If it still holds: engrambus confirm {short_id(engram.id)} --at {lines}"]
 
 
 def read_by(engram: Engram, about: EngramAbout) -> str:
@@ -140,11 +140,14 @@ def shown_engram(answer: ShownEngram) -> Iterator[str]:
         rows += [("", about.evidence.hint)] if about.evidence.hint else []
     if about is not None:
         rows += [("read by", describe_readers(about.read_by, len(shown.pointers)) or "not read")]
-        rows += [("used", engram_id) for engram_id in about.used]
+        rows += [("used", short_id(engram_id)) for engram_id in about.used]
     if about is not None and about.used_by is not None:
         newest = about.used_by.newest
         more = about.used_by.count - len(newest)
-        uses = [f"{use.kind} {use.id} by {use.agent.rpartition('/')[2]}, {age(use.at, answer.as_of)}" for use in newest]
+        uses = [
+            f"{use.kind} {short_id(use.id)} by {use.agent.rpartition('/')[2]}, {age(use.at, answer.as_of)}"
+            for use in newest
+        ]
         rows += [("used by", use) for use in [*uses, *([f"{more} more"] if more else [])]]
     yield from engram(shown, rows)
 
@@ -153,10 +156,10 @@ def _replacing_rows(about: EngramAbout | None) -> list[tuple[str, str]]:
     """Return the rows about what an engram replaced, and what replaced it and when."""
     if about is None:
         return []
-    rows = [("replaces", engram_id) for engram_id in about.replaces]
+    rows = [("replaces", short_id(engram_id)) for engram_id in about.replaces]
     if about.superseded_at is not None:
         rows += [("valid from", about.valid_from or ""), ("replaced at", about.superseded_at)]
-        rows += [("replaced by", about.replaced_by or "an engram that you cannot see")]
+        rows += [("replaced by", short_id(about.replaced_by or "an engram that you cannot see"))]
     return rows
 
 
@@ -169,7 +172,7 @@ def _adoption_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str,
     if adoption.confirmed_by is not None:
         return [("adopted from", source), ("trusted by", f"{adoption.confirmed_by}, {adoption.confirmed_at}")]
     pin = " It was pinned there, and is pinned here then." if adoption.pinned else ""
-    return [("untrusted", f"from {source}"), ("", f"Trust it: engrambus confirm {engram.id}.{pin}")]
+    return [("untrusted", f"from {source}"), ("", f"Trust it: engrambus confirm {short_id(engram.id)}.{pin}")]
 
 
 def _capture_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, str]]:
@@ -182,14 +185,14 @@ def _capture_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, 
     where = [("answer", capture.answer)] if capture.answer else []
     if capture.confirmed_by is not None:
         return [("taken", source), *where, ("confirmed by", f"{capture.confirmed_by}, {capture.confirmed_at}")]
-    return [("unconfirmed", source), *where, ("", f"Confirm it: engrambus confirm {engram.id}.")]
+    return [("unconfirmed", source), *where, ("", f"Confirm it: engrambus confirm {short_id(engram.id)}.")]
 
 
 def engram(answer: Engram, about: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
     """Show one engram, and the rows about it."""
     yield f"{kind(answer.kind)}  {safe(answer.claim)}"
     yield ""
-    rows = [("id", answer.id)]
+    rows = [("id", short_id(answer.id))]
     for pointer in answer.pointers:
         rows += [("pointer", pointer.ref), ("digest", pointer.digest or "unresolved: what it names is not here")]
     rows += [("confidence", f"{answer.confidence:g}"), ("ttl", answer.ttl), ("scope", answer.scope)]
@@ -201,7 +204,7 @@ def engram(answer: Engram, about: Iterable[tuple[str, str]] = ()) -> Iterator[st
 
 
 def engram_put(engram: Engram) -> Iterator[str]:
-    yield click.style(safe(engram.id), bold=True)
+    yield click.style(safe_id(engram.id), bold=True)
     for pointer in engram.pointers:
         yield safe(pointer.ref)
         yield dim(safe(pointer.digest or "unresolved: what it names is not here, so it is no evidence yet"))
@@ -244,7 +247,9 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
         ]
         extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
         yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
-        yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + extra, *about, engram.id])))
+        yield " " * KIND_COLUMN + dim(
+            "  ".join(map(safe, [short_ref(engram.pointers[0]) + extra, *about, short_id(engram.id)]))
+        )
     if not answer.rows:
         yield "Nothing found." if answer.cursor is None else f"Nothing in the newest {answer.searched:,}."
     if answer.cursor is not None:
@@ -252,13 +257,13 @@ def feed(answer: FeedAnswer) -> Iterator[str]:
 
 
 def pin_state(answer: PinAnswer) -> Iterator[str]:
-    yield f"{safe(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
+    yield f"{safe_id(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
 
 
 def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
     # A parent and all its descendants are one line: an agent cannot multiply its own vote.
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
-    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
+    yield f"{safe_id(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
     if answer.trusted:
         yield "It is trusted from now on, and pinned." if answer.pinned else "It is trusted from now on."
     if answer.accepted:
@@ -272,7 +277,7 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
 
 
 def forget_result(answer: ForgetAnswer) -> Iterator[str]:
-    yield f"{safe(answer.id)} is forgotten."
+    yield f"{safe_id(answer.id)} is forgotten."
 
 
 def promotion_list(answer: PromotionsAnswer) -> Iterator[str]:
@@ -286,9 +291,9 @@ def promotion_list(answer: PromotionsAnswer) -> Iterator[str]:
 def promotion(row: PromotionRow) -> Iterator[str]:
     """Show one request with its answer."""
     colour = {"waiting": "yellow", "approved": "green", "declined": "red"}[row.status]
-    claim = safe(row.claim) if row.claim is not None else dim(f"engram {safe(row.id)}, which left the project")
+    claim = safe(row.claim) if row.claim is not None else dim(f"engram {safe_id(row.id)}, which left the project")
     yield f"{click.style(row.status, fg=colour, bold=True)} for {safe(row.scope)}: {claim}"
-    parts = [f"request {row.request_id}", f"asked by {row.asked_by}", row.asked_at]
+    parts = [f"request {short_id(row.request_id)}", f"asked by {row.asked_by}", row.asked_at]
     if row.answered_by is not None:
         parts += [f"{row.status} by {row.answered_by}", row.answered_at or ""]
     yield "  " + dim("  ".join(map(safe, parts)))

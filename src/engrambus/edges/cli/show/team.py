@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.edges.cli.screen import dim, safe, safe_line, table
+from engrambus.core import short_id
+from engrambus.edges.cli.screen import dim, safe, safe_id, safe_line, table
 from engrambus.edges.cli.show.evidence import show_problems
 from engrambus.policy import with_article
 
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 def agent(answer: AgentAnswer) -> Iterator[str]:
     role = with_article(safe(answer.role))
-    yield f"{click.style(safe(answer.agent_id), bold=True)} is {role} in run {safe(answer.run_id)}."
+    yield f"{click.style(safe(answer.agent_id), bold=True)} is {role} in run {safe_id(answer.run_id)}."
     yield dim(f"Its token, good until {safe(answer.expires_at)}:")
     yield ""
     yield f"export ENGRAMBUS_TOKEN={safe(answer.token)}"
 
 
 def agent_list(answer: AgentsAnswer) -> Iterator[str]:
-    yield f"{dim('run')} {safe(answer.run_id)}  {safe(answer.goal)}"
+    yield f"{dim('run')} {safe_id(answer.run_id)}  {safe(answer.goal)}"
     if answer.agents:
         yield from table(
             ["NAME", "ROLE", "PARENT"], [[row.agent_id, row.role, row.parent or "-"] for row in answer.agents]
@@ -42,13 +43,13 @@ def agent_list(answer: AgentsAnswer) -> Iterator[str]:
 
 
 def agents_removed(answer: RemovedAnswer) -> Iterator[str]:
-    yield f"Removed from run {safe(answer.run_id)}: {safe(', '.join(answer.removed))}."
+    yield f"Removed from run {safe_id(answer.run_id)}: {safe(', '.join(answer.removed))}."
 
 
 def token_list(answer: TokensAnswer) -> Iterator[str]:
     rows = [
         [
-            safe(row.token_id),
+            safe_id(row.token_id),
             f"{safe(row.run_id)}/{safe(row.agent_id)}",
             safe(row.role),
             safe(row.issued_by.rpartition("/")[2]),
@@ -69,19 +70,19 @@ def tokens_revoked(answer: RevokedAnswer) -> Iterator[str]:
 
 
 def run(answer: RunAnswer) -> Iterator[str]:
-    yield safe(answer.run_id)
+    yield safe_id(answer.run_id)
 
 
 def run_list(answer: RunsAnswer) -> Iterator[str]:
     rows = []
     for run in answer.runs:
         state = "current" if run.current else "ended" if run.ended else "session" if run.session else "open"
-        rows.append([run.run_id, state, run.opened_at, run.lead or "-", run.goal])
+        rows.append([short_id(run.run_id), state, run.opened_at, run.lead or "-", run.goal])
     yield from table(["RUN", "STATE", "OPENED", "LEAD", "GOAL"], rows)
 
 
 def grant(answer: GrantAnswer) -> Iterator[str]:
-    yield f"Grant {safe(answer.grant_id)} for {safe(answer.child_id)}, until {safe(answer.expires_at)}."
+    yield f"Grant {safe_id(answer.grant_id)} for {safe(answer.child_id)}, until {safe(answer.expires_at)}."
     yield dim("The agent can simply read; with this budget token it can pass on less, with `engrambus grant narrow`:")
     yield safe(answer.budget_token)
     if answer.biscuit is not None:
@@ -116,18 +117,18 @@ def _short_target(ref: str) -> str:
 
 
 def revocation(answer: RevokeAnswer) -> Iterator[str]:
-    yield f"{safe(answer.grant_id)} is revoked."
+    yield f"{safe_id(answer.grant_id)} is revoked."
 
 
 def reservation(answer: ReservationRow) -> Iterator[str]:
     yield f"{safe_line(', '.join(answer.paths))} reserved until {safe(answer.expires_at)}."
-    yield dim(f"Release: engrambus reservation release {safe(answer.reservation_id)}")
+    yield dim(f"Release: engrambus reservation release {safe_id(answer.reservation_id)}")
 
 
 def reservation_list(answer: ReservationsAnswer) -> Iterator[str]:
     rows = [
         [
-            safe(row.reservation_id),
+            safe_id(row.reservation_id),
             safe(row.agent) + (" (you)" if row.yours else ""),
             safe(row.expires_at[:16].replace("T", " ")),
             safe_line(", ".join(row.paths)),
@@ -158,33 +159,33 @@ def reservation_check(answer: CheckAnswer) -> Iterator[str]:
 
 
 def deref_request(answer: RequestAnswer) -> Iterator[str]:
-    yield f"{safe(answer.request_id)} waits for {safe(answer.asked)} to answer."
+    yield f"{safe_id(answer.request_id)} waits for {safe(answer.asked)} to answer."
 
 
 def request_list(answer: RequestsAnswer) -> Iterator[str]:
     if not answer.requests:
         yield "No request waits for an answer."
     for row in answer.requests:
-        yield f"{safe(row.request_id)}  {safe(row.agent)}  {safe_line(row.ref)}  {row.max_tokens} tokens"
+        yield f"{safe_id(row.request_id)}  {safe(row.agent)}  {safe_line(row.ref)}  {row.max_tokens} tokens"
         yield f"    {safe_line(row.reason)}"
 
 
 def denial(answer: DenyAnswer) -> Iterator[str]:
-    yield f"{safe(answer.request_id)} is denied."
+    yield f"{safe_id(answer.request_id)} is denied."
 
 
 def message(answer: MessageAnswer) -> Iterator[str]:
-    yield f"Sent {safe(answer.message_id)} to {safe(answer.to)}; turn {answer.turn} is open."
+    yield f"Sent {safe_id(answer.message_id)} to {safe(answer.to)}; turn {answer.turn} is open."
     for title, ids in (("engram", answer.engrams), ("request", answer.requests)):
         for item in ids:
-            yield f"  {title} {safe(item)}"
+            yield f"  {title} {safe_id(item)}"
     if answer.resends:
-        yield dim(f"  in place of {safe(answer.resends)}")
+        yield dim(f"  in place of {safe_id(answer.resends)}")
 
 
 def broadcast(answer: BroadcastAnswer) -> Iterator[str]:
     receivers = ", ".join(map(safe, answer.to)) or "no one: you have no child agents"
-    yield f"Sent {safe(answer.broadcast_id)} to {receivers}."
+    yield f"Sent {safe_id(answer.broadcast_id)} to {receivers}."
 
 
 def message_check(answer: ValidateAnswer) -> Iterator[str]:
@@ -198,7 +199,7 @@ def message_check(answer: ValidateAnswer) -> Iterator[str]:
 
 
 def final_answer(answer: AnswerTaken) -> Iterator[str]:
-    result = f"message {safe(answer.message_id)} to {safe(answer.to or '')}" if answer.message_id else "no words"
+    result = f"message {safe_id(answer.message_id)} to {safe(answer.to or '')}" if answer.message_id else "no words"
     yield f"{answer.tokens} tokens, {result}; turn {answer.turn} is open."
     if answer.pointer:
         yield f"All of it: {safe(answer.pointer)}"
@@ -209,7 +210,7 @@ def final_answer(answer: AnswerTaken) -> Iterator[str]:
         yield dim(f"Citations that lead nowhere: {answer.unresolved_citations}")
     if answer.unconfirmed:
         yield "Claims that await confirmation, with engrambus confirm ID:"
-        yield from (f"  {safe(engram_id)}" for engram_id in answer.unconfirmed)
+        yield from (f"  {safe_id(engram_id)}" for engram_id in answer.unconfirmed)
     if answer.pointers:
         yield "The code in it is read through these pointers:"
         yield from (f"  {safe(pointer)}" for pointer in answer.pointers)
@@ -244,7 +245,8 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
     if answer.claims_waiting:
         yield f"Claims from answers that await confirmation: {answer.claims_waiting}"
         for waiting in answer.claims:
-            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {dim(safe(f'{waiting.agent}  {waiting.id}'))}"
+            origin = dim(f"{safe(waiting.agent)}  {safe_id(waiting.id)}")
+            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {origin}"
         yield dim("Confirm: engrambus confirm ID..., or engrambus confirm --from AGENT")
     if answer.newest > answer.cursor and answer.mail:
         yield dim(f"More: engrambus inbox --cursor {answer.cursor}")
@@ -254,9 +256,9 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
 
 def mail(answer: MailRow) -> Iterator[str]:
     sent = safe(answer.at[:16].replace("T", " "))
-    yield f"{safe(answer.kind)} from {safe(answer.sender)}, {sent}  {dim(safe(answer.item))}"
+    yield f"{safe(answer.kind)} from {safe(answer.sender)}, {sent}  {dim(safe_id(answer.item))}"
     yield from (f"    {safe_line(line)}" for line in answer.text.splitlines())
     if answer.used:
-        yield dim(f"    used: {safe(' '.join(answer.used))}")
+        yield dim(f"    used: {safe(' '.join(map(short_id, answer.used)))}")
     if stale := getattr(answer, "stale", ()):  # only where one piece of mail is read
-        yield dim(f"    stale: {safe(' '.join(stale))}")
+        yield dim(f"    stale: {safe(' '.join(map(short_id, stale)))}")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.core import print_dollars
-from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_line, table
+from engrambus.core import print_dollars, short_id
+from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_id, safe_line, table
+from engrambus.space.catalog import describe_signature
 
 if TYPE_CHECKING:
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         TupleAnswer,
         TupleStatus,
     )
+    from engrambus.operations.why import FailedStep, WhyAnswer
     from engrambus.operations.work_board import BoardAnswer, TupleRow, UnclaimedRow, WorkRunsAnswer
     from engrambus.space.tuples import StepState
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 def yool(answer: YoolAnswer) -> Iterator[str]:
     yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    if answer.arguments is not None:
+        rows.append(("arguments", describe_signature(answer.arguments)))
     rows.append(("triggers", answer.triggers))
     for name, value in (answer.agent_terms | answer.contract).items():
         parts = [f"{key}: {kind}" for key, kind in value.items()] if isinstance(value, dict) else value
@@ -55,33 +59,68 @@ def yool_list(answer: CatalogAnswer) -> Iterator[str]:
 
 
 def dispatch(answer: DispatchAnswer) -> Iterator[str]:
-    yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  already exists"))
+    yield click.style(safe_id(answer.id), bold=True) + ("" if answer.new else dim("  already exists"))
     if answer.receipt_id:
-        yield dim(f"receipt {safe(answer.receipt_id)}")
+        yield dim(f"receipt {safe_id(answer.receipt_id)}")
 
 
 def tuple_record(answer: TupleAnswer) -> Iterator[str]:
     fields = answer.tuple
-    yield f"{click.style(safe(str(fields['id'])), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
+    yield f"{click.style(safe_id(str(fields['id'])), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
     for index, step in enumerate(fields["payload"]):
         yield f"  {index}  {safe(str(step['yool']))}"
     for receipt in fields.get("receipts", ()):
-        yield dim(f"  receipt {safe(str(receipt))}")
+        yield dim(f"  receipt {safe_id(str(receipt))}")
 
 
 def tuple_status(answer: TupleStatus) -> Iterator[str]:
-    yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    yield f"{click.style(safe_id(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
     for index, step in enumerate(answer.steps):
-        receipt = f"  {dim(safe(step.receipt))}" if step.receipt else ""
+        receipt = f"  {dim(safe_id(step.receipt))}" if step.receipt else ""
         yield f"  {index}  {safe(step.yool)}  {_step_state(step)}{receipt}"
-    budget = f" of {print_dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
-    yield f"  attempt {answer.attempts}, {print_dollars(answer.usd)}{budget}, {answer.tokens} tokens"
+    yield f"  attempt {answer.attempts}, {_spent(answer)}"
     if answer.error:
         yield f"  {click.style('failed', fg='red')}: {safe(answer.error)}"
+        yield dim(f"  engrambus why {short_id(answer.id)} shows what it printed, and what to do")
     if answer.terminal:
-        yield dim(f"  last receipt {safe(answer.terminal)}")
+        yield dim(f"  last receipt {safe_id(answer.terminal)}")
     if answer.put_again_as:
-        yield dim(f"  submitted again as {safe(answer.put_again_as)}")
+        yield dim(f"  submitted again as {safe_id(answer.put_again_as)}")
+
+
+def explanation(answer: WhyAnswer) -> Iterator[str]:
+    """Show why a task failed or waits, with the end of the failed step's output."""
+    yield f"{click.style(safe_id(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    yield safe(answer.reason)
+    yield from (f"  {safe(line)}" for line in answer.waits_for)
+    if answer.failed is not None:
+        yield from _failed_step(answer.failed)
+    yield dim(f"{counted(answer.attempts, 'attempt')}, {_spent(answer)}")
+    if answer.next:
+        yield "What to do:"
+        yield from (f"  {safe(line)}" for line in answer.next)
+
+
+def _failed_step(failed: FailedStep) -> Iterator[str]:
+    ended = f"exit {failed.exit}"
+    error = "" if failed.error in (None, ended) else f", {safe(failed.error or '')}"
+    worker = f" by {safe(failed.worker)}" if failed.worker else ""
+    step = f"step {failed.position + 1}, {safe(failed.yool)}"
+    failure = click.style(f"{ended}{error}", fg="red")
+    yield f"{step}: {failure}, attempt {failed.attempt}{worker}, {failed.wall_ms:,} ms"
+    for name, output in (("stdout", failed.stdout), ("stderr", failed.stderr)):
+        if output is None:
+            continue
+        more = f", all of it: engrambus deref {output.pointer} --tail --max-tokens 4000" if output.cut else ""
+        yield dim(f"  {name}{more}") if output.gone is None else dim(f"  {name}: {safe(output.gone)}")
+        yield from (f"    {safe_line(line)}" for line in output.lines)
+    yield dim(f"  receipt {short_id(failed.receipt)}")
+
+
+def _spent(answer: WhyAnswer | TupleStatus) -> str:
+    budget = f" of {print_dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
+    tokens = f" of {answer.budget_tokens:,}" if answer.budget_tokens is not None else ""
+    return f"{print_dollars(answer.usd)}{budget}, {answer.tokens:,}{tokens} tokens"
 
 
 def receipt(answer: ReceiptAnswer) -> Iterator[str]:
@@ -100,8 +139,8 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     cost = fields["cost"]
     tokens = cost["tokens_in"] + cost["tokens_out"]
     rows = [
-        ("receipt", fields["id"]),
-        ("tuple", fields["tuple_id"]),
+        ("receipt", short_id(fields["id"])),
+        ("tuple", short_id(fields["tuple_id"])),
         ("worker", fields.get("worker") or ""),
         ("began", fields["started_at"]),
         (
@@ -120,7 +159,7 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
             rows.append((name, f"deleted at {answer.gone[sha]} to free space"))
         elif sha != EMPTY_DIGEST:
             rows.append((name, f"engrambus deref artifact:{sha}{options}"))
-    rows += [("of", part) for part in fields.get("receipts", ())]
+    rows += [("of", short_id(part)) for part in fields.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
     for report in answer.reports:
         yield from _report_summary(report)
@@ -151,13 +190,13 @@ def receipt_list(answer: ReceiptsAnswer) -> Iterator[str]:
             ["RECEIPT", "YOOL", "EXIT", "COST", "TOOK", "ENDED", "TASK", "FILES"],
             [
                 [
-                    _short(row.id),
+                    short_id(row.id),
                     row.yool,
                     "HIT" if row.hit else str(row.exit),
                     print_dollars(row.usd),
                     f"{row.wall_ms:,} ms",
                     f"{row.ended_at[:19]}Z",
-                    _short(row.tuple_id),
+                    short_id(row.tuple_id),
                     ", ".join(f"{count} {kind}" for kind, count in row.artifacts.items()),
                 ]
                 for row in answer.receipts
@@ -169,13 +208,8 @@ def receipt_list(answer: ReceiptsAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def _short(digest: str) -> str:
-    """Return the beginning of an id, which names what it is the id of."""
-    return digest.removeprefix("sha256:")[:12]
-
-
 def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
-    yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
+    yield f"{safe_id(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
         yield "  its id is not the hash of its content"
     for body in answer.bodies:
@@ -192,7 +226,7 @@ def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
         yield "No run has any work yet."
     for run in answer.runs:
         # The id alone on its line: `engrambus resume --run-id $(engrambus runs list | head -1)`.
-        yield click.style(safe(run.run_id), bold=True)
+        yield click.style(safe_id(run.run_id), bold=True)
         yield "  " + ", ".join(f"{count} {state}" for state, count in run.states.items())
         steps = f"{run.executed} executed, {run.hits} from the cache"
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
@@ -203,15 +237,15 @@ def dead_letters(answer: DeadLetters) -> Iterator[str]:
         yield "No dead letters."
     for letter in answer.dead:
         error = safe_line(letter.error or "")
-        yield f"{safe(letter.id)}  {safe(letter.lane)}  {counted(letter.attempts, 'attempt')}  {error}".rstrip()
+        yield f"{safe_id(letter.id)}  {safe(letter.lane)}  {counted(letter.attempts, 'attempt')}  {error}".rstrip()
         if letter.put_again_as:
-            yield dim(f"  submitted again as {safe(letter.put_again_as)}")
+            yield dim(f"  submitted again as {safe_id(letter.put_again_as)}")
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
 def cancellation(answer: CancelAnswer) -> Iterator[str]:
-    yield f"{safe(answer.id)} is cancelled."
+    yield f"{safe_id(answer.id)} is cancelled."
 
 
 def board(answer: BoardAnswer) -> Iterator[str]:
@@ -229,7 +263,7 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         if tuples:
             head, *lines = table(
                 [title, "STATE", "COST", "LANE"],
-                [[_short(row.id), row.state, _cost(row), row.lane] for row in tuples],
+                [[short_id(row.id), row.state, _cost(row), row.lane] for row in tuples],
             )
             yield head
             for line, row in zip(lines, tuples, strict=True):
