@@ -83,7 +83,7 @@ def visible_tuple_or_receipt(view: WorkView, caller: Caller, id_or_prefix: str) 
     records = _beginning_with(id_or_prefix, view.tuple_ids_starting, see)
     receipts = _beginning_with(id_or_prefix, view.receipt_ids_starting, _receipt_sight(view, caller, ""))
     found = [*((record, None) for record in records), *((see(receipt.tuple_id), receipt) for receipt in receipts)]
-    ids = [item.id for item in (*records, *receipts)]
+    ids = [*(item.id for item in records), *(item.id for item in receipts)]
     record, receipt = _only(ids, found, id_or_prefix, "id") or (None, None)
     if record is None:
         raise TupleNotFound(

@@ -245,7 +245,8 @@ def inbox(answer: InboxAnswer) -> Iterator[str]:
     if answer.claims_waiting:
         yield f"Claims from answers that await confirmation: {answer.claims_waiting}"
         for waiting in answer.claims:
-            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {dim(safe(waiting.agent) + '  ' + safe_id(waiting.id))}"
+            source = dim(f"{safe(waiting.agent)}  {safe_id(waiting.id)}")
+            yield f"  {safe(waiting.kind)}: {safe_line(waiting.claim)}  {source}"
         yield dim("Confirm: engrambus confirm ID..., or engrambus confirm --from AGENT")
     if answer.newest > answer.cursor and answer.mail:
         yield dim(f"More: engrambus inbox --cursor {answer.cursor}")
