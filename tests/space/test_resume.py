@@ -84,7 +84,7 @@ def test_a_tuple_without_code_for_its_steps_is_named_and_left_as_it_was(terminal
     out, err = resume(terminal)
     assert terminal.json("observe", ours)["state"] == "done"
     assert f"{theirs[:19]}… is left alone: no code here carries out agent.count.words" in err
-    assert f"{mixed[:19]}… goes on from step 1 (agent.sum.numbers)" in err
+    assert f"re-emitting {mixed[:19]}… from step 1 (agent.sum.numbers)" in err
     assert f"{mixed[:19]}… waits for a worker with code for agent.count.words" in out
     assert "1 tuple needs agent.count.words.v1, which no code here carries out: --import MODULE" in out
     assert "dead letter" not in out

@@ -211,5 +211,5 @@ def begun_run(view: View, run_id: str) -> Run | None:
     if run is not None:
         return run
     newest = [*view.runs(limit=MAX_SEARCHED_RUNS), *view.runs(limit=MAX_SEARCHED_RUNS, of_sessions=True)]
-    found = only_beginning(run_id, (item.run_id for item in newest), "run")
-    return view.run(found) if found is not None else None
+    full_id = only_beginning(run_id, (item.run_id for item in newest), "run")
+    return view.run(full_id) if full_id is not None else None

@@ -171,20 +171,20 @@ def _with_output(context: Context, answer: WhyAnswer, failed: Receipt, max_token
         name: _output_end(context, sha) for name, sha in (("stdout", failed.stdout_sha), ("stderr", failed.stderr_sha))
     }
 
-    def shown(ends: dict[str, OutputEnd | None]) -> WhyAnswer:
+    def answer_with(ends: dict[str, OutputEnd | None]) -> WhyAnswer:
         return replace(answer, failed=replace(answer.failed, **ends)) if answer.failed is not None else answer
 
-    ends = _cut(ends, lambda ends: fits(shown(ends), max_tokens))
+    ends = _cut(ends, lambda ends: fits(answer_with(ends), max_tokens))
     if not _tokens(ends):
-        return shown(ends)
+        return answer_with(ends)
 
     def decide(view: View) -> tuple[Sequence[Any], WhyAnswer]:
         payers = read_payers(view, context.policy, context.caller, context.limits)
         if not payers.accounts:  # a person reads without a turn
-            return [], shown(ends)
-        left = payers.tokens_left()
-        affordable = _cut(ends, lambda ends: _tokens(ends) <= left)
-        return (draw_content(payers, cost) if (cost := _tokens(affordable)) else []), shown(affordable)
+            return [], answer_with(ends)
+        tokens_left = payers.tokens_left()
+        affordable = _cut(ends, lambda ends: _tokens(ends) <= tokens_left)
+        return (draw_content(payers, cost) if (cost := _tokens(affordable)) else []), answer_with(affordable)
 
     return context.commit(decide, WhyAnswer, in_run=False, remember=False)
 

@@ -130,7 +130,7 @@ def _unclaimed(context: Context) -> list[UnclaimedRow]:
         catalog = context.project_files.catalog()
     except CatalogRefusal:  # the board shows the rest; `doctor` reports a catalog that cannot be read
         return []
-    found = context.tuple_space.space.unclaimed_work(catalog, run=context.run_seen)
+    unclaimed = context.tuple_space.space.unclaimed_work(catalog, run=context.run_seen)
     return [
         UnclaimedRow(
             lane=work.lane,
@@ -141,7 +141,7 @@ def _unclaimed(context: Context) -> list[UnclaimedRow]:
             summary=work.summary,
             next_step=work.next_step,
         )
-        for work in found
+        for work in unclaimed
     ]
 
 

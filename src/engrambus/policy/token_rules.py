@@ -124,9 +124,9 @@ def visible_tokens(
     view: TokenView, caller: Caller, *, before: str | None, limit: int
 ) -> tuple[list[TokenIssued], str | None]:
     """Return live tokens that a caller may see, and where to go on: an admin sees all, an agent its own lineage's."""
-    found = view.tokens(None if caller.role == ADMIN else caller.run.run_id, before=before, limit=limit + 1)
-    cursor = found[limit - 1].token_id if len(found) > limit else None
-    rows = found[:limit]
+    records = view.tokens(None if caller.role == ADMIN else caller.run.run_id, before=before, limit=limit + 1)
+    cursor = records[limit - 1].token_id if len(records) > limit else None
+    rows = records[:limit]
     return (rows if caller.role == ADMIN else [row for row in rows if descends(view, caller, row.agent)]), cursor
 
 
@@ -145,8 +145,8 @@ def revoke_token(view: TokenView, *, caller: Caller, token_id: str) -> TokenWith
 def _begun_token(view: TokenView, caller: Caller, beginning: str) -> TokenIssued | None:
     """Return the only live token the caller sees whose id begins so."""
     rows, _ = visible_tokens(view, caller, before=None, limit=MAX_SEARCHED_TOKENS)
-    found = only_beginning(beginning, (row.token_id for row in rows))
-    return view.token(found) if found is not None else None
+    full_id = only_beginning(beginning, (row.token_id for row in rows))
+    return view.token(full_id) if full_id is not None else None
 
 
 def revoke_tokens_of(view: TokenView, *, caller: Caller, name: str) -> list[TokenWithdrawn]:

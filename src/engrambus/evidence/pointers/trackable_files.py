@@ -68,10 +68,10 @@ class TrackableFiles:
             inner = folder / os.fsdecode(name)
             if nested_left[0] > 0 and self._is_inside(inner, top, common):
                 nested_left[0] -= 1
-                found = self._below(inner, nested_left)
+                inner_paths = self._below(inner, nested_left)
             else:
-                found = _walk(os.fsencode(inner))
-            paths.update(b"%s/%s" % (name, below) for below in found)
+                inner_paths = _walk(os.fsencode(inner))
+            paths.update(b"%s/%s" % (name, below) for below in inner_paths)
         return paths
 
     def _check(self, common: Path) -> None:
@@ -101,7 +101,7 @@ def _folders_among(paths: set[bytes], folder: Path) -> list[bytes]:
 
 def _walk(top: bytes) -> set[bytes]:
     """Return every file and link below a folder, without version control, environments and caches."""
-    found: set[bytes] = set()
+    paths: set[bytes] = set()
     queue = [b""]
     while queue:
         folder = queue.pop()
@@ -112,7 +112,7 @@ def _walk(top: bytes) -> set[bytes]:
             for entry in inside:
                 path = os.path.join(folder, entry.name)
                 if not entry.is_dir(follow_symlinks=False):
-                    found.add(path)
+                    paths.add(path)
                 elif entry.name not in _SKIPPED_FOLDERS:
                     queue.append(path)
-    return found
+    return paths

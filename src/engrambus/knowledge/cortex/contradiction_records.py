@@ -161,8 +161,8 @@ def find_contradiction(view: ContradictionView, contradiction_id: str, caller: C
     if record is None:
         newest = view.contradictions(waiting=False, limit=MAX_SEARCHED, before=None)
         seen = (item.contradiction_id for item in newest if may_see_contradiction(view, item, caller))
-        found = only_beginning(contradiction_id, seen)
-        record = view.contradiction(found) if found is not None else None
+        full_id = only_beginning(contradiction_id, seen)
+        record = view.contradiction(full_id) if full_id is not None else None
     if record is None or not may_see_contradiction(view, record, caller):
         raise ContradictionNotFound(field="id")
     return record

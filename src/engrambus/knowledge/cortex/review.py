@@ -88,8 +88,8 @@ def find_contribution(view: CortexView, contribution_id: str, caller: Caller) ->
     contribution = view.contribution(contribution_id)
     if contribution is None:
         seen = visible_contributions(view, "all", caller=caller, thread=None, after=None)
-        found = only_beginning(contribution_id, (item.contribution_id for item in islice(seen, MAX_SEARCHED)))
-        contribution = view.contribution(found) if found is not None else None
+        full_id = only_beginning(contribution_id, (item.contribution_id for item in islice(seen, MAX_SEARCHED)))
+        contribution = view.contribution(full_id) if full_id is not None else None
     if contribution is None or not may_see(view, contribution, caller):
         raise ContributionNotFound(field="id")
     return contribution

@@ -128,8 +128,8 @@ def answer_promotion(
     stored = view.promotion(request_id)
     if stored is None:
         newest = view.promotions(waiting=False, limit=MAX_SEARCHED)
-        found = only_beginning(request_id, (item.request.request_id for item in newest))
-        stored = view.promotion(found) if found is not None else None
+        full_id = only_beginning(request_id, (item.request.request_id for item in newest))
+        stored = view.promotion(full_id) if full_id is not None else None
     if stored is None:
         raise RequestNotFound(field="id")
     request_id = stored.request.request_id

@@ -70,8 +70,8 @@ def _begun_grant(view: GrantReads, caller: Caller, beginning: str) -> GrantIssue
     """Return the only grant that the caller may revoke whose id begins so."""
     run_id, agent = caller.run.run_id, None if caller.role == ADMIN else caller.name
     grants = view.grants_of(run_id, agent, before=None, limit=MAX_SEARCHED_GRANTS)
-    found = only_beginning(beginning, (item.grant_id for item in grants if agent in (None, item.parent)))
-    return view.grant(run_id, found) if found is not None else None
+    full_id = only_beginning(beginning, (item.grant_id for item in grants if agent in (None, item.parent)))
+    return view.grant(run_id, full_id) if full_id is not None else None
 
 
 def request_deref(
@@ -224,8 +224,8 @@ def _open_request(view: GrantReads, caller: Caller, request_id: str) -> StoredRe
             for item in view.open_requests(run_id)
             if caller.role == ADMIN or item.request.to == caller.name
         )
-        found = only_beginning(request_id, mine)
-        stored = view.request(run_id, found) if found is not None else None
+        full_id = only_beginning(request_id, mine)
+        stored = view.request(run_id, full_id) if full_id is not None else None
     if stored is None or stored.answered or (caller.role != ADMIN and stored.request.to != caller.name):
         raise RequestNotFound(field="id")
     return stored

@@ -65,9 +65,6 @@ from engrambus.space.tuples.rules import (
 )
 from engrambus.space.tuples.running_workers import (
     ALARM_YOOL,
-    LeftWork,
-    UnclaimedWork,
-    alarm_key,
     left_work,
     raise_unclaimed_alarm,
     unclaimed_work,
@@ -123,7 +120,6 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
-    "LeftWork",
     "ListedReceipt",
     "Price",
     "PutResult",
@@ -145,7 +141,6 @@ __all__ = [
     "TupleReleased",
     "TupleSpace",
     "TupleTaken",
-    "UnclaimedWork",
     "WaitKind",
     "Waiter",
     "WaitingGroup",
@@ -157,7 +152,6 @@ __all__ = [
     "after_execution",
     "after_overspending",
     "after_release",
-    "alarm_key",
     "authority_kind",
     "check_affordable",
     "check_lane",

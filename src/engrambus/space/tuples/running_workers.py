@@ -88,7 +88,7 @@ def left_work(
 ) -> list[LeftWork]:
     """Return what waits in the lanes and the run of a pattern, and has no code here."""
     lanes, runs = pattern.for_field("lane"), pattern.for_field("run")
-    found: dict[tuple[str, tuple[str, ...]], LeftWork] = {}
+    left_by_need: dict[tuple[str, tuple[str, ...]], LeftWork] = {}
     for group in groups:
         matches = lanes.matches({"lane": group.lane}) and runs.matches({"run": group.run})
         if not matches or may_run(group.yools, can_run):
@@ -97,14 +97,14 @@ def left_work(
         yools = tuple(
             name if entry is None else entry.full_name for name, entry in zip(group.yools, entries, strict=True)
         )
-        earlier = found.get((group.lane, yools))
-        found[group.lane, yools] = LeftWork(
+        earlier = left_by_need.get((group.lane, yools))
+        left_by_need[group.lane, yools] = LeftWork(
             lane=group.lane,
             yools=yools,
             tuples=group.tuples + (earlier.tuples if earlier is not None else 0),
             is_declared=any(entry is not None for entry in entries),
         )
-    return [found[key] for key in sorted(found)]
+    return [left_by_need[key] for key in sorted(left_by_need)]
 
 
 def unclaimed_work(
@@ -119,7 +119,7 @@ def unclaimed_work(
 
     Tuples without steps, and those of the product's own lanes, wait for a reader or for room on the disk instead.
     """
-    found: dict[tuple[str, str], UnclaimedWork] = {}
+    unclaimed: dict[tuple[str, str], UnclaimedWork] = {}
     for group in groups:
         if group.lane in (settings.alarm_lane, GC_LANE):
             continue
@@ -139,8 +139,8 @@ def unclaimed_work(
                 oldest=group.oldest,
             )
             key = group.lane, full_name
-            found[key] = _added(found[key], work) if key in found else work
-    return [found[key] for key in sorted(found)]
+            unclaimed[key] = _added(unclaimed[key], work) if key in unclaimed else work
+    return [unclaimed[key] for key in sorted(unclaimed)]
 
 
 def _waits_since(record: TupleRecord, now_us: int) -> int:

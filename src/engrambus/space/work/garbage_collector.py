@@ -81,8 +81,8 @@ class RetentionOverrides(msgspec.Struct, frozen=True, kw_only=True):
 
     def apply_to(self, retention: Retention) -> Retention:
         """Return the retention with these settings."""
-        given = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
-        return msgspec.structs.replace(retention, **given)
+        overrides = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return msgspec.structs.replace(retention, **overrides)
 
 
 class GarbageCollector:
@@ -170,9 +170,9 @@ class GarbageCollector:
     def _running_folders(self) -> BodyCount:
         """Count the folders of steps that are running."""
         scratch = self._catalog / SCRATCH_FOLDER
-        left = set(abandoned(scratch))
+        abandoned_folders = set(abandoned(scratch))
         with suppress(FileNotFoundError):
-            folders = [path for path in scratch.iterdir() if path not in left]
+            folders = [path for path in scratch.iterdir() if path not in abandoned_folders]
             return BodyCount(why="scratch", bodies=len(folders), bytes=sum(map(_folder_size, folders)))
         return BodyCount(why="scratch", bodies=0, bytes=0)
 

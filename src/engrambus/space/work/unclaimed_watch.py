@@ -29,8 +29,8 @@ class UnclaimedWatch:
         if now < self._next_look:
             return
         self._next_look = now + min(MAX_PAUSE_SECONDS, self._wait_seconds)
-        found = {(work.lane, work.yool): work for work in self._deps.space.unclaimed_work(self._deps.catalog())}
-        self._first_seen = {key: self._first_seen.get(key, now) for key in found}
-        for key, work in found.items():
+        unclaimed = {(work.lane, work.yool): work for work in self._deps.space.unclaimed_work(self._deps.catalog())}
+        self._first_seen = {key: self._first_seen.get(key, now) for key in unclaimed}
+        for key, work in unclaimed.items():
             if now - self._first_seen[key] >= self._wait_seconds:
                 self._deps.space.raise_unclaimed_alarm(work)

@@ -181,32 +181,32 @@ class LaneWorkerPool:
 
     def _expects_more(self, can_run: CanRun) -> bool:
         """True if a tuple that this worker can run is due, or will be; then wait for that a little."""
-        others = [worker for worker in self._deps.space.running_workers() if worker.id != self._id]
+        other_workers = [worker for worker in self._deps.space.running_workers() if worker.id != self._id]
         with self._deps.space.store.read() as view:
             due_us = view.next_due_us(self._pattern, can_run=can_run)
             if due_us is not None:
                 seconds = min(IDLE_SECONDS, (due_us - view.as_of) / SECOND_US)
             elif view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1, can_run=can_run):
                 return True
-            elif others and self._comes_back(view, others, can_run):
+            elif other_workers and self._comes_back(view, other_workers, can_run):
                 seconds = IDLE_SECONDS
             else:
                 return False
         self._stopping.wait(seconds)
         return True
 
-    def _comes_back(self, view: WorkView, others: list[RunningWorker], can_run: CanRun) -> bool:
+    def _comes_back(self, view: WorkView, other_workers: list[RunningWorker], can_run: CanRun) -> bool:
         """True if another running worker can run the next step of a tuple that has a later step for this one."""
         catalog = self._deps.catalog()
 
         def others_can_run(name: str) -> bool:
             entry = catalog.get(name)
-            return entry is not None and any(entry.full_name in worker.yools for worker in others)
+            return entry is not None and any(entry.full_name in worker.yools for worker in other_workers)
 
         epoch = view.current_epoch().number
         records = view.claimable(self._pattern, epoch=epoch, limit=MAX_LOOKAHEAD, can_run=others_can_run)
         return any(
-            any(worker.works_in(record.lane, record.run) for worker in others)
+            any(worker.works_in(record.lane, record.run) for worker in other_workers)
             and any(map(can_run, unfinished_yools(record.body, view.finished_steps(record.id))))
             for record in records
         )
