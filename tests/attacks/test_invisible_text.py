@@ -249,9 +249,10 @@ def test_hidden_text_in_the_output_of_a_step_reaches_no_agent(
     """A step prints hidden text and fails, and an agent looks at the tuple, its receipt and its output."""
     terminal = open_terminal(repository, settings, tmp_path, "tests.attacks.hidden_output")
     tuple_id = terminal.json("out", "--lane", "build", "--yool", "agent.hide.text")["id"]
-    assert_visible(
-        terminal.run("worker", "--lane", "build", "--until-empty", "--import", "tests.attacks.hidden_output")
-    )
+    work = ("worker", "--lane", "build", "--until-empty", "--import", "tests.attacks.hidden_output")
+    printed, _ = terminal.start(*work).communicate(timeout=120)
+    assert "FAIL exec" in printed
+    assert_visible(printed)
     gateway = open_project(repository.path, settings)
     with closing(gateway), run_server(gateway, repository) as server:
         for name in ("HTTP", "MCP"):
