@@ -11,6 +11,7 @@ DETERMINISTIC_MODULES = {
     "__future__",
     "collections",
     "collections.abc",
+    "functools",
     "hashlib",
     "json",
     "msgspec",
@@ -19,7 +20,7 @@ DETERMINISTIC_MODULES = {
     "typing",
 }
 DETERMINISTIC_NAMES = {
-    "datetime": {"UTC", "datetime", "timedelta"},
+    "datetime": {"UTC", "date", "datetime", "timedelta"},
     "engrambus.core": {"SECOND_US", "canonical", "check_depth", "read_json"},
     "engrambus.policy": {"ContentDrawn", "Payers", "TurnCharged", "draw_content"},
     "engrambus.lazy_imports": {"lazy_exports"},  # loads modules of this same package

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.memory.controller import Stores, count_dropped, read_memory
+    from engrambus.knowledge.memory.controller import Store, Stores, count_dropped, read_memory
     from engrambus.knowledge.memory.receipt import record_read
-    from engrambus.knowledge.memory.records import Segment, StoreLine, normalise, read_lines
+    from engrambus.knowledge.memory.records import Ranked, Segment, StoreLine, normalise, read_lines
     from engrambus.knowledge.memory.scoring import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD
     from engrambus.knowledge.memory.values import (
         Budget,
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "controller": "Stores count_dropped read_memory",
+        "controller": "Store Stores count_dropped read_memory",
         "receipt": "record_read",
-        "records": "Segment StoreLine normalise read_lines",
+        "records": "Ranked Segment StoreLine normalise read_lines",
         "scoring": "MAX_SNAPSHOT_BYTES SNAPSHOT_FIELD",
         "values": "Budget ContextPackage MemoryInput MemoryRead MemoryReadData Scoring TrustFilter",
     })
 
 __all__ = [
     "MAX_SNAPSHOT_BYTES", "SNAPSHOT_FIELD", "Budget", "ContextPackage", "MemoryInput", "MemoryRead", "MemoryReadData",
-    "Scoring", "Segment", "StoreLine", "Stores", "TrustFilter", "count_dropped", "normalise", "read_lines",
-    "read_memory", "record_read",
+    "Ranked", "Scoring", "Segment", "Store", "StoreLine", "Stores", "TrustFilter", "count_dropped", "normalise",
+    "read_lines", "read_memory", "record_read",
 ]
