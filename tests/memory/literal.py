@@ -31,10 +31,10 @@ def package(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         if any((folder / path).samefile(file) for file in files_read):
             continue
         files_read.append(folder / path)
-        content = (folder / path).read_bytes()
-        if content[:3] == "\ufeff".encode():  # a byte-order mark at the start is no part of the first line
-            content = content[3:]
-        for line in content.split(b"\n"):
+        lines = (folder / path).read_bytes()
+        if lines[:3] == "\ufeff".encode():  # a byte-order mark at the start is no part of the first line
+            lines = lines[3:]
+        for line in lines.split(b"\n"):
             if not line.strip():
                 continue
             record = read_record(line)

@@ -140,6 +140,7 @@ records = st.fixed_dictionaries(
         "surrogates": st.sampled_from(["\ud83e\uddea", "\udc00", {"\ud800": 1}, [["\udfff"]], ["\\ud800"]]),
     },
 )
+CLOSING = {"[": "]", '{"a":': "}"}
 LEVELS = (40, 62, 63, 64, 126, 127, 128, 999, 1000, 1001)
 nested = st.builds(
     lambda levels, opening, inner, field: f'"{field}":{opening * levels}{inner}{CLOSING[opening] * levels}',
@@ -148,7 +149,6 @@ nested = st.builds(
     st.sampled_from(["1", '"\\udc00"', "NaN", "tru", "9" * 5000, '{"a":1,"a":2}', "1]", '{"b" 1}', "[1,]", "[]"]),
     st.sampled_from(["extra", "refs", "tags"]),
 )
-CLOSING = {"[": "]", '{"a":': "}"}
 
 
 @st.composite
@@ -520,7 +520,7 @@ NO_MOMENTS = [
 @pytest.mark.parametrize("form", [*NORMAL_FORMS, *NO_MOMENTS])
 def test_every_form_of_a_utc_moment_and_nothing_else_is_one(form: str) -> None:  # MC-11
     record = read_record(json.dumps({"memory_id": "m", "text": "x", "ts_utc": form}).encode())
-    normal = {"memory_id": "m", "text": "x", "tags": [], "refs": [], "ts_utc": NORMAL_FORMS.get(form)}
+    normal: dict[str, Any] = {"memory_id": "m", "text": "x", "tags": [], "refs": [], "ts_utc": NORMAL_FORMS.get(form)}
     assert record is not None
     assert record.record_hash == literal.record_hash(normal)
 

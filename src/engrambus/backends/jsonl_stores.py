@@ -180,13 +180,13 @@ class FileStore:
 
     def _name(self, question: bytes) -> str:
         """Return the key of the ranked lines: of the question, and of the file by its beginning."""
-        first = b"" if self._size < SEGMENT_BYTES else self._reader.read(self._begin)
+        first = b"" if self._size < SEGMENT_BYTES else bytes(self._reader.read(self._begin))
         return hashlib.sha256(b"ranked %d %d %b%b" % (self._begin, len(question), question, first)).hexdigest()
 
 
 def _is_full(data: memoryview) -> bool:
     # decision 40: a segment's end depends only on the bytes before it, so a store that grew has the same full segments.
-    return len(data) >= SEGMENT_BYTES and data[-1:] == b"\n"
+    return len(data) >= SEGMENT_BYTES and data[-1] == _LINE_FEED
 
 
 def _payload(entry: bytes) -> memoryview | None:

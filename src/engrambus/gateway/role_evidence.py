@@ -36,7 +36,7 @@ from engrambus.evidence.pointers import (
 from engrambus.evidence.pointers import TestAddress as CaseAddress
 from engrambus.knowledge.cortex import episode_at, no_episode
 from engrambus.knowledge.engrams import RoleFilter
-from engrambus.knowledge.memory import SNAPSHOT_FIELD, Ranked, Segment, Store, Stores
+from engrambus.knowledge.memory import SNAPSHOT_FIELD, Ranked, RecordStore, Segment, Stores
 from engrambus.policy import RoleVisibility
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class RoleMemoryStores:
         self._filter = role_filter
         self._root = root.resolve()
 
-    def open_store(self, path: str) -> Store | None:
+    def open_store(self, path: str) -> RecordStore | None:
         """Open a store; None if the same file is open under another path."""
         self._check_path(path, "store_paths")
         store = self._stores.open_store(path)
@@ -206,7 +206,7 @@ class RoleMemoryStores:
 class _VisibleStore:
     """A store without the records that point at hidden paths."""
 
-    def __init__(self, store: Store, role_filter: RoleFilter) -> None:
+    def __init__(self, store: RecordStore, role_filter: RoleFilter) -> None:
         self._store = store
         self._filter = role_filter
 

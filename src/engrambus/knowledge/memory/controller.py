@@ -49,7 +49,7 @@ _SAVE_DIVISOR = 32
 _encode_dropped = msgspec.json.Encoder(order="sorted").encode
 
 
-class Store(Protocol):
+class RecordStore(Protocol):
     """One open store."""
 
     def segments(self) -> Iterator[Segment]:
@@ -68,7 +68,7 @@ class Store(Protocol):
 class Stores(Protocol):
     """JSONL files, open for reading only."""
 
-    def open_store(self, path: str) -> Store | None:
+    def open_store(self, path: str) -> RecordStore | None:
         """Open a store; None if the same file is open under another path."""
         ...
 
@@ -148,7 +148,7 @@ class _Ranking:
         self.invalid: list[Dropped] = []
         self.denied: list[Dropped] = []
 
-    def add(self, path: str, store: Store) -> None:
+    def add(self, path: str, store: RecordStore) -> None:
         """Score the lines of a store, except those that were ranked for the same question before."""
         number = len(self.paths)
         self.paths.append(path)

@@ -41,6 +41,8 @@ def snapshot(answer: SharedContextSnapshot) -> Iterator[str]:
             yield " " * INDENT + line
     size = len(msgspec.json.encode(answer))
     omitted = f", {answer.left_out} left out" if answer.left_out else ""
+    if answer.missing:
+        yield click.style(f"no longer there: {safe(', '.join(answer.missing))}", fg="yellow")
     if answer.redactions:
         kinds = ", ".join(sorted({redaction.kind for redaction in answer.redactions}))
         yield click.style(f"{len(answer.redactions)} redacted: {kinds}", fg="yellow")
@@ -82,6 +84,7 @@ def contribution(answer: Contribution) -> Iterator[str]:
     rows += [("used", engram_id) for engram_id in answer.used]
     if answer.memory_id:
         rows.append(("remembered as", answer.memory_id))
+    rows += [("engram", engram_id) for engram_id in answer.atoms]
     if answer.reason:
         rows.append(("reason", answer.reason))
     if answer.decided_by:
