@@ -9,10 +9,13 @@ import engrambus.knowledge.memory as memory_package
 
 DETERMINISTIC_MODULES = {
     "__future__",
+    "array",
+    "bisect",
     "collections",
     "collections.abc",
     "functools",
     "hashlib",
+    "itertools",
     "json",
     "msgspec",
     "posixpath",

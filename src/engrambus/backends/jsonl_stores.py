@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,14 +23,15 @@ from engrambus.errors import (
     MemoryStoreOutside,
     TrustSnapshotInvalid,
 )
-from engrambus.knowledge.memory import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD, Ranked, Segment, StoreLine, read_lines
+from engrambus.knowledge.memory import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD, RankedRecords, Segment, StoreLine, read_lines
 
 SEGMENT_BYTES = 1024 * 1024
 """A segment ends with the first line that reaches this size."""
 PIECE_BYTES = 64 * 1024
 """A line that is not complete at the end of a segment is read on in pieces of this size."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
-CACHE_FORMAT = b"engrambus lines 2\n"
+CACHE_FORMAT = b"engrambus lines 2 %b\n" % sys.byteorder.encode()
+"""Columns are stored as this machine keeps numbers."""
 MAX_CACHE_BYTES = 1024**3
 STORE_FIELD = "store_paths"
 _LINE_FEED = ord("\n")
@@ -44,7 +46,7 @@ class SavedRanks(msgspec.Struct, frozen=True, array_like=True):
     """Number of segments."""
     chain: str
     """Hash chain over them: sha256 of the chain so far and the hash of the next segment."""
-    ranked: Ranked
+    ranked: RankedRecords
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -148,7 +150,7 @@ class FileStore:
                     self._cache.put(key, lines)
                 yield Segment(offset, data, lines, is_full=True)
 
-    def load_ranked(self, question: bytes) -> Ranked | None:
+    def load_ranked(self, question: bytes) -> RankedRecords | None:
         """Return what was saved for a question, if the store still begins with the segments that it stands for."""
         saved = None if self._cache is None else self._cache.get(self._name(question), _decode_ranks)
         if saved is None:
@@ -166,7 +168,7 @@ class FileStore:
         self._offset, self._count, self._chain = self._begin, 0, ""
         return None
 
-    def save_ranked(self, question: bytes, ranked: Ranked) -> None:
+    def save_ranked(self, question: bytes, ranked: RankedRecords) -> None:
         """Save the ranked lines of all full segments."""
         if self._cache is not None:
             self._cache.put(self._name(question), SavedRanks(self._count, self._chain, ranked))

@@ -36,7 +36,7 @@ from engrambus.evidence.pointers import (
 from engrambus.evidence.pointers import TestAddress as CaseAddress
 from engrambus.knowledge.cortex import episode_at, no_episode
 from engrambus.knowledge.engrams import RoleFilter
-from engrambus.knowledge.memory import SNAPSHOT_FIELD, Ranked, RecordStore, Segment, Stores
+from engrambus.knowledge.memory import SNAPSHOT_FIELD, RankedRecords, RecordStore, Segment, Stores
 from engrambus.policy import RoleVisibility
 
 if TYPE_CHECKING:
@@ -216,10 +216,10 @@ class _VisibleStore:
             lines = [line for line in segment.lines if self._sees(segment.line(line))]
             yield msgspec.structs.replace(segment, lines=lines)
 
-    def load_ranked(self, question: bytes) -> Ranked | None:
+    def load_ranked(self, question: bytes) -> RankedRecords | None:
         """Return None: what was ranked holds hidden records, too."""
 
-    def save_ranked(self, question: bytes, ranked: Ranked) -> None:
+    def save_ranked(self, question: bytes, ranked: RankedRecords) -> None:
         """Save nothing: the rows lack hidden records."""
 
     def _sees(self, record: bytes) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from posixpath import normpath
 from typing import Protocol
 
@@ -16,7 +16,15 @@ import msgspec
 from engrambus.core import canonical
 from engrambus.errors import FieldMissing, FieldValue, MemoryStoreChanged
 from engrambus.knowledge.memory.moments import parse_moment
-from engrambus.knowledge.memory.records import Ranked, Row, Segment, normalise, read_record, read_text
+from engrambus.knowledge.memory.ranking import (
+    NO_MOMENT,
+    NOTHING_RANKED,
+    MergedRanking,
+    RankedRecords,
+    RankedStore,
+    Row,
+)
+from engrambus.knowledge.memory.records import Segment, normalise, read_record, read_text
 from engrambus.knowledge.memory.scoring import (
     DenyList,
     Question,
@@ -41,10 +49,11 @@ from engrambus.knowledge.memory.values import (
 BYTES_PER_TOKEN = 4
 """The specification's rule for excerpts; all other budgets use `estimate_tokens` (decision 53)."""
 
-# Later than every timestamp that can be written, so that records without one sort last.
-_NO_MOMENT = 2**63 - 1
 _SAVE_DIVISOR = 32
 """Ranked rows are saved again once one part in this many was added, so that a read which adds little writes nothing."""
+
+_HASHED_AT_ONCE = 1000
+"""Dropped records that are printed together, so that the list is never in memory as a text."""
 
 _encode_dropped = msgspec.json.Encoder(order="sorted").encode
 
@@ -56,11 +65,11 @@ class RecordStore(Protocol):
         """Yield the content in file order, without the segments that loaded rows stand for."""
         ...
 
-    def load_ranked(self, question: bytes) -> Ranked | None:
+    def load_ranked(self, question: bytes) -> RankedRecords | None:
         """Return what was saved for a question, if the store still begins with the segments that it stands for."""
         ...
 
-    def save_ranked(self, question: bytes, ranked: Ranked) -> None:
+    def save_ranked(self, question: bytes, ranked: RankedRecords) -> None:
         """Save the ranked lines of all full segments."""
         ...
 
@@ -89,13 +98,9 @@ def read_memory(request: MemoryInput, stores: Stores) -> ContextPackage:
     for path, store in [(path, stores.open_store(path)) for path in paths]:
         if store is not None:  # decision 108: one file by several paths is read once, under the first of them
             ranking.add(path, store)
-    rows = ranking.sorted_rows()
-    selected, reason = _select(request, stores, ranking.paths, rows)
-    dropped = [*ranking.invalid, *ranking.denied]
-    dropped += [
-        Dropped(memory_id, record_hash, ranking.paths[number], reason)
-        for _, _, number, memory_id, record_hash, _, _ in rows[len(selected) :]
-    ]
+    merged = ranking.merge()
+    selected, reason = _select(request, stores, ranking.paths, merged)
+    dropped = [*ranking.invalid, *ranking.denied, *merged.drop_after(len(selected), reason)]
     return _package(request, selected, dropped)
 
 
@@ -137,12 +142,21 @@ def _deny_list(trust_filter: TrustFilter | None, stores: Stores) -> DenyList:
     return read_deny_list(stores.snapshot(trust_filter.trust_snapshot_path), trust_filter.deny_classifications)
 
 
+class _Scored(msgspec.Struct, frozen=True):
+    """The lines of some segments of a store."""
+
+    rows: list[Row]
+    invalid: list[str]
+    """Hashes of the lines that hold no valid record."""
+
+
 class _Ranking:
     """Every line read so far: invalid and denied ones in reading order, the others as rows to sort."""
 
     def __init__(self, question: Question, deny_list: DenyList) -> None:
         self._question = question
         self._deny_list = deny_list
+        self._stores: list[RankedStore] = []
         self._rows: list[Row] = []
         self.paths: list[str] = []
         self.invalid: list[Dropped] = []
@@ -152,46 +166,47 @@ class _Ranking:
         """Score the lines of a store, except those that were ranked for the same question before."""
         number = len(self.paths)
         self.paths.append(path)
-        # The store's number is part of its rows. What a snapshot denies may change with every read.
-        key = b"%d %b" % (number, self._question.key()) if self._deny_list.is_empty else None
+        # What a snapshot denies may change with every read.
+        key = self._question.key() if self._deny_list.is_empty else None
         known = store.load_ranked(key) if key is not None else None
-        ranked = known or Ranked(rows=[], invalid=[])
-        full, rest = Ranked(rows=[], invalid=[]), Ranked(rows=[], invalid=[])
+        ranked = RankedStore(number, known or NOTHING_RANKED)
+        full = _Scored(rows=[], invalid=[])
+        rest = _Scored(rows=[], invalid=[])
         for segment in store.segments():
             self._score(number, segment, full if segment.is_full else rest)
-        if key is not None and len(full.rows) > len(ranked.rows) // _SAVE_DIVISOR:
-            ranked = Ranked(rows=sorted(ranked.rows + full.rows), invalid=ranked.invalid + full.invalid)
-            store.save_ranked(key, ranked)
-            full = Ranked(rows=[], invalid=[])
-        for part in (ranked, full, rest):
-            self._rows += part.rows
-            self.invalid += [Dropped("", line_hash, path, "invalid_record_schema") for line_hash in part.invalid]
+        if key is not None and len(full.rows) > len(ranked) // _SAVE_DIVISOR:
+            ranked = RankedStore(number, ranked.with_rows(sorted(full.rows), full.invalid))
+            store.save_ranked(key, ranked.records)
+            full = _Scored(rows=[], invalid=[])
+        self._stores.append(ranked)
+        self._rows += full.rows + rest.rows
+        for line_hash in (*ranked.records.invalid, *full.invalid, *rest.invalid):
+            self.invalid.append(Dropped("", line_hash, path, "invalid_record_schema"))
 
-    def _score(self, number: int, segment: Segment, ranked: Ranked) -> None:
+    def _score(self, number: int, segment: Segment, scored: _Scored) -> None:
         """Add the lines of a segment of the store with this number."""
         offset, path = segment.offset, self.paths[number]
         question, has_phrase = self._question, self._question.has_phrase
         for line in segment.lines:
             memory_id, record_hash = line.memory_id, line.record_hash
             if memory_id is None:
-                ranked.invalid.append(record_hash)
+                scored.invalid.append(record_hash)
             elif self._deny_list.denies(memory_id, record_hash):
                 self.denied.append(Dropped(memory_id, record_hash, path, "trust_denied"))
             else:
                 text = read_text(segment.line(line))
                 points = score(line, normalise(text) if has_phrase else text.lower(), question)
-                moment = _NO_MOMENT if line.moment_us is None else -line.moment_us
-                ranked.rows.append(
+                moment = NO_MOMENT if line.moment_us is None else -line.moment_us
+                scored.rows.append(
                     (-points, moment, number, memory_id, record_hash, offset + line.start, offset + line.end)
                 )
 
-    def sorted_rows(self) -> list[Row]:
-        """Return the rows from the best to the worst record."""
-        self._rows.sort()
-        return self._rows
+    def merge(self) -> MergedRanking:
+        """Return all records that may be selected, in their order."""
+        return MergedRanking(self._stores, self._rows, self.paths)
 
 
-def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: list[Row]) -> tuple[list[Selected], str]:
+def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: Iterable[Row]) -> tuple[list[Selected], str]:
     """Select rows until one does not fit; return them and the reason that applies to all others."""
     budget, remaining_tokens = request.budget, request.budget.max_excerpt_tokens
     excerpt_bytes = _item_tokens(request) * BYTES_PER_TOKEN
@@ -258,6 +273,10 @@ def _package_hash(query: Query, spent: SpentBudget, selected: list[Selected], dr
     """
     head = canonical(msgspec.to_builtins({"budget": spent, "controller_version": CONTROLLER_VERSION, "query": query}))
     package_hash = hashlib.sha256(head[:-1] + b',"selection":{"dropped":')
-    package_hash.update(_encode_dropped(dropped))
+    package_hash.update(b"[")
+    for first in range(0, len(dropped), _HASHED_AT_ONCE):
+        part = _encode_dropped(dropped[first : first + _HASHED_AT_ONCE])
+        package_hash.update(part[1:-1] if first == 0 else b"," + part[1:-1])
+    package_hash.update(b"]")
     package_hash.update(b',"selected":' + canonical(msgspec.to_builtins(selected)) + b"}}")
     return package_hash.hexdigest()

@@ -60,22 +60,6 @@ class Segment(msgspec.Struct, frozen=True):
         return bytes(self.data[line.start : line.end])
 
 
-Row = tuple[float, int, int, str, str, int, int]
-"""Negated score, negated moment, store number, memory_id, record_hash, and the line's start and end in its file.
-
-Plain tuples in this order sort as the contract ranks records, several times faster than objects with a key function.
-"""
-
-
-class Ranked(msgspec.Struct, frozen=True, array_like=True):
-    """The lines of some segments of a store as one question ranks them: what may be cached for the same question."""
-
-    rows: list[Row]
-    """From the best to the worst record."""
-    invalid: list[str]
-    """Hashes of the lines that hold no valid record, in reading order."""
-
-
 class _Text(msgspec.Struct, frozen=True, gc=False):
     text: str
 
