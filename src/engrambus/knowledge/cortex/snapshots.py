@@ -239,7 +239,8 @@ def _memory_of(view: CortexView, engram: Engram) -> Episode | None:
 def _recipe(snapshot: SharedContextSnapshot) -> SnapshotRecipe:
     return SnapshotRecipe(
         source_session=snapshot.source_session,
-        scope=msgspec.to_builtins(snapshot.scope),
+        # in the order in which it is read from the journal, so that an index made again has the same bytes
+        scope=dict(sorted(msgspec.to_builtins(snapshot.scope).items())),
         max_chars=snapshot.limits.max_chars,
         max_items=snapshot.limits.max_items,
         left_out=snapshot.left_out,
