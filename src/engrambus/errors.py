@@ -186,6 +186,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
 │   ├── EpisodeNotFound           EPISODE_NOT_FOUND
 │   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
+│   ├── SnapshotNotFound          SNAPSHOT_NOT_FOUND
+│   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
@@ -1179,6 +1181,14 @@ class ContradictionNotFound(NotFound):
 
 class ContributionNotFound(NotFound):
     """There is no such contribution."""
+
+
+class SnapshotNotFound(NotFound):
+    """There is no such snapshot."""
+
+
+class InputNotFound(NotFound):
+    """There is no such snapshot, memory or engram that the contribution could be based on."""
 
 
 class TupleNotFound(NotFound):

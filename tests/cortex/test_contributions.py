@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -160,3 +161,26 @@ def test_the_list_has_pages_and_respects_max_tokens(team: Team) -> None:
     assert {
         item.thread_id for item in team.client.call("list_contributions", team.lead, thread_id="t1").contributions
     } == {"t1"}
+
+
+def test_an_input_that_is_not_there_is_refused_by_its_place(team: Team) -> None:  # SC-09
+    memory = team.keep("Refunds need two approvals.", slug="refunds")
+    place = "src/parser.py:1-2"
+    sent = team.contribute("Refunds are slow.", inputs_used=[memory.memory_id, memory.ref, place])
+    assert sent.inputs_used == (memory.memory_id, memory.ref, place)
+    journal = team.journal()
+    for name in ("fact:none@1", "sam:fact:refunds@9", "src/none.py:1-2", "0" * 64):
+        inputs = [memory.ref, name]
+        refused, problem = team.client.try_call("contribute", team.coder, content="Quick.", inputs_used=inputs)
+        assert (refused, json.loads(problem).get("field")) == ("INPUT_NOT_FOUND", "inputs_used[1]"), name
+    assert team.journal() == journal
+
+
+def test_the_memory_behind_the_parts_of_a_contribution_can_be_read(team: Team) -> None:  # SC-09
+    text = " ".join(f"Queue {number} is drained by worker {number}." for number in range(9))
+    sent = team.contribute(text)
+    accepted = team.client.call("accept_contribution", team.lead, id=sent.contribution_id, atomize=True)
+    first = team.client.call("get_engram", team.coder, id=accepted.atoms[0])
+    assert team.client.deref(team.coder, first.pointers[0].ref).excerpt == text
+    listed = team.client.query_claims("queue drained", team.coder, k=20)
+    assert sum("Queue 8" in claim for claim in listed) == 1

@@ -43,6 +43,7 @@ def test_every_step_writes_its_line(team: Team) -> None:
         "CONTRIBUTION_REJECT",
     ]
     lines = team.log()
+    assert f"INHERIT_START snapshot_id={snapshot.snapshot_id} scope=" in lines[0]  # SC-09
     assert f"snapshot_id={snapshot.snapshot_id} items=1 chars=" in lines[1]
     assert f"contribution_id={clean.contribution_id} hash={clean.dedupe.content_hash} confidence=0.8" in lines[2]
     assert f"contribution_id={conflicting.contribution_id} pins=1 against=decision:timeout@1" in lines[4]
@@ -107,9 +108,15 @@ def test_a_text_with_more_secrets_than_can_be_replaced_is_not_stored(team: Team)
 
 def test_removed_secrets_are_noted_by_kind_and_never_logged(team: Team) -> None:  # SC-06
     secret = "AKIA" + "IOSFODNN7EXAMPLQ"
-    sent = team.contribute(f"The key {secret} works.", thread_id=secret, inputs_used=[secret])
+    sent = team.contribute(f"The key {secret} works.", thread_id=secret, proposed_categories=[secret])
     assert sent.security.redacted
-    assert {note.partition(":")[0] for note in sent.security.redaction_notes} == {"content", "thread_id", "inputs_used"}
+    assert {note.partition(":")[0] for note in sent.security.redaction_notes} == {
+        "content",
+        "thread_id",
+        "proposed_categories",
+    }
+    with expect_refusal("INPUT_NOT_FOUND"):
+        team.contribute(f"The key {secret} works.", inputs_used=[secret])
     assert secret not in "\n".join(team.log())
     assert secret.encode() not in team.journal()
     for path in team.catalog.rglob("*"):

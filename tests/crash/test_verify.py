@@ -39,6 +39,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> WholeProject:
     with closing(open_project(project.root, project.settings)) as gateway, pytest.MonkeyPatch.context() as patch:
         for slug in ("deploy", "review"):
             call(gateway, "keep_episode", text=f"We {slug} on Thursdays.", kind="decision", slug=slug)
+        for _ in range(2):
+            call(gateway, "inherit", scope={"include_atoms": True})
         patch.setattr(jsonl_stores, "SEGMENT_BYTES", 1)
         budget = {"max_items": 5, "max_excerpt_tokens": 500}
         call(gateway, "memory_read", query="deploy", store_paths=[".catalog/sam/episodes.jsonl"], budget=budget)

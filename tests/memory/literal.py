@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+FIELD_LEVELS = 1000
+REFS_LEVELS = 127
+"""Canonical JSON nests up to 128 levels; the record around `refs` is one of them."""
 
 
 def package(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -22,8 +26,15 @@ def package(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     terms = [term for term in dict.fromkeys(terms) if term]
     deny = _denied(request.get("trust_filter", {}), folder)
     invalid, denied, ranked = [], [], []
+    files_read: list[Path] = []
     for path in sorted({str(Path(path)) for path in request["store_paths"]}):
-        for line in (folder / path).read_bytes().split(b"\n"):
+        if any((folder / path).samefile(file) for file in files_read):
+            continue
+        files_read.append(folder / path)
+        lines = (folder / path).read_bytes()
+        if lines[:3] == "\ufeff".encode():  # a byte-order mark at the start is no part of the first line
+            lines = lines[3:]
+        for line in lines.split(b"\n"):
             if not line.strip():
                 continue
             record = read_record(line)
@@ -122,11 +133,26 @@ def read_record(line: bytes) -> dict[str, Any] | None:
             raise _InvalidRecord
         return value
 
+    recursion_limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(recursion_limit, 20_000))  # this reader recurses; the limit of levels is checked below
     try:
-        value = json.loads(line.decode(), object_pairs_hook=unique_keys, parse_constant=refuse, parse_float=finite)
-        json.dumps(value, ensure_ascii=False).encode()
+        value = json.loads(
+            line.decode(),
+            object_pairs_hook=unique_keys,
+            parse_constant=refuse,
+            parse_float=finite,
+            parse_int=lambda digits: int(digits[:20]),  # Python refuses to convert thousands of digits
+        )
+        for text in _texts(value):
+            text.encode()  # half of a surrogate pair cannot be encoded
+        if isinstance(value, dict):
+            for name, item in value.items():
+                if _levels(item) > (REFS_LEVELS if name == "refs" else FIELD_LEVELS):
+                    return None
     except (ValueError, _InvalidRecord):
         return None
+    finally:
+        sys.setrecursionlimit(recursion_limit)
     if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in ("memory_id", "text")):
         return None
     ts_utc, tags, refs = value.get("ts_utc"), value.get("tags") or [], value.get("refs") or []
@@ -148,6 +174,24 @@ def read_record(line: bytes) -> dict[str, Any] | None:
     }
 
 
+def _levels(value: Any) -> int:
+    """Return how many lists and objects stand in each other."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return 1 + max(map(_levels, value), default=0)
+    return 0
+
+
+def _texts(value: Any) -> list[str]:
+    """Return every text and every key in a value."""
+    if isinstance(value, dict):
+        return [text for key, item in value.items() for text in (key, *_texts(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
 def _integers(value: Any) -> list[int]:
     if isinstance(value, dict):
         value = list(value.values())
@@ -156,13 +200,47 @@ def _integers(value: Any) -> list[int]:
     return [value] if isinstance(value, int) else []
 
 
+DATES = {
+    "####-##-##": "%Y-%m-%d",
+    "########": "%Y%m%d",
+    "####-W##-#": "%G-W%V-%u",
+    "####W###": "%GW%V%u",
+}
+CLOCKS = {"##": "%H", "##:##": "%H:%M", "####": "%H%M", "##:##:##": "%H:%M:%S", "######": "%H%M%S"}
+ZONES = ("Z", "+00", "+0000", "+00:00")
+"""The forms of a UTC moment: a date, `T`, a clock and a zone; `#` is a digit."""
+
+
 def _time(text: str | None) -> datetime | None:
-    if text is None or not re.fullmatch(r"[0-9-]{10}[T ][0-9:]{8}(\.[0-9]{1,6})?(Z|\+00:00)", text, re.ASCII):
-        return None
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return None
+    """Try every form one after the other."""
+    for zone in ZONES:
+        if text is None or not text.endswith(zone):
+            continue
+        date_text, separator, clock_text = text[: -len(zone)].partition("T")
+        if not separator:
+            continue
+        for date_shape, date_format in DATES.items():
+            for clock_shape, clock_format in CLOCKS.items():
+                whole, fraction = clock_text, ""
+                for mark in ".,":
+                    if mark in clock_text and "%S" in clock_format:
+                        whole, _, fraction = clock_text.partition(mark)
+                        if not fraction or not all(letter in "0123456789" for letter in fraction):
+                            fraction = "no digits"
+                if fraction == "no digits" or _shape(date_text) != date_shape or _shape(whole) != clock_shape:
+                    continue
+                if "%S" in clock_format and whole[-2:] in ("60", "61"):  # strptime takes leap seconds
+                    continue
+                try:
+                    moment = datetime.strptime(f"{date_text} {whole}", f"{date_format} {clock_format}")
+                except (ValueError, OverflowError):
+                    continue
+                return moment.replace(microsecond=int((fraction + "000000")[:6]), tzinfo=UTC)
+    return None
+
+
+def _shape(text: str) -> str:
+    return "".join("#" if letter in "0123456789" else letter for letter in text)
 
 
 def _score(record: dict[str, Any], terms: list[str], scoring: dict[str, Any], now: str | None) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +56,66 @@ texts = st.lists(words, max_size=6).flatmap(
         lambda separator: separator.join(chosen)
     )
 )
-times = st.sampled_from(
+dates = st.sampled_from(
     [
-        "2026-01-01T00:00:00Z",
-        "2026-01-01T00:00:00+00:00",
-        "2026-01-01T00:00:00.250000Z",
-        "2026-01-01T00:00:00.25Z",
-        "2026-01-01T00:00:00.000000Z",
-        "2025-06-01 12:00:00Z",
-        "2026-01-01T00:00:00+01:00",
-        "2026-02-30T00:00:00Z",
-        "2026-01-01T24:00:00Z",
-        "2024-02-29T00:00:00Z",
-        "2026-01-01T00:00:00Z\n2026-01-01T00:00:00Z",
-        "0001-01-01T00:00:00Z",
-        "9999-12-31T23:59:59.999999Z",
-        "2026-W01-1T00:00:00Z",
-        "yesterday",
-        "",
+        *(
+            "2026-01-01",
+            "20260101",
+            "2026-W01-4",
+            "2026W014",
+            "2024-02-29",
+            "2026-02-30",
+            "0001-01-01",
+        ),
+        *(
+            "9999-12-31",
+            "2020-W53-7",
+            "2026-W54-1",
+            "9999-W53-1",
+            "2026-W01",
+            "2026-01",
+            "2026-001",
+        ),
+        *(
+            "0000-01-01",
+            "2026-0101",
+            "٢026-01-01",
+        ),
     ]
+)
+clocks = st.sampled_from(
+    [
+        *(
+            "00",
+            "04:05",
+            "0405",
+            "04:05:06",
+            "040506",
+            "04:05:06.25",
+            "04:05:06,250000",
+            "040506.123456789",
+        ),
+        *(
+            "23:59:59.999999",
+            "24:00:00",
+            "04:60",
+            "04:05:60",
+            "04:0506",
+            "04.5",
+            "04:05.5",
+            "04:05:06.",
+        ),
+        *(
+            "4:05",
+            "",
+            "04:05:06.2.5",
+        ),
+    ]
+)
+zones = st.sampled_from(["Z", "+00", "+0000", "+00:00", "-00:00", "+01:00", "+00:00:00", "z", "", "Z ", "UTC"])
+times = st.one_of(
+    st.builds("{}{}{}{}".format, dates, st.sampled_from(["T", "T", "T", " ", "t", ""]), clocks, zones),
+    st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z\n2026-01-01T00:00:00Z", "yesterday", ""]),
 )
 json_values = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), texts, st.just([]), st.just([{}]), st.just({})
@@ -94,7 +136,18 @@ records = st.fixed_dictionaries(
         "tags": st.one_of(st.lists(words, max_size=3), json_values),
         "refs": st.one_of(refs, json_values),
         "extra": json_values,
+        "\udc00": json_values,
+        "surrogates": st.sampled_from(["\ud83e\uddea", "\udc00", {"\ud800": 1}, [["\udfff"]], ["\\ud800"]]),
     },
+)
+CLOSING = {"[": "]", '{"a":': "}"}
+LEVELS = (40, 62, 63, 64, 126, 127, 128, 999, 1000, 1001)
+nested = st.builds(
+    lambda levels, opening, inner, field: f'"{field}":{opening * levels}{inner}{CLOSING[opening] * levels}',
+    st.sampled_from(LEVELS),
+    st.sampled_from(["[", '{"a":']),
+    st.sampled_from(["1", '"\\udc00"', "NaN", "tru", "9" * 5000, '{"a":1,"a":2}', "1]", '{"b" 1}', "[1,]", "[]"]),
+    st.sampled_from(["extra", "refs", "tags"]),
 )
 
 
@@ -106,7 +159,7 @@ def lines(draw: st.DrawFn) -> bytes:
         record, ensure_ascii=draw(st.booleans()), separators=draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     )
     damage = draw(
-        st.sampled_from(["none"] * 6 + ["twice", "cut", "bytes", "surrogate", "huge", "blank", "space", "deep"])
+        st.sampled_from(["none"] * 6 + ["twice", "cut", "bytes", "surrogate", "huge", "blank", "space", "deep", "mark"])
     )
     if damage == "twice":
         text = text[:-1] + ',"text":"again"}'
@@ -121,7 +174,9 @@ def lines(draw: st.DrawFn) -> bytes:
     elif damage == "space":
         text = f"  {text}\r"
     elif damage == "deep":
-        text = '{"memory_id":"m","text":"x","extra":' + "[" * 40 + "]" * 40 + "}"
+        text = '{"memory_id":"m","text":"x",' + draw(nested) + "}"
+    elif damage == "mark":
+        text = f"\ufeff{text}"
     body = text.encode("utf-8", "surrogatepass").replace(b"\n", b" ")
     return body.replace(b"e", b"\xff", 1) if damage == "bytes" else body
 
@@ -156,12 +211,14 @@ requests = st.fixed_dictionaries(
     second=st.lists(lines(), max_size=6),
     request=requests,
     last_newline=st.booleans(),
+    mark=st.sampled_from(["", "", "\ufeff", "\ufeff\ufeff"]),
 )
 @example(
     first=[b'{"memory_id":"text","ts_utc":"2026-01-01T00:00:00Z","text":"budget"}'] * 2,
     second=[],
     request={"query": "budget", "budget": {"max_excerpt_tokens": 9}},
     last_newline=False,
+    mark="",
 )
 @example(
     first=[
@@ -172,15 +229,17 @@ requests = st.fixed_dictionaries(
     second=[],
     request={"query": "budget", "budget": {"max_excerpt_tokens": 9}},
     last_newline=True,
+    mark="\ufeff",
 )
 def test_the_controller_agrees_with_the_literal_reading(
-    first: list[bytes], second: list[bytes], request: dict[str, Any], last_newline: bool
-) -> None:  # MC-02…06
+    first: list[bytes], second: list[bytes], request: dict[str, Any], last_newline: bool, mark: str
+) -> None:  # MC-02…06, MC-11
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "a.jsonl").write_bytes(b"\n".join(first) + b"\n" * last_newline)
+        (folder / "a.jsonl").write_bytes(mark.encode() + b"\n".join(first) + b"\n" * last_newline)
         (folder / "b.jsonl").write_bytes(b"\n".join(second))
-        request = {**request, "store_paths": ["b.jsonl", "./a.jsonl", "a.jsonl"]}
+        (folder / "z.jsonl").symlink_to("a.jsonl")
+        request = {**request, "store_paths": ["z.jsonl", "b.jsonl", "./a.jsonl", "a.jsonl"]}
         assert read(request, folder) == literal.package(request, folder)
 
 
@@ -252,7 +311,13 @@ def test_only_added_or_changed_segments_are_decoded_again(
     monkeypatch.setattr(jsonl_stores, "SEGMENT_BYTES", size)
     lines = [b'{"memory_id":"m%05d","text":"gateway %s"}\n' % (n, b"word " * 20) for n in range(1000)]
     store, cache = tmp_path / "a.jsonl", tmp_path / "cache"
-    request = {"query": "gateway", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 50}}
+    (tmp_path / "trust.json").write_bytes(b'{"items":[{"memory_id":"none","classification":"malicious"}]}')
+    request = {
+        "query": "gateway",
+        "store_paths": ["a.jsonl"],
+        "budget": {"max_excerpt_tokens": 50},
+        "trust_filter": {"trust_snapshot_path": "trust.json"},  # so that no ranks are stored
+    }
 
     def cached_after_reading(content: list[bytes]) -> dict[str, int]:
         store.write_bytes(b"".join(content))
@@ -272,6 +337,40 @@ def test_only_added_or_changed_segments_are_decoded_again(
     assert len(changed) - len(grown) == 1
 
 
+def test_the_same_question_to_a_store_that_grew_reads_only_what_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # MC-10
+    """Lines that are read leave a file in the cache; there are none for lines whose ranks were found."""
+    monkeypatch.setattr(jsonl_stores, "SEGMENT_BYTES", 4096)
+    lines = [b'{"memory_id":"m%05d","text":"gateway %s"}\n' % (n, b"word " * (n % 20)) for n in range(2000)]
+    store, cache = tmp_path / "a.jsonl", tmp_path / "cache"
+    request = {"query": "gateway", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 50}}
+
+    def segments_read(content: list[bytes]) -> int:
+        store.write_bytes(b"".join(content))
+        kinds = {path: path.read_bytes().startswith(RANKS, HEADER_BYTES) for path in cache.glob("*/*")}
+        for path, holds_ranks in kinds.items():
+            if not holds_ranks:
+                path.unlink()
+        assert read(request, tmp_path, cache=cache) == literal.package(request, tmp_path)
+        return sum(not path.read_bytes().startswith(RANKS, HEADER_BYTES) for path in cache.glob("*/*"))
+
+    segments = segments_read(lines[:1900])
+    assert segments >= 40
+    assert segments_read(lines[:1900]) == 0
+    assert segments_read(lines[:1920]) <= 1
+    assert 0 < segments_read(lines) <= 5
+    assert segments_read([lines[0].replace(b"gateway", b"highway"), *lines[1:]]) >= segments, "changed at the beginning"
+    assert segments_read([*lines[:1000], lines[0], *lines[1001:]]) >= segments, "changed in the middle"
+    assert segments_read(lines[:1000]) > 10, "cut"
+    assert segments_read(lines[:10]) == 0, "replaced by a store of less than a segment"
+
+
+RANKS = b"\x93"
+"""The first byte of stored ranks: a list of three. The lines of a segment are more than three here."""
+HEADER_BYTES = len(jsonl_stores.CACHE_FORMAT) + 32
+
+
 def test_the_cache_removes_the_entries_used_least_recently(tmp_path: Path) -> None:
     cache = jsonl_stores.SegmentCache(tmp_path)
     keys = [f"{number:064x}" for number in range(4)]
@@ -280,9 +379,9 @@ def test_the_cache_removes_the_entries_used_least_recently(tmp_path: Path) -> No
         (entry,) = tmp_path.glob(f"{key[:2]}/{key[2:]}")
         os.utime(entry, (age, age))
     size = entry.stat().st_size
-    assert cache.get(keys[0]) == []
+    assert cache.get(keys[0], bytes) is not None
     cache.trim(max_bytes=2 * size)
-    assert [cache.get(key) for key in keys] == [[], None, None, []]
+    assert [cache.get(key, bytes) is not None for key in keys] == [True, False, False, True]
 
 
 def test_stores_are_only_read(tmp_path: Path) -> None:  # MC-09
@@ -395,6 +494,103 @@ def test_byte_order_marks_crlf_and_blank_lines_are_accepted(tmp_path: Path) -> N
         assert read(REQUEST, tmp_path)["selection"] == expected, content
     (tmp_path / "a.jsonl").write_bytes(records[0] + b"\n\xef\xbb\xbf" + records[1])  # in the middle it is damage
     assert [item["reason"] for item in read(REQUEST, tmp_path)["selection"]["dropped"]] == ["invalid_record_schema"]
+
+
+NORMAL_FORMS = {
+    "2026-02-03T04:05:06Z": "2026-02-03T04:05:06Z",
+    "20260203T040506Z": "2026-02-03T04:05:06Z",
+    "2026-W06-2T04:05:06+00:00": "2026-02-03T04:05:06Z",
+    "2026W062T040506+0000": "2026-02-03T04:05:06Z",
+    "2026-02-03T04:05Z": "2026-02-03T04:05:00Z",
+    "2026-02-03T0405+00": "2026-02-03T04:05:00Z",
+    "2026-02-03T04Z": "2026-02-03T04:00:00Z",
+    "2026-02-03T04:05:06.5Z": "2026-02-03T04:05:06.500000Z",
+    "20260203T040506,000001+00:00": "2026-02-03T04:05:06.000001Z",
+    "2026-02-03T04:05:06.0000009Z": "2026-02-03T04:05:06Z",
+    "2020-W53-7T00Z": "2021-01-03T00:00:00Z",
+}
+NO_MOMENTS = [
+    *("2026-02-03", "2026-02-03T04:05:06", "2026-02-03 04:05:06Z", "2026-02-03t04:05:06z", "2026-034T04:05:06Z"),
+    *("2026-02-03T04:05:06-00:00", "2026-02-03T04:05:06+01:00", "2026-02-03T24:00:00Z", "2026-02-03T04:05:60Z"),
+    *("2026-02-03T04.5Z", "2026-02-03T04:05.5Z", "2026-02-03T04:05:06.Z", "2026-02-30T00Z", "2026-W54-1T00Z"),
+    *("2026-W06T04Z", "2026-0203T04Z", "2026-02-03T04:0506Z", "+002026-02-03T04Z", "2026-02-03T04:05:06 Z", ""),
+]
+
+
+@pytest.mark.parametrize("form", [*NORMAL_FORMS, *NO_MOMENTS])
+def test_every_form_of_a_utc_moment_and_nothing_else_is_one(form: str) -> None:  # MC-11
+    record = read_record(json.dumps({"memory_id": "m", "text": "x", "ts_utc": form}).encode())
+    normal: dict[str, Any] = {"memory_id": "m", "text": "x", "tags": [], "refs": [], "ts_utc": NORMAL_FORMS.get(form)}
+    assert record is not None
+    assert record.record_hash == literal.record_hash(normal)
+
+
+def nested_field(levels: int) -> bytes:
+    return b'{"memory_id":"m","text":"x","mine":' + b'{"a":[' * (levels // 2) + b"]}" * (levels // 2) + b"}"
+
+
+def nested_refs(levels: int) -> bytes:
+    inner = b"[" * (levels - 2) + b"]" * (levels - 2)
+    return b'{"memory_id":"m","text":"x","refs":[{"a":%b}]}' % inner
+
+
+@pytest.mark.parametrize(
+    ("line", "is_valid"),
+    [
+        (b'{"memory_id":"","text":"x"}', True),
+        (b'{"memory_id":"m","text":"x","ts_utc":null,"tags":null,"refs":null,"mine":null}', True),
+        (b'{"memory_id":null,"text":"x"}', False),
+        (b'{"memory_id":"m","text":"x","ts_utc":5}', False),
+        (b'{"memory_id":"m","text":"x","mine":"\\udc00"}', False),
+        (b'{"memory_id":"m","text":"x","\\ud800":1}', False),
+        (b'{"memory_id":"m","text":"x","mine":[{"\\udfff":1}]}', False),
+        (b'{"memory_id":"m","text":"x","mine":"\\ud83e\\uddea"}', True),
+        (b'{"memory_id":"m","text":"x","mine":"\\\\ud800"}', True),
+        (b'{"memory_id":"m","text":"x","mine":NaN}', False),
+        (b'{"memory_id":"m","text":"x","mine":-Infinity}', False),
+        (b'{"memory_id":"m","text":"x","mine":{"a":1,"a":1}}', False),
+        (b'{"memory_id":"m","text":"x","mine":%b}' % (b"9" * 5000), True),
+        (b'\xef\xbb\xbf{"memory_id":"m","text":"x"}', False),
+        ('{"memory_id":"\ufeffm","text":"\ufeffx"}'.encode(), True),
+        (nested_field(64), True),
+        (nested_field(1000), True),
+        (nested_field(1002), False),
+        (nested_refs(127), True),
+        (nested_refs(128), False),
+    ],
+)
+def test_what_a_record_may_hold(line: bytes, is_valid: bool) -> None:  # MC-11
+    record = read_record(line)
+    assert (record is not None) == is_valid
+    assert (literal.read_record(line) is not None) == is_valid
+    if record is not None:
+        assert read_text(line) == record.text
+
+
+def test_a_byte_order_mark_is_no_part_of_the_hash_of_an_invalid_first_line(tmp_path: Path) -> None:  # MC-11
+    hashes = []
+    for mark in (b"", b"\xef\xbb\xbf"):
+        (tmp_path / "a.jsonl").write_bytes(mark + b"{broken\n")
+        hashes.append(read(REQUEST, tmp_path)["selection"]["dropped"][0]["record_hash"])
+    assert hashes[0] == hashes[1]
+
+
+def test_one_file_by_several_paths_is_read_once_under_the_first_of_them(tmp_path: Path) -> None:  # MC-02
+    (tmp_path / "notes.jsonl").write_bytes(b'{"memory_id":"m","text":"x"}')
+    (tmp_path / "link.jsonl").symlink_to("notes.jsonl")
+    os.link(tmp_path / "notes.jsonl", tmp_path / "other.jsonl")
+    (tmp_path / "copy.jsonl").write_bytes(b'{"memory_id":"m","text":"x"}')
+    absolute = str(tmp_path / "notes.jsonl")
+
+    def stores_read(*paths: str) -> list[str]:
+        packages = [read({**REQUEST, "store_paths": list(order)}, tmp_path) for order in permutations(paths)]
+        assert all(package == packages[0] for package in packages)
+        return [item["store_path"] for item in packages[0]["selection"]["selected"]]
+
+    assert stores_read("notes.jsonl", "link.jsonl", "./x/../notes.jsonl") == ["link.jsonl"]
+    assert stores_read("notes.jsonl", "other.jsonl") == ["notes.jsonl"]
+    assert stores_read(absolute, "notes.jsonl", "link.jsonl") == [absolute]
+    assert stores_read("notes.jsonl", "copy.jsonl") == ["copy.jsonl", "notes.jsonl"]
 
 
 @pytest.mark.parametrize(

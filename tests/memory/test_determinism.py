@@ -9,9 +9,13 @@ import engrambus.knowledge.memory as memory_package
 
 DETERMINISTIC_MODULES = {
     "__future__",
+    "array",
+    "bisect",
     "collections",
     "collections.abc",
+    "functools",
     "hashlib",
+    "itertools",
     "json",
     "msgspec",
     "posixpath",
@@ -19,7 +23,7 @@ DETERMINISTIC_MODULES = {
     "typing",
 }
 DETERMINISTIC_NAMES = {
-    "datetime": {"UTC", "datetime", "timedelta"},
+    "datetime": {"UTC", "date", "datetime", "timedelta"},
     "engrambus.core": {"SECOND_US", "canonical", "check_depth", "read_json"},
     "engrambus.policy": {"ContentDrawn", "Payers", "TurnCharged", "draw_content"},
     "engrambus.lazy_imports": {"lazy_exports"},  # loads modules of this same package

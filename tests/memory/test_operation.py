@@ -72,6 +72,16 @@ def test_only_the_query_must_be_given(shell: Shell) -> None:  # MC-01, BX-12
     assert [item["excerpt"] for item in package["selection"]["selected"]] == ["The lexer stays small."]
 
 
+def test_the_words_may_stand_behind_the_command(shell: Shell) -> None:  # MC-08, BX-12
+    by_option = shell.ok("memory", "read", *OPTIONS, "--json").json
+    assert shell.ok("memory", "read", "gateway", "budget", *OPTIONS[2:], "--json").json == by_option
+    assert "either behind the command or with --query" in shell.run("memory", "read", "budget", *OPTIONS).err
+
+
+def test_an_empty_memory_says_so(shell: Shell) -> None:  # BX-12
+    assert "Nothing is in there yet." in shell.ok("memory", "read", "anything").out
+
+
 def test_the_command_prints_excerpts_and_counts_dropped_records(shell: Shell) -> None:
     out = shell.ok("memory", "read", *OPTIONS, "--max-items", "2").out
     assert "Gateway reserves the budget before the vendor call" in out

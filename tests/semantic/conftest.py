@@ -14,6 +14,7 @@ from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
 from engrambus.operations.engram_queries import QueryAnswer
 from engrambus.settings import Settings
 from engrambus.testing.client import GatewayClient
+from engrambus.testing.clock import ManualClock
 from tests.projects import Repository, make_repository
 
 CLAIMS = (
@@ -32,6 +33,8 @@ class SemanticProject:
         self.repository = repository
         self._environment = {"HOME": str(home)}
         self._gateway: Gateway | None = None
+        self.clock: ManualClock | None = None
+        """A clock to turn, from the next time that the project is opened."""
         init_project(repository.path, Settings.from_environment(self._environment))
         self.open(semantic="1")
 
@@ -50,7 +53,7 @@ class SemanticProject:
         """Open the project again, with ENGRAMBUS_SEMANTIC set to this."""
         self.close()
         settings = Settings.from_environment({**self._environment, "ENGRAMBUS_SEMANTIC": semantic})
-        self._gateway = open_project(self.repository.path, settings)
+        self._gateway = open_project(self.repository.path, settings, clock=self.clock)
 
     def close(self) -> None:
         """Close the project."""

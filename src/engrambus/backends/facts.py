@@ -93,7 +93,14 @@ EngramChange = (
 IdentityChange = RunOpened | RunClosed | AgentAdded | AgentDismissed | TokenIssued | TokenWithdrawn | PolicyApplied
 ReservationChange = ReservationMade | ReservationChanged | ReservationReleased
 RecallChange = EngramsRecalled | TaskRecalled | RecallForgotten
-CortexChange = EpisodeKept | ContributionSubmitted | ContributionMoved | ContradictionRecorded | ContradictionSettled
+CortexChange = (
+    EpisodeKept
+    | SnapshotTaken
+    | ContributionSubmitted
+    | ContributionMoved
+    | ContradictionRecorded
+    | ContradictionSettled
+)
 GrantChange = DerefRequested | DerefAnswered | GrantIssued | BlockDebited | BlockRevoked
 
 Fact = (
@@ -107,7 +114,6 @@ Fact = (
     | ContentDrawn
     | MemoryRead
     | CortexChange
-    | SnapshotTaken
     | TurnCharged
     | TurnClosed
     | MessageAccepted

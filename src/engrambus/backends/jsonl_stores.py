@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -21,17 +23,35 @@ from engrambus.errors import (
     MemoryStoreOutside,
     TrustSnapshotInvalid,
 )
-from engrambus.knowledge.memory import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD, Segment, StoreLine, read_lines
+from engrambus.knowledge.memory import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD, RankedRecords, Segment, StoreLine, read_lines
 
 SEGMENT_BYTES = 1024 * 1024
 """A segment ends with the first line that reaches this size."""
+PIECE_BYTES = 64 * 1024
+"""A line that is not complete at the end of a segment is read on in pieces of this size."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
-CACHE_FORMAT = b"engrambus lines 1\n"
+CACHE_FORMAT = b"engrambus lines 2 %b\n" % sys.byteorder.encode()
+"""Columns are stored as this machine keeps numbers."""
 MAX_CACHE_BYTES = 1024**3
 STORE_FIELD = "store_paths"
+_LINE_FEED = ord("\n")
 
-_encode_lines = msgspec.msgpack.Encoder().encode
+Value = TypeVar("Value")
+
+
+class SavedRanks(msgspec.Struct, frozen=True, array_like=True):
+    """The ranked lines of the first segments of a store."""
+
+    segments: int
+    """Number of segments."""
+    chain: str
+    """Hash chain over them: sha256 of the chain so far and the hash of the next segment."""
+    ranked: RankedRecords
+
+
+_encode = msgspec.msgpack.Encoder().encode
 _decode_lines = msgspec.msgpack.Decoder(list[StoreLine]).decode
+_decode_ranks = msgspec.msgpack.Decoder(SavedRanks).decode
 
 
 class FileStores:
@@ -45,6 +65,8 @@ class FileStores:
         self._allowed = None if allowed_folders is None else tuple(path.resolve() for path in allowed_folders)
         self._cache = None if cache is None else SegmentCache(cache)
         self._files: dict[str, int] = {}
+        self._opened: set[tuple[int, int]] = set()
+        """Device and inode of every open store."""
 
     def __enter__(self) -> FileStores:
         return self
@@ -55,10 +77,15 @@ class FileStores:
         if self._cache is not None:
             self._cache.trim()
 
-    def segments(self, path: str) -> Iterator[Segment]:
-        """Open a store at once, then yield its content in file order."""
+    def open_store(self, path: str) -> FileStore | None:
+        """Open a store; None if the same file is open under another path."""
         file = self._files[path] = self._open(path, STORE_FIELD)
-        return self._read_segments(file, os.fstat(file).st_size)
+        status = os.fstat(file)
+        identity = (status.st_dev, status.st_ino)
+        if identity in self._opened:
+            return None
+        self._opened.add(identity)
+        return FileStore(file, status.st_size, self._cache)
 
     def line(self, path: str, start: int, end: int) -> bytes:
         """Read a line of an open store again."""
@@ -76,26 +103,6 @@ class FileStores:
             return os.pread(file, size, 0).removeprefix(BOM_UTF8)
         finally:
             os.close(file)
-
-    def _read_segments(self, file: int, size: int) -> Iterator[Segment]:
-        # Editors put a byte order mark before the first line; it is not part of the record.
-        offset = len(BOM_UTF8) if os.pread(file, len(BOM_UTF8), 0) == BOM_UTF8 else 0
-        while offset < size:
-            data = _read_whole_lines(file, offset, size)
-            yield Segment(offset, data, self._lines(data))
-            offset += len(data)
-
-    def _lines(self, data: bytes) -> list[StoreLine]:
-        # decision 40: segments are cached under the hash of their bytes. Their ends depend only on the bytes before
-        # them, so a store that grew has the same segments as before, and only the last one is read again.
-        if self._cache is None or len(data) < SEGMENT_BYTES or not data.endswith(b"\n"):
-            return read_lines(data)
-        key = hashlib.sha256(data).hexdigest()
-        lines = self._cache.get(key)
-        if lines is None:
-            lines = read_lines(data)
-            self._cache.put(key, lines)
-        return lines
 
     def _open(self, path: str, field: str) -> int:
         file_path = self._folder / path
@@ -117,6 +124,73 @@ class FileStores:
         return file
 
 
+class FileStore:
+    """One open store. What follows its full segments, which are those that are cached, is read anew each time."""
+
+    def __init__(self, file: int, size: int, cache: SegmentCache | None) -> None:
+        self._size = size
+        self._cache = cache
+        self._reader = _LineReader(file, size)
+        # Editors put a byte order mark before the first line; it is not part of the record.
+        self._begin = len(BOM_UTF8) if os.pread(file, len(BOM_UTF8), 0) == BOM_UTF8 else 0
+        self._offset, self._count, self._chain = self._begin, 0, ""
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the content in file order, without the segments that loaded rows stand for."""
+        while self._offset < self._size:
+            offset, data = self._offset, self._reader.read(self._offset)
+            self._offset += len(data)
+            if self._cache is None or not _is_full(data):
+                yield Segment(offset, data, read_lines(bytes(data)), is_full=False)
+            else:
+                key = self._add_to_chain(data)
+                lines = self._cache.get(key, _decode_lines)
+                if lines is None:
+                    lines = read_lines(bytes(data))
+                    self._cache.put(key, lines)
+                yield Segment(offset, data, lines, is_full=True)
+
+    def load_ranked(self, question: bytes) -> RankedRecords | None:
+        """Return what was saved for a question, if the store still begins with the segments that it stands for."""
+        saved = None if self._cache is None else self._cache.get(self._name(question), _decode_ranks)
+        if saved is None:
+            return None
+        # decision 108: every byte is read, because a file that was changed in place may have the size and times of
+        # one that grew.
+        while self._count < saved.segments and self._offset < self._size:
+            data = self._reader.read(self._offset)
+            if not _is_full(data):
+                break
+            self._add_to_chain(data)
+            self._offset += len(data)
+        if (self._count, self._chain) == (saved.segments, saved.chain):
+            return saved.ranked
+        self._offset, self._count, self._chain = self._begin, 0, ""
+        return None
+
+    def save_ranked(self, question: bytes, ranked: RankedRecords) -> None:
+        """Save the ranked lines of all full segments."""
+        if self._cache is not None:
+            self._cache.put(self._name(question), SavedRanks(self._count, self._chain, ranked))
+
+    def _add_to_chain(self, data: memoryview) -> str:
+        """Count a full segment; return the key of its lines."""
+        key = hashlib.sha256(data).hexdigest()
+        self._count += 1
+        self._chain = hashlib.sha256(f"{self._chain}{key}".encode()).hexdigest()
+        return key
+
+    def _name(self, question: bytes) -> str:
+        """Return the key of the ranked lines: of the question, and of the file by its beginning."""
+        first = b"" if self._size < SEGMENT_BYTES else bytes(self._reader.read(self._begin))
+        return hashlib.sha256(b"ranked %d %d %b%b" % (self._begin, len(question), question, first)).hexdigest()
+
+
+def _is_full(data: memoryview) -> bool:
+    # decision 40: a segment's end depends only on the bytes before it, so a store that grew has the same full segments.
+    return len(data) >= SEGMENT_BYTES and data[-1] == _LINE_FEED
+
+
 def _payload(entry: bytes) -> memoryview | None:
     """Return what an entry of the cache holds behind its checksum; None if that is wrong."""
     header_bytes = len(CACHE_FORMAT) + hashlib.sha256().digest_size
@@ -124,40 +198,60 @@ def _payload(entry: bytes) -> memoryview | None:
     return payload if entry[:header_bytes] == CACHE_FORMAT + hashlib.sha256(payload).digest() else None
 
 
-def _read_whole_lines(file: int, offset: int, size: int) -> bytes:
-    """Read `SEGMENT_BYTES` and the rest of the line they end in."""
-    pieces: list[bytes] = []
-    end = offset
-    while end < size and not (pieces and pieces[-1].endswith(b"\n")):
-        piece = os.pread(file, min(SEGMENT_BYTES, size - end), end)
-        if not piece:
-            raise MemoryStoreChanged("A memory store was cut short while it was read. Try again.", field=STORE_FIELD)
-        if pieces and (newline := piece.find(b"\n")) >= 0:
-            piece = piece[: newline + 1]
-        pieces.append(piece)
-        end += len(piece)
-        if end - offset > SEGMENT_BYTES + MAX_LINE_BYTES:
-            # decision 40: skipping the line instead would change the meaning of "every record".
-            raise MemoryLineTooLong(
-                f"A line that begins after byte {offset} is longer than {MAX_LINE_BYTES} bytes.",
-                field=STORE_FIELD,
-                limit=MAX_LINE_BYTES,
-            )
-    return b"".join(pieces)
+class _LineReader:
+    """Reads whole lines of a file into one piece of memory: fresh memory would cost more than the reading."""
+
+    def __init__(self, file: int, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._buffer = bytearray(min(SEGMENT_BYTES, size) + PIECE_BYTES)
+
+    def read(self, offset: int) -> memoryview:
+        """Return `SEGMENT_BYTES` and the rest of the line they end in, until the next call."""
+        length = self._fill(offset, 0, SEGMENT_BYTES)
+        while offset + length < self._size and self._buffer[length - 1] != _LINE_FEED:
+            added = self._fill(offset, length, PIECE_BYTES)
+            line_feed = self._buffer.find(b"\n", length, length + added)
+            length = length + added if line_feed < 0 else line_feed + 1
+            if length > SEGMENT_BYTES + MAX_LINE_BYTES:
+                # decision 40: skipping the line instead would change the meaning of "every record".
+                raise MemoryLineTooLong(
+                    f"A line that begins after byte {offset} is longer than {MAX_LINE_BYTES} bytes.",
+                    field=STORE_FIELD,
+                    limit=MAX_LINE_BYTES,
+                )
+        return memoryview(self._buffer)[:length]
+
+    def _fill(self, offset: int, length: int, wanted: int) -> int:
+        """Read bytes behind the `length` bytes that were read from `offset` on; return how many."""
+        wanted = min(wanted, self._size - offset - length)
+        if length + wanted > len(self._buffer):
+            self._buffer = self._buffer + bytes(length + wanted)  # a new one: the last segment may still be in use
+        added = 0
+        with memoryview(self._buffer) as view:
+            while added < wanted:
+                count = os.preadv(self._file, [view[length + added : length + wanted]], offset + length + added)
+                if not count:
+                    raise MemoryStoreChanged(
+                        "A memory store was cut short while it was read. Try again.", field=STORE_FIELD
+                    )
+                added += count
+        return added
 
 
 class SegmentCache:
-    """A folder with one file per segment, named by the SHA-256 of the segment. It may be deleted at any time.
+    """A folder of entries, each named by a SHA-256: of a segment, or of a question and a store's beginning.
 
-    An entry holds no text, and carries a checksum: a damaged one is ignored and written again.
+    An entry holds no text, and carries a checksum: a damaged one is ignored and written again. It may be deleted at any
+    time.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._grown = False
 
-    def get(self, key: str) -> list[StoreLine] | None:
-        """Return the lines stored under a key; None when there are none."""
+    def get(self, key: str, decode: Callable[[memoryview], Value]) -> Value | None:
+        """Return the value stored under a key; None when there is none."""
         path = self._path(key)
         try:
             file = files.open_file(path, os.O_RDONLY)
@@ -167,7 +261,7 @@ class SegmentCache:
         except OSError:
             return None
         payload = _payload(entry)
-        return None if payload is None else _decode_lines(payload)
+        return None if payload is None else decode(payload)
 
     def find_damaged(self) -> Iterator[Path]:
         """Yield the entries whose checksum is wrong."""
@@ -178,10 +272,10 @@ class SegmentCache:
                         if _payload(files.read_file(path)) is None:
                             yield path
 
-    def put(self, key: str, lines: list[StoreLine]) -> None:
-        """Store the lines of a segment. A full disk is no reason to fail a read."""
+    def put(self, key: str, value: list[StoreLine] | SavedRanks) -> None:
+        """Store a value. A full disk is no reason to fail a read."""
         path = self._path(key)
-        payload = _encode_lines(lines)
+        payload = _encode(value)
         with suppress(OSError):
             files.make_folder(path.parent)
             files.replace_file(path, CACHE_FORMAT + hashlib.sha256(payload).digest() + payload)

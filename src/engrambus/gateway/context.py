@@ -87,6 +87,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         with self.shared.visible_stores(shared_scopes(self.policy, scope), self.role_filter) as wider:
             yield [*project_stores(self.view, self.caller, scope), *wider]
 
+    @contextmanager
+    def present_stores(self) -> Iterator[list[VisibleStore]]:
+        """Yield what the caller may see now: for an operation that writes, to look things up before it decides."""
+        wider_scopes = shared_scopes(self.policy)
+        with self.store.read() as view, self.shared.visible_stores(wider_scopes, self.role_filter) as wider:
+            yield [*project_stores(restrict_view(view, self.role_filter), self.caller), *wider]
+
     def note(self, line: str) -> None:
         """Add a line to the log of the shared cortex."""
         if self.cortex is not None:

@@ -36,7 +36,7 @@ from engrambus.evidence.pointers import (
 from engrambus.evidence.pointers import TestAddress as CaseAddress
 from engrambus.knowledge.cortex import episode_at, no_episode
 from engrambus.knowledge.engrams import RoleFilter
-from engrambus.knowledge.memory import SNAPSHOT_FIELD, Segment, Stores
+from engrambus.knowledge.memory import SNAPSHOT_FIELD, RankedRecords, RecordStore, Segment, Stores
 from engrambus.policy import RoleVisibility
 
 if TYPE_CHECKING:
@@ -179,11 +179,11 @@ class RoleMemoryStores:
         self._filter = role_filter
         self._root = root.resolve()
 
-    def segments(self, path: str) -> Iterator[Segment]:
-        """Open a store at once, then yield its visible lines."""
+    def open_store(self, path: str) -> RecordStore | None:
+        """Open a store; None if the same file is open under another path."""
         self._check_path(path, "store_paths")
-        segments = self._stores.segments(path)
-        return (self._visible(segment) for segment in segments)
+        store = self._stores.open_store(path)
+        return None if store is None else _VisibleStore(store, self._filter)
 
     def line(self, path: str, start: int, end: int) -> bytes:
         """Read a line of an open store again."""
@@ -202,9 +202,25 @@ class RoleMemoryStores:
         if not self._filter.rule.sees_path(inside.as_posix()):
             raise MemoryStoreNotFound(f"There is no memory store {path}.", field=field)
 
-    def _visible(self, segment: Segment) -> Segment:
-        lines = [line for line in segment.lines if self._sees(segment.data[line.start : line.end])]
-        return msgspec.structs.replace(segment, lines=lines)
+
+class _VisibleStore:
+    """A store without the records that point at hidden paths."""
+
+    def __init__(self, store: RecordStore, role_filter: RoleFilter) -> None:
+        self._store = store
+        self._filter = role_filter
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the visible lines in file order."""
+        for segment in self._store.segments():
+            lines = [line for line in segment.lines if self._sees(segment.line(line))]
+            yield msgspec.structs.replace(segment, lines=lines)
+
+    def load_ranked(self, question: bytes) -> RankedRecords | None:
+        """Return None: what was ranked holds hidden records, too."""
+
+    def save_ranked(self, question: bytes, ranked: RankedRecords) -> None:
+        """Save nothing: the rows lack hidden records."""
 
     def _sees(self, record: bytes) -> bool:
         try:

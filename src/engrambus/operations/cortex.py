@@ -1,4 +1,4 @@
-"""The shared cortex: keeping and pinning memories, inheriting a snapshot of them and contributing to them."""
+"""The shared cortex: keeping and pinning memories, and contributing to them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import parse_duration
-from engrambus.errors import CortexOff, EngramBusError, NoRepository
+from engrambus.errors import EngramBusError, InputNotFound, NoRepository, NotFound
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
-from engrambus.gateway.role_view import visible_store
 from engrambus.knowledge.cortex import (
-    DEFAULT_MAX_BYTES,
-    DEFAULT_MAX_ITEMS,
     MAX_CATEGORIES,
     MAX_CONTENT_CHARS,
     MAX_EVIDENCE,
@@ -35,33 +32,26 @@ from engrambus.knowledge.cortex import (
     EpisodeDraft,
     EvidenceItem,
     EvidenceKind,
-    SharedContextSnapshot,
-    SnapshotLimits,
-    SnapshotScope,
     check_draft,
     check_kind,
     check_label,
     check_slug,
     check_text,
     compare_with_pins,
-    covered_engrams,
-    inherit_snapshot,
     keep,
     log_line,
+    names_snapshot,
     pin,
     redact_draft,
-    snapshot_bytes,
     submit,
+    visible_takings,
 )
-from engrambus.knowledge.engrams import Engram
-from engrambus.knowledge.messages import read_payers
+from engrambus.knowledge.engrams import find_shown
 from engrambus.operations.engram_uses import UsedIds, resolve_used
-from engrambus.policy import check_may_promote, shared_scopes, visible_spaces
 
 HOW_TO_SWITCH_ON = "An admin switches it on in .catalog/policy.yaml and runs `engrambus policy apply`."
 DEFAULT_KIND = "fact"
 DEFAULT_IMPORTANCE = 0.5
-DEFAULT_SCOPES = ("run", "project")
 
 Label = Annotated[str, Meta(max_length=MAX_LABEL_CHARS)]
 Importance = Annotated[float, Meta(ge=0, le=1, description="How much it matters, 0 to 1")]
@@ -176,76 +166,6 @@ def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
     return answer
 
 
-class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The part of the team's memory to inherit, and its limits."""
-
-    for_agent: Annotated[str, Meta(max_length=96, description="The agent that inherits; you by default")] | None = None
-    scope: Annotated[SnapshotScope | None, Meta(description="Which memories to include")] = None
-    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum size of the answer, in bytes")] = (
-        DEFAULT_MAX_BYTES
-    )
-    max_items: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of items")] = DEFAULT_MAX_ITEMS
-
-
-@operation(
-    "inherit",
-    writes=True,
-    route=Route("POST", "/snapshot"),
-    command=Command(
-        "inherit",
-        section="team",
-        example="engrambus inherit --for coder-1",
-        renderer="cortex:snapshot",
-        rank=60,
-        override="team:inherit",
-        option_names={"for_agent": "--for"},
-    ),
-    tool=Tool(about="Get the team's memory: pinned, important, recent.", hidden=("for_agent", "max_items", "scope")),
-    agent_fields=("for_agent",),
-)
-def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
-    """Get the team's memory: pinned, important and recent items, within a size.
-
-    A new agent starts with it: what was decided, what is preferred, and how the work stands.
-    """
-    scope = request.scope or SnapshotScope()
-    with log_failure(context, "INHERIT_FAIL"):
-        # decision 26: both directions are switched by the policy, so the journal says who switched them off.
-        if not context.policy.cortex.inherit:
-            raise CortexOff(
-                "Inheriting is switched off in this project.", field="cortex.inherit", hint=HOW_TO_SWITCH_ON
-            )
-        for name in scope.visibility:
-            check_may_promote(context.policy, name, "scope.visibility")
-        window_us = parse_duration(scope.recency_window, "scope.recency_window")
-        context.note(log_line("INHERIT_START", snapshot_id="new", scope=scope.summary()))
-
-        def decide(view: View) -> tuple[list[Any], SharedContextSnapshot]:
-            return inherit_snapshot(
-                view,
-                scope,
-                for_agent=request.for_agent,
-                limits=SnapshotLimits(max_chars=request.max_bytes, max_items=request.max_items),
-                window_us=window_us,
-                engrams=_visible_engrams(context, view, scope),
-                caller=context.caller,
-                payers=read_payers(view, context.policy, context.caller, context.limits),
-                rules=context.policy.secrets,
-            )
-
-        # The answer holds content, so the journal does not remember it under the idempotency key.
-        snapshot = context.commit(decide, SharedContextSnapshot, remember=False)
-    context.note(
-        log_line(
-            "INHERIT_DONE",
-            snapshot_id=snapshot.snapshot_id,
-            items=len(snapshot.items),
-            chars=snapshot_bytes(snapshot),
-        )
-    )
-    return snapshot
-
-
 class EvidenceInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Evidence for a contribution."""
 
@@ -268,7 +188,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = []
     inputs_used: Annotated[
         list[Annotated[str, Meta(max_length=MAX_INPUT_CHARS)]],
-        Meta(max_length=32, description="Ids of the inherited snapshots it is based on"),
+        Meta(max_length=32, description="What it is based on: a snapshot's id, a memory, an engram or a pointer"),
     ] = []
     used: UsedIds = []
 
@@ -316,6 +236,8 @@ def contribute(context: Context, request: Contribute) -> Contribution:
             _locate_evidence(context, item, f"evidence[{index}].value")
             for index, item in enumerate(redacted.draft.evidence)
         )
+        for index, name in enumerate(redacted.draft.inputs):
+            _check_input(context, name, f"inputs_used[{index}]")
         used = resolve_used(context, request.used)
         dedupe_window_us = parse_duration(context.policy.cortex.dedupe_window)
         with context.store.read() as view:
@@ -378,17 +300,6 @@ def _episode_answer(episode: Episode) -> EpisodeAnswer:
     )
 
 
-def _visible_engrams(context: Context, view: View, scope: SnapshotScope) -> list[Engram]:
-    if not scope.include_atoms:
-        return []
-    scopes = scope.visibility or DEFAULT_SCOPES
-    spaces = tuple(space for name in scopes for space in visible_spaces(context.caller, name))
-    stores = [visible_store(view, spaces)] if spaces else []
-    wider_scopes = tuple(name for name in shared_scopes(context.policy) if name in scopes)
-    with context.shared.visible_stores(wider_scopes, context.role_filter) as wider_stores:
-        return covered_engrams([*stores, *wider_stores], scope)
-
-
 def _stamp_pointers(context: Context, pointers: Sequence[Pointer | str]) -> tuple[Pointer, ...]:
     """Add digests to the pointers, and pin their commits."""
     fields = [f"pointers[{index}]" for index in range(len(pointers))]
@@ -415,6 +326,38 @@ def _locate_evidence(context: Context, item: EvidenceItem, field: str) -> Eviden
         problem.field = field
         raise
     return msgspec.structs.replace(item, pointer=stamped)
+
+
+def _check_input(context: Context, name: str, field: str) -> None:
+    """Refuse an input that does not exist, or that the caller may not see: both look the same."""
+    refusal = InputNotFound(
+        field=field, hint="`inherit` prints the id of its snapshot; memories, engrams and pointers have ids, too."
+    )
+    try:
+        if names_snapshot(name):
+            with context.store.read() as view:
+                takings = visible_takings(view, name, context.caller)
+            if not takings:
+                raise refusal
+        elif ":" in name:
+            ref = name if name.startswith("sam:") or not _is_memory(context, name) else f"sam:{name}"
+            context.evidence.stamp(*check_pointer(context.completer.complete(ref, field), field), field)
+        else:
+            with context.present_stores() as stores:
+                find_shown(stores, name, field)
+    except NotFound:
+        raise refusal from None
+    except EngramBusError as problem:  # one field, whatever part of the pointer is wrong
+        problem.field = field
+        raise
+
+
+def _is_memory(context: Context, name: str) -> bool:
+    """True if a text is the `memory_id` of a memory."""
+    kind, _, rest = name.partition(":")
+    slug, _, version = rest.rpartition("@")
+    with context.store.read() as view:
+        return version.isdecimal() and view.episode(kind, slug, version=int(version[:9])) is not None
 
 
 def _named_pointer(context: Context, item: EvidenceItem, field: str) -> Pointer:

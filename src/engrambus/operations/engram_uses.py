@@ -10,12 +10,11 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.ports import View
-from engrambus.gateway.role_view import project_stores, restrict_view, unrestricted
+from engrambus.gateway.role_view import unrestricted
 
 # decision 39: as a module, so that a message without `used` does not load the rules
 from engrambus.knowledge import engrams
 from engrambus.knowledge.engrams import MAX_SHOWN_ID_CHARS, MAX_USED, UserKind, VisibleStore
-from engrambus.policy import shared_scopes
 
 if TYPE_CHECKING:
     from engrambus.knowledge.messages import Mail
@@ -51,9 +50,7 @@ def resolve_used(context: Context, ids: Sequence[str], field: str = "used") -> t
     if not ids:
         return ()
     ids = engrams.read_used(list(ids), field)
-    wider_scopes = shared_scopes(context.policy)
-    with context.store.read() as view, context.shared.visible_stores(wider_scopes, context.role_filter) as wider:
-        stores = [*project_stores(restrict_view(view, context.role_filter), context.caller), *wider]
+    with context.present_stores() as stores:
         return engrams.find_used(stores, ids, context.limits, field)
 
 

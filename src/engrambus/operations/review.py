@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 
 from engrambus.core import parse_duration, print_time, take_within
 from engrambus.errors import CortexOff
-from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
@@ -23,7 +22,7 @@ from engrambus.knowledge.cortex import (
     accept,
     check_kind,
     check_text,
-    engram_draft,
+    engram_drafts,
     evidence_pointers,
     find_contribution,
     log_line,
@@ -32,7 +31,7 @@ from engrambus.knowledge.cortex import (
     visible_part,
     withdraw,
 )
-from engrambus.knowledge.engrams import PreparedEngram, validate
+from engrambus.knowledge.engrams import split_claim, validate
 from engrambus.operations.cortex import HOW_TO_SWITCH_ON, Importance, Lifetime, lifetime_us, log_failure
 from engrambus.operations.engram_uses import UsedIds, resolve_used
 from engrambus.operations.engrams import prepare_engram
@@ -127,6 +126,9 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     importance: Annotated[Importance | None, Meta(description="Importance, 0 to 1; by default its confidence")] = None
     pinned: Annotated[bool, Meta(description="Pin it, so that every agent inherits it")] = False
     ttl: Lifetime | None = None
+    atomize: Annotated[
+        bool, Meta(description="Divide it into engrams, too: short claims that point at its evidence, or at the memory")
+    ] = False
     used: UsedIds = []
 
 
@@ -159,19 +161,22 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
                 hint=HOW_TO_SWITCH_ON,
             )
         check_kind(request.kind)
+        with context.store.read() as view:
+            waiting = find_contribution(view, request.id, context.caller)
         terms = AcceptanceTerms(
             kind=request.kind,
             importance=request.importance,
             pinned=request.pinned,
             lifetime_us=lifetime_us(request.ttl),
+            claims=tuple(split_claim(waiting.content)) if request.atomize else (),
+            max_ttl_us=parse_duration(context.policy.max_ttl),
         )
         used = resolve_used(context, request.used)
-        # The engram is prepared outside the commit, because stamping its pointers reads files.
-        with context.store.read() as view:
-            waiting = find_contribution(view, request.id, context.caller)
+        # Engrams are prepared outside the commit, because stamping their pointers reads files.
         pointers = evidence_pointers(waiting)
-        prepared = _prepare_engram(context, waiting, pointers) if pointers else None
-        near = find_near(context, [prepared]) if prepared is not None else {}
+        drafts = engram_drafts(waiting, pointers, terms.claims) if pointers else []
+        prepared = [prepare_engram(context, validate(draft, max_ttl_us=terms.max_ttl_us)) for draft in drafts]
+        near = find_near(context, prepared)
 
         def decide(view: View) -> tuple[list[Any], Contribution]:
             facts, accepted = accept(
@@ -254,8 +259,3 @@ def withdraw_contribution(context: Context, request: WithdrawContribution) -> Co
     """Withdraw a contribution of your own that has not been decided."""
     with log_failure(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
         return context.commit(lambda view: withdraw(view, request.id, caller=context.caller), Contribution)
-
-
-def _prepare_engram(context: Context, contribution: Contribution, pointers: tuple[Pointer, ...]) -> PreparedEngram:
-    draft = engram_draft(contribution, pointers)
-    return prepare_engram(context, validate(draft, max_ttl_us=parse_duration(context.policy.max_ttl)))

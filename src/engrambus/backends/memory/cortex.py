@@ -15,6 +15,8 @@ from engrambus.knowledge.cortex import (
     ContributionSubmitted,
     Episode,
     EpisodeKept,
+    SnapshotTaken,
+    SnapshotTaking,
     Status,
     apply_move,
     settle,
@@ -22,12 +24,13 @@ from engrambus.knowledge.cortex import (
 
 
 class CortexState:
-    """Every version of every episode, and the current state of every contribution."""
+    """Every version of every episode, the current state of every contribution, and who took which snapshot."""
 
     def __init__(self) -> None:
         self.episodes: list[Episode] = []
         self.contributions: dict[str, Contribution] = {}
         self.contradictions: dict[str, Contradiction] = {}
+        self.snapshots: dict[str, dict[tuple[str, str, str], SnapshotTaking]] = {}
 
     def apply(self, fact: CortexChange, at_us: int) -> None:
         """Apply one fact."""
@@ -39,6 +42,10 @@ class CortexState:
             case ContributionMoved():
                 contribution = self.contributions[fact.contribution_id]
                 self.contributions[fact.contribution_id] = apply_move(contribution, fact, at_us)
+            case SnapshotTaken():
+                taking = SnapshotTaking(taken_us=at_us, run=fact.run, by=fact.by, heir=fact.heir, recipe=fact.recipe)
+                takings = self.snapshots.setdefault(fact.snapshot_id, {})
+                takings.setdefault((fact.run, fact.by, fact.heir), taking)
             case ContradictionRecorded():
                 self.contradictions[fact.contradiction_id] = fact.record(at_us)
             case ContradictionSettled():
@@ -79,6 +86,10 @@ class MemoryCortex:
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         return self._cortex.episodes[ordinal : ordinal + limit]
+
+    def snapshot_takings(self, snapshot_id: str) -> Sequence[SnapshotTaking]:
+        takings = self._cortex.snapshots.get(snapshot_id, {})
+        return sorted(takings.values(), key=lambda taking: (taking.recipe is None, taking.taken_us))
 
     def contribution(self, contribution_id: str) -> Contribution | None:
         return self._cortex.contributions.get(contribution_id)

@@ -20,6 +20,9 @@ from engrambus.knowledge.cortex import (
     ContributionSubmitted,
     Episode,
     EpisodeKept,
+    SnapshotRecipe,
+    SnapshotTaken,
+    SnapshotTaking,
     Status,
     apply_move,
     settle,
@@ -28,6 +31,7 @@ from engrambus.knowledge.cortex import (
 _encode = msgspec.json.Encoder().encode
 _decode_episode = msgspec.json.Decoder(Episode).decode
 _decode_contradiction = msgspec.json.Decoder(Contradiction).decode
+_decode_recipe = msgspec.json.Decoder(SnapshotRecipe).decode
 _decode_contribution = msgspec.json.Decoder(Contribution).decode
 
 
@@ -37,7 +41,7 @@ def apply_cortex(
     fact: CortexChange,
     at_us: int,
 ) -> None:
-    """Apply one fact about episodes, contributions or contradictions."""
+    """Apply one fact about episodes, snapshots, contributions or contradictions."""
     match fact:
         case EpisodeKept():
             # decision 26: earlier versions stay, since pointers lead to them
@@ -61,6 +65,10 @@ def apply_cortex(
         case ContributionMoved():
             row: Any = connection.execute(sql["contribution"], (fact.contribution_id,)).fetchone()
             _replace(connection, sql, apply_move(_decode_contribution(row[0]), fact, at_us))
+        case SnapshotTaken():
+            recipe = None if fact.recipe is None else _encode(fact.recipe)
+            values = (fact.snapshot_id, fact.run, fact.by, fact.heir, at_us, recipe)
+            connection.execute(sql["insert_snapshot"], values)
         case ContradictionRecorded():
             _store_contradiction(connection, sql, fact.record(at_us))
         case ContradictionSettled():
@@ -113,6 +121,19 @@ class SqliteCortex:
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         return self._episodes("episodes_after", ordinal, limit)
+
+    def snapshot_takings(self, snapshot_id: str) -> Sequence[SnapshotTaking]:
+        rows: Any = self._connection.execute(self._sql["snapshot_takings"], (snapshot_id,))
+        return [
+            SnapshotTaking(
+                run=run,
+                by=by,
+                heir=heir,
+                taken_us=taken_us,
+                recipe=None if recipe is None else _decode_recipe(recipe),
+            )
+            for run, by, heir, taken_us, recipe in rows
+        ]
 
     def contribution(self, contribution_id: str) -> Contribution | None:
         row: Any = self._connection.execute(self._sql["contribution"], (contribution_id,)).fetchone()

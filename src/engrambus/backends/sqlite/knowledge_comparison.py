@@ -63,6 +63,7 @@ COMPARED = {
         unwanted="key",
         uses="position",
         episodes="ordinal",
+        snapshots="id run by heir",
         contradictions="id",
         contributions="id",
         turns="run agent",

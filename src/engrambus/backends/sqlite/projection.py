@@ -109,7 +109,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 41
+LAYOUT = 42
 """Version of `sql/schema.sql` and of the keys (`KEY_FORMAT`); an index of another version is rebuilt."""
 SWEEP_BATCH = 64
 PAST = "~"

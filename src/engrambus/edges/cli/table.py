@@ -630,6 +630,13 @@ COMMANDS: dict[str, Entry] = {
         "inherit",
         "inherit",
     ),
+    "snapshot": Entry(
+        "team",
+        "Show a snapshot again, as it was inherited.",
+        "engrambus snapshot 9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab",
+        "show_snapshot",
+        "snapshot.show",
+    ),
     "contribute": Entry(
         "team",
         "Propose something you learned; your parent decides if the team keeps it.",

@@ -77,7 +77,9 @@ def _release(session: PageSession, form: Form) -> str:
 
 
 def _accept(session: PageSession, form: Form) -> str:
-    accepted = session.call("accept_contribution", id=form["id"], pinned=form.get("pinned"))
+    accepted = session.call(
+        "accept_contribution", id=form["id"], pinned=form.get("pinned"), atomize=form.get("atomize")
+    )
     return f"Accepted. The team remembers it as {accepted.memory_id}."
 
 
@@ -104,7 +106,7 @@ def _decline_promotion(session: PageSession, form: Form) -> str:
 _ID = frozenset({"id"})
 
 ACTIONS: dict[str, Action] = {
-    "accept": Action(_accept, _ID | {"pinned"}, _ID),
+    "accept": Action(_accept, _ID | {"pinned", "atomize"}, _ID),
     "approve": Action(_approve, _ID | {"cap_tokens", "uses"}, _ID),
     "approve-promotion": Action(_approve_promotion, _ID, _ID),
     "confirm": Action(_confirm, _ID, _ID),

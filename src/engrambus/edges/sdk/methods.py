@@ -280,26 +280,6 @@ class Methods(ABC):
         """
         return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
 
-    def inherit(
-        self,
-        *,
-        for_agent: str | None = None,
-        scope: SnapshotScope | None = None,
-        max_bytes: int = 50000,
-        max_items: int = 200,
-        idempotency_key: str | None = None,
-    ) -> SharedContextSnapshot:
-        """Get the team's memory: pinned, important and recent items, within a size.
-
-        Args:
-            for_agent: The agent that inherits; you by default
-            scope: Which memories to include
-            max_bytes: Maximum size of the answer, in bytes
-            max_items: Maximum number of items
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
-
     def contribute(
         self,
         content: str,
@@ -320,7 +300,7 @@ class Methods(ABC):
             thread_id: The task it belongs to
             proposed_categories: Category to file it under
             evidence: path, url, command_output or note, with a value
-            inputs_used: Ids of the inherited snapshots it is based on
+            inputs_used: What it is based on: a snapshot's id, a memory, an engram or a pointer
             used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -1316,6 +1296,7 @@ class Methods(ABC):
         importance: float | None = None,
         pinned: bool = False,
         ttl: str | None = None,
+        atomize: bool = False,
         used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> Contribution:
@@ -1327,10 +1308,11 @@ class Methods(ABC):
             importance: Importance, 0 to 1; by default its confidence
             pinned: Pin it, so that every agent inherits it
             ttl: Lifetime: P30D is 30 days; unlimited by default
+            atomize: Divide it into engrams, too: short claims that point at its evidence, or at the memory
             used: Id of an engram that it is based on; at most 12
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl, "used": used}, idempotency_key))
+        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl, "atomize": atomize, "used": used}, idempotency_key))
 
     def reject_contribution(
         self,
@@ -1461,6 +1443,40 @@ class Methods(ABC):
     ) -> AgentsAnswer:
         """List the agents of the run."""
         return cast("AgentsAnswer", self._do("list_agents", {}))
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Get the team's memory: pinned, important and recent items, within a size.
+
+        Args:
+            for_agent: The agent that inherits; you by default
+            scope: Which memories to include
+            max_bytes: Maximum size of the answer, in bytes
+            max_items: Maximum number of items
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
+
+    def show_snapshot(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Show a snapshot again, as it was inherited.
+
+        Args:
+            id: The snapshot's id, as `inherit` prints it
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("SharedContextSnapshot", self._do("show_snapshot", {"id": id}, idempotency_key))
 
     def stats(
         self,

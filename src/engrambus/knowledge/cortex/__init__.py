@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.cortex.review import (
         AcceptanceTerms,
         accept,
-        engram_draft,
+        engram_drafts,
         evidence_pointers,
         find_contribution,
         reject,
@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from engrambus.knowledge.cortex.snapshots import (
         DEFAULT_MAX_BYTES,
         DEFAULT_MAX_ITEMS,
+        MAX_SIMILAR_ITEMS,
         SharedContextSnapshot,
         SnapshotLimits,
         SnapshotScope,
         covered_engrams,
         inherit_snapshot,
         snapshot_bytes,
+        snapshot_tokens,
     )
     from engrambus.knowledge.cortex.submission import (
         MAX_CONTENT_CHARS,
@@ -58,6 +60,12 @@ if TYPE_CHECKING:
         compare_with_pins,
         redact_draft,
         submit,
+    )
+    from engrambus.knowledge.cortex.taken_snapshots import (
+        FindEngram,
+        find_snapshot,
+        names_snapshot,
+        visible_takings,
     )
     from engrambus.knowledge.cortex.text_rules import (
         MAX_CATEGORIES,
@@ -86,7 +94,9 @@ if TYPE_CHECKING:
         EvidenceKind,
         Keep,
         NearClaim,
+        SnapshotRecipe,
         SnapshotTaken,
+        SnapshotTaking,
         Status,
         apply_move,
         settle,
@@ -106,17 +116,18 @@ if not TYPE_CHECKING:
         "nearest": "EarlierClaim earlier_claims names_memory nearest_claims",
         "ports": "CortexReads",
         "review": (
-            "AcceptanceTerms accept engram_draft evidence_pointers find_contribution reject visible_contributions "
-            "visible_part withdraw "
+            "AcceptanceTerms accept engram_drafts evidence_pointers find_contribution reject "
+            "visible_contributions visible_part withdraw "
         ),
         "snapshots": (
-            "DEFAULT_MAX_BYTES DEFAULT_MAX_ITEMS SharedContextSnapshot SnapshotLimits SnapshotScope "
-            "covered_engrams inherit_snapshot snapshot_bytes "
+            "DEFAULT_MAX_BYTES DEFAULT_MAX_ITEMS MAX_SIMILAR_ITEMS SharedContextSnapshot SnapshotLimits "
+            "SnapshotScope covered_engrams inherit_snapshot snapshot_bytes snapshot_tokens "
         ),
         "submission": (
             "MAX_CONTENT_CHARS MAX_EVIDENCE MAX_EVIDENCE_CHARS ContributionDraft check_draft compare_with_pins "
             "redact_draft submit "
         ),
+        "taken_snapshots": "FindEngram find_snapshot names_snapshot visible_takings",
         "text_rules": (
             "MAX_CATEGORIES MAX_INPUT_CHARS MAX_KIND_CHARS MAX_LABEL_CHARS MAX_SLUG_CHARS MAX_TEXT_CHARS "
             "check_kind check_label check_slug check_text log_line "
@@ -124,21 +135,23 @@ if not TYPE_CHECKING:
         "values": (
             "CHECKED_KINDS Contradiction ContradictionRecorded ContradictionSettled Contribution "
             "ContributionMoved ContributionSubmitted Episode EpisodeKept EvidenceItem EvidenceKind Keep NearClaim "
-            "SnapshotTaken Status apply_move settle "
+            "SnapshotRecipe SnapshotTaken SnapshotTaking Status apply_move settle "
         ),
     })
 
 __all__ = [
     "CHECKED_KINDS", "DEFAULT_MAX_BYTES", "DEFAULT_MAX_ITEMS", "MAX_CATEGORIES", "MAX_CONTENT_CHARS", "MAX_EVIDENCE",
-    "MAX_EVIDENCE_CHARS", "MAX_INPUT_CHARS", "MAX_KIND_CHARS", "MAX_LABEL_CHARS", "MAX_SLUG_CHARS", "MAX_TEXT_CHARS",
-    "AcceptanceTerms", "AdoptableMemory", "Contradiction", "ContradictionRecorded", "ContradictionSettled",
-    "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted", "CortexReads", "EarlierClaim",
-    "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind", "ForeignMemory", "Keep", "NearClaim",
-    "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept",
-    "adopt_memories", "apply_move", "check_draft", "check_foreign_memory", "check_kind", "check_label", "check_slug",
-    "check_text", "close_contradictions", "compare_with_pins", "covered_engrams", "decide_between", "earlier_claims",
-    "earlier_id", "engram_draft", "episode_at", "evidence_pointers", "find_contradiction", "find_contribution",
+    "MAX_EVIDENCE_CHARS", "MAX_INPUT_CHARS", "MAX_KIND_CHARS", "MAX_LABEL_CHARS", "MAX_SIMILAR_ITEMS", "MAX_SLUG_CHARS",
+    "MAX_TEXT_CHARS", "AcceptanceTerms", "AdoptableMemory", "Contradiction", "ContradictionRecorded",
+    "ContradictionSettled", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted",
+    "CortexReads", "EarlierClaim", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
+    "FindEngram", "ForeignMemory", "Keep", "NearClaim", "SamResolver", "SharedContextSnapshot", "SnapshotLimits",
+    "SnapshotRecipe", "SnapshotScope", "SnapshotTaken", "SnapshotTaking", "Status", "accept", "adopt_memories",
+    "apply_move", "check_draft", "check_foreign_memory", "check_kind", "check_label", "check_slug", "check_text",
+    "close_contradictions", "compare_with_pins", "covered_engrams", "decide_between", "earlier_claims", "earlier_id",
+    "engram_drafts", "episode_at", "evidence_pointers", "find_contradiction", "find_contribution", "find_snapshot",
     "inherit_snapshot", "is_waiting", "keep", "log_line", "may_see_contradiction", "memory_engram", "memory_put",
-    "names_memory", "nearest_claims", "no_episode", "pin", "record_contradictions", "redact_draft", "reject", "settle",
-    "snapshot_bytes", "submit", "visible_contributions", "visible_part", "withdraw",
+    "names_memory", "names_snapshot", "nearest_claims", "no_episode", "pin", "record_contradictions", "redact_draft",
+    "reject", "settle", "snapshot_bytes", "snapshot_tokens", "submit", "visible_contributions", "visible_part",
+    "visible_takings", "withdraw",
 ]

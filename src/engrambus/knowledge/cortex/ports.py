@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from engrambus.knowledge.engrams import EngramView, UseReads
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.cortex.values import Contradiction, Contribution, Episode, Status
+    from engrambus.knowledge.cortex.values import Contradiction, Contribution, Episode, SnapshotTaking, Status
 
 
 class CortexReads(Protocol):
@@ -37,6 +37,10 @@ class CortexReads(Protocol):
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         """Return all versions of all episodes in the order they were made, after the first `ordinal` ones."""
+        ...
+
+    def snapshot_takings(self, snapshot_id: str) -> Sequence[SnapshotTaking]:
+        """Return who took a snapshot, each agent once, in the order of time; the first taking has the recipe."""
         ...
 
     def contribution(self, contribution_id: str) -> Contribution | None:

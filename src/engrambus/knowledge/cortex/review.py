@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.core import Randomness, only_beginning, print_time
+from engrambus.core import Randomness, digest, estimate_tokens, only_beginning, print_time
 from engrambus.errors import ContributionDecided, ContributionNotFound, NotYourDescendant, RoleForbidden
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.cortex.episodes import expiry, free_slug, kept_fact
@@ -29,9 +29,12 @@ from engrambus.knowledge.cortex.values import (
 from engrambus.knowledge.engrams import (
     EngramsUsed,
     PreparedEngram,
+    PutBatch,
     check_own_words,
+    hash_keys,
     put_or_confirm,
     used_facts,
+    validate,
 )
 from engrambus.policy import ADMIN, Caller, check_descends, visible_spaces
 
@@ -50,6 +53,10 @@ class AcceptanceTerms(msgspec.Struct, frozen=True, kw_only=True):
     """None takes the contribution's confidence."""
     pinned: bool
     lifetime_us: int | None
+    claims: tuple[str, ...] = ()
+    """The parts of its content that become an engram each; none if it is not divided."""
+    max_ttl_us: int = 0
+    """The project's limit of the lifetime of engrams."""
 
 
 def may_see(view: CortexView, contribution: Contribution, caller: Caller) -> bool:
@@ -115,21 +122,24 @@ def accept(
     terms: AcceptanceTerms,
     *,
     pointers: tuple[Pointer, ...],
-    prepared: PreparedEngram | None,
+    prepared: Sequence[PreparedEngram],
     caller: Caller,
     randomness: Randomness,
     used: Sequence[str] = (),
 ) -> tuple[list[Any], Contribution]:
-    """Make an episode of a contribution and, where it has evidence, an engram."""
+    """Make an episode of a contribution, and engrams where it has evidence or is to be divided."""
     contribution = _find_decidable(view, contribution_id, caller)
     check_own_words(view, contribution.content, caller, view.used_in("contribution", contribution_id))
     episode = _accepted_episode(view, contribution, terms, pointers, caller)
-    fact = _moved(contribution, "accepted", caller, memory_id=episode.memory_id)
-    facts: list[Any] = [fact, kept_fact(episode, caller)]
-    if prepared is not None:
+    batch, puts, ids = PutBatch(), [], []
+    # Without other evidence, the memory itself is what its parts point at.
+    for item in prepared or memory_atoms(episode, terms):
         # decision 37: a claim that repeats an engram confirms it instead of adding another.
-        put, _ = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source="sam")
-        facts += [put] if put else []
+        put, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, source="sam", batch=batch)
+        puts += [put] if put else []
+        ids.append(engram.id)
+    fact = _moved(contribution, "accepted", caller, memory_id=episode.memory_id, atoms=tuple(dict.fromkeys(ids)))
+    facts: list[Any] = [fact, kept_fact(episode, caller), *puts]
     facts += used_facts(caller, "review", contribution_id, used)
     return facts, _decided(view, contribution, fact, caller, used)
 
@@ -166,13 +176,38 @@ def evidence_pointers(contribution: Contribution) -> tuple[Pointer, ...]:
     return tuple(dict.fromkeys(item.pointer for item in contribution.evidence if item.pointer is not None))
 
 
-def engram_draft(contribution: Contribution, pointers: tuple[Pointer, ...]) -> dict[str, Any]:
-    """Return the engram that tells the team about an accepted contribution, to be validated like any other."""
+def memory_atoms(episode: Episode, terms: AcceptanceTerms) -> list[PreparedEngram]:
+    """Return an engram that points at a memory for each part of its text."""
+    pointer = Pointer(type="sam", ref=episode.ref, digest=digest(episode.text.encode()))
+    atoms = []
+    for claim in terms.claims:
+        checked = validate(_draft(claim, (pointer,), episode.confidence or 0.0), max_ttl_us=terms.max_ttl_us)
+        atoms.append(
+            PreparedEngram(
+                checked=checked,
+                pointers=(pointer,),
+                pointed_tokens=estimate_tokens(episode.text),
+                keys=hash_keys(claim, [pointer.ref], checked.tags),
+                tokens=estimate_tokens(claim),
+            )
+        )
+    return atoms
+
+
+def engram_drafts(
+    contribution: Contribution, pointers: tuple[Pointer, ...], claims: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the engrams that tell the team about an accepted contribution, to be validated like any other."""
+    texts = claims or (shorten_to_claim(contribution.content),)
+    return [_draft(text, pointers, contribution.confidence) for text in texts]
+
+
+def _draft(claim: str, pointers: tuple[Pointer, ...], confidence: float) -> dict[str, Any]:
     return {
-        "claim": shorten_to_claim(contribution.content),
+        "claim": claim,
         "kind": "fact",
         "pointers": [{"type": pointer.type, "ref": pointer.ref} for pointer in pointers],
-        "confidence": contribution.confidence,
+        "confidence": confidence,
         "scope": "project",
     }
 
@@ -224,7 +259,13 @@ def _check_undecided(contribution: Contribution) -> None:
 
 
 def _moved(
-    contribution: Contribution, status: Status, caller: Caller, *, reason: str = "", memory_id: str | None = None
+    contribution: Contribution,
+    status: Status,
+    caller: Caller,
+    *,
+    reason: str = "",
+    memory_id: str | None = None,
+    atoms: tuple[str, ...] = (),
 ) -> ContributionMoved:
     return ContributionMoved(
         run=caller.run.run_id,
@@ -233,4 +274,5 @@ def _moved(
         status=status,
         reason=reason,
         memory_id=memory_id,
+        atoms=atoms,
     )

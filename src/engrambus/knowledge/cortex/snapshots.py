@@ -9,17 +9,17 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from engrambus.core import MAX_BYTES_PER_TOKEN, canonical, estimate_tokens, print_time
 from engrambus.errors import BudgetTooSmall
 from engrambus.knowledge.cortex.ports import CortexView
 from engrambus.knowledge.cortex.text_rules import MAX_LABEL_CHARS
-from engrambus.knowledge.cortex.values import Episode, SnapshotTaken
-from engrambus.knowledge.engrams import Engram, VisibleStore, has_evidence
+from engrambus.knowledge.cortex.values import Episode, ItemOrigin, SnapshotPart, SnapshotRecipe, SnapshotTaken
+from engrambus.knowledge.engrams import Engram, VisibleStore, has_evidence, is_memory
 from engrambus.policy import (
     ADMIN,
     Caller,
@@ -40,7 +40,9 @@ MAX_ENGRAMS = 100
 MAX_ENGRAM_PAGES = 20
 """Pages of engrams that are searched for the scope's categories."""
 
-Origin = Literal["working_memory", "stm", "atom"]
+MAX_SIMILAR_ITEMS = 20
+"""Engrams and memories that are included because they are about what the scope names."""
+MAX_ABOUT_CHARS = 300
 
 
 class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,6 +56,12 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     recency_window: Annotated[str, Meta(max_length=32, description="How far back is recent: P7D")] = "P7D"
     include_working_memory: Annotated[bool, Meta(description="Whether pins are included")] = True
     include_atoms: Annotated[bool, Meta(description="Whether engrams are included")] = False
+    about: (
+        Annotated[
+            str, Meta(max_length=MAX_ABOUT_CHARS, description="Include what is about this, too, found by meaning")
+        ]
+        | UnsetType
+    ) = UNSET
     visibility: Annotated[list[Scope], Meta(max_length=4, description="Which scopes engrams may come from")] = []
 
     @property
@@ -69,12 +77,13 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Return the scope as one word of figures, for the log."""
         return (
             f"categories:{len(self.categories)},min_importance:{self.min_importance},window:{self.recency_window},"
-            f"pins:{int(self.include_working_memory)},atoms:{int(self.include_atoms)}"
+            f"pins:{int(self.include_working_memory)},atoms:{int(self.include_atoms)},"
+            f"about:{int(self.about is not UNSET)}"
         )
 
 
 class ItemProvenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    origin: Origin
+    origin: ItemOrigin
     source: str
     """The author: `<run>/<agent>`."""
     created_at: str
@@ -115,6 +124,8 @@ class SharedContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     limits: SnapshotLimits
     left_out: int
     """Items considered that did not fit; at most twice `max_items` important and recent ones are considered."""
+    missing: tuple[str, ...] | UnsetType = UNSET
+    """Ids of items that were forgotten or hidden since; only in a snapshot that is fetched again."""
 
 
 _NOT_HASHED = frozenset({"snapshot_id", "created_at"})
@@ -128,6 +139,7 @@ def inherit_snapshot(
     limits: SnapshotLimits,
     window_us: int,
     engrams: Sequence[Engram],
+    similar: Sequence[Engram] = (),
     caller: Caller,
     payers: Payers,
     rules: SecretRules,
@@ -147,6 +159,7 @@ def inherit_snapshot(
         view.recent(view.as_of - window_us, categories=scope.lower_categories, limit=2 * limits.max_items),
         engrams,
         scope,
+        similar=[(engram, _memory_of(view, engram)) for engram in similar],
     )
     parent = (agent.parent if agent else None) or ADMIN
     snapshot = take_snapshot(
@@ -158,7 +171,7 @@ def inherit_snapshot(
         max_tokens=max_tokens,
         rules=rules,
     )
-    size_bytes, tokens = snapshot_bytes(snapshot), estimate_tokens(_as_sent(snapshot))
+    size_bytes, tokens = snapshot_bytes(snapshot), snapshot_tokens(snapshot)
     if size_bytes > limits.max_chars:
         raise BudgetTooSmall(field="max_bytes", limit=limits.max_chars, used=size_bytes)
     snapshot_fact = SnapshotTaken(
@@ -168,6 +181,8 @@ def inherit_snapshot(
         snapshot_id=snapshot.snapshot_id,
         items=len(snapshot.items),
         chars=size_bytes,
+        # decision 109: the same snapshot is described once, however many agents take it
+        recipe=None if view.snapshot_takings(snapshot.snapshot_id) else _recipe(snapshot),
     )
     return [snapshot_fact, *draw_content(payers, tokens)], snapshot
 
@@ -186,17 +201,61 @@ def snapshot_items(
     recent: Iterable[Episode],
     engrams: Iterable[Engram],
     scope: SnapshotScope,
+    *,
+    similar: Iterable[tuple[Engram, Episode | None]] = (),
 ) -> list[SnapshotItem]:
     """Return the items of a snapshot by precedence, without repetitions."""
     items: dict[str, SnapshotItem] = {}  # an episode may be both important and recent
     if scope.include_working_memory:
         for episode in pins:
-            items.setdefault(episode.memory_id, _episode_item(episode, "working_memory"))
+            items.setdefault(episode.memory_id, episode_item(episode, "working_memory"))
     for episode in (*important, *recent):
-        items.setdefault(episode.memory_id, _episode_item(episode, "stm"))
+        items.setdefault(episode.memory_id, episode_item(episode, _origin(episode)))
     for engram in engrams:
-        items.setdefault(engram.id, _engram_item(engram))
+        items.setdefault(engram.id, engram_item(engram, "atom"))
+    for engram, memory in similar:
+        if memory is None:
+            items.setdefault(engram.id, engram_item(engram, "embedding"))
+        else:
+            items.setdefault(memory.memory_id, episode_item(memory, "embedding"))
     return list(items.values())
+
+
+def _origin(episode: Episode) -> ItemOrigin:
+    """Return the origin of a memory without a pin: the admin is a person, and what it accepted is an agent's."""
+    is_by_hand = episode.acceptance is None and episode.by.rpartition("/")[2] == ADMIN
+    return "manual" if is_by_hand else "stm"
+
+
+def _memory_of(view: CortexView, engram: Engram) -> Episode | None:
+    """Return the memory that is shown in the form of an engram; None if it is one."""
+    if not is_memory(engram.id):
+        return None
+    kind, _, rest = engram.id.removeprefix("sam:").partition(":")
+    slug, _, version = rest.rpartition("@")
+    return view.episode(kind, slug, version=int(version))
+
+
+def _recipe(snapshot: SharedContextSnapshot) -> SnapshotRecipe:
+    return SnapshotRecipe(
+        source_session=snapshot.source_session,
+        # in the order in which it is read from the journal, so that an index made again has the same bytes
+        scope=dict(sorted(msgspec.to_builtins(snapshot.scope).items())),
+        max_chars=snapshot.limits.max_chars,
+        max_items=snapshot.limits.max_items,
+        left_out=snapshot.left_out,
+        parts=tuple(_part(item) for item in snapshot.items),
+    )
+
+
+def _part(item: SnapshotItem) -> SnapshotPart:
+    origin, memory_id = item.provenance.origin, item.provenance.memory_id
+    if memory_id is not None:
+        return SnapshotPart(id=memory_id, origin=origin)
+    kind_and_tags = item.categories
+    return SnapshotPart(
+        id=item.provenance.atom_id or "", origin=origin, confidence=item.confidence, tags=kind_and_tags[1:]
+    )
 
 
 def take_snapshot(
@@ -265,6 +324,11 @@ def snapshot_bytes(snapshot: SharedContextSnapshot) -> int:
     return len(_as_sent(snapshot))
 
 
+def snapshot_tokens(snapshot: SharedContextSnapshot) -> int:
+    """Return what a snapshot costs its reader's turn."""
+    return estimate_tokens(_as_sent(snapshot))
+
+
 def _as_sent(value: msgspec.Struct) -> bytes:
     return make_json_visible(msgspec.json.encode(value))  # decision 72: readers get escapes
 
@@ -281,7 +345,8 @@ def _covered_in(store: VisibleStore, scope: SnapshotScope) -> list[Engram]:
     return engrams[:MAX_ENGRAMS]
 
 
-def _episode_item(episode: Episode, origin: Origin) -> SnapshotItem:
+def episode_item(episode: Episode, origin: ItemOrigin) -> SnapshotItem:
+    """Return the item for a memory."""
     return SnapshotItem(
         content=episode.text,
         categories=episode.categories,
@@ -296,14 +361,15 @@ def _episode_item(episode: Episode, origin: Origin) -> SnapshotItem:
     )
 
 
-def _engram_item(engram: Engram) -> SnapshotItem:
+def engram_item(engram: Engram, origin: ItemOrigin) -> SnapshotItem:
+    """Return the item for an engram."""
     return SnapshotItem(
         content=engram.claim,
         categories=(engram.kind, *engram.tags),
         importance=engram.confidence,
         confidence=engram.confidence,
         provenance=ItemProvenance(
-            origin="atom",
+            origin=origin,
             source=engram.provenance.created_by,
             created_at=engram.provenance.created_at,
             atom_id=engram.id,

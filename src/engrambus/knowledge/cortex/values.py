@@ -24,6 +24,9 @@ CHECKED_KINDS = frozenset({"fact", "decision", "constraint", "policy"})
 """Kinds of a new engram that is compared with earlier claims."""
 Keep = Literal["new", "old", "both"]
 """Which of two contradictory claims holds."""
+ItemOrigin = Literal["working_memory", "stm", "manual", "atom", "embedding"]
+"""Why a snapshot has an item: it is pinned; it is an agent's memory; a person added it by hand, without a pin; it is an
+engram, and those were asked for; it was found by meaning."""
 EvidenceKind = Literal["path", "url", "command_output", "note"]
 
 
@@ -172,6 +175,8 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was rejected."""
     memory_id: str | None = None
     """The episode made from it, once accepted."""
+    atoms: tuple[str, ...] = ()
+    """The engrams made from it, once accepted."""
     used: tuple[str, ...] = ()
     """Engrams it is based on; filled in when it is shown."""
     review_used: tuple[str, ...] = ()
@@ -210,9 +215,36 @@ class ContributionMoved(
     reason: str = ""
     memory_id: str | None = None
     """The episode made from it."""
+    atoms: tuple[str, ...] = ()
+    """Ids of the engrams made from it."""
 
 
-class SnapshotTaken(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot.taken", tag_field="fact"):
+class SnapshotPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The place of an item in a snapshot, from which its content is found again."""
+
+    id: str
+    """The `memory_id` or the `atom_id`."""
+    origin: ItemOrigin
+    confidence: float | None = None
+    """Of an engram, whose confidence and tags may change."""
+    tags: tuple[str, ...] = ()
+
+
+class SnapshotRecipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a snapshot was made of: all that its items do not hold themselves."""
+
+    # decision 109: memories never change, so the journal needs their ids and no second copy of their texts
+    source_session: str
+    scope: dict[str, Any]
+    max_chars: int
+    max_items: int
+    left_out: int
+    parts: tuple[SnapshotPart, ...]
+
+
+class SnapshotTaken(
+    msgspec.Struct, frozen=True, kw_only=True, tag="snapshot.taken", tag_field="fact", omit_defaults=True
+):
     """A journal fact: an agent inherited a snapshot."""
 
     run: str
@@ -221,6 +253,20 @@ class SnapshotTaken(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot.tak
     snapshot_id: str
     items: int
     chars: int
+    recipe: SnapshotRecipe | None = None
+    """None if the same snapshot was taken before: the journal has its recipe."""
+
+
+class SnapshotTaking(msgspec.Struct, frozen=True, kw_only=True):
+    """Who took a snapshot first for an agent, and when."""
+
+    taken_us: int
+    run: str
+    by: str
+    """Who took it: `<run>/<agent>`."""
+    heir: str
+    """The agent it was taken for."""
+    recipe: SnapshotRecipe | None
 
 
 def apply_move(contribution: Contribution, fact: ContributionMoved, now_us: int) -> Contribution:
@@ -232,6 +278,7 @@ def apply_move(contribution: Contribution, fact: ContributionMoved, now_us: int)
         decided_at=print_time(now_us),
         reason=fact.reason or None,
         memory_id=fact.memory_id,
+        atoms=fact.atoms,
     )
 
 

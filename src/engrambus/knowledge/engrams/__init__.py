@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.engrams.put import (
         PreparedEngram,
+        PutBatch,
         prefix_field,
         prepare,
         put_all,
@@ -154,7 +155,7 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams.role_filter import RoleFilter
     from engrambus.knowledge.engrams.rules import read_used, stamp, validate
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names
-    from engrambus.knowledge.engrams.semantic_recall import most_similar, recall_by_meaning
+    from engrambus.knowledge.engrams.semantic_recall import find_about, most_similar, recall_by_meaning
     from engrambus.knowledge.engrams.sentences import count_sentences, split_sentences
     from engrambus.knowledge.engrams.sequences import sequence_of
     from engrambus.knowledge.engrams.splitting import find_speaker, fits_claim, split_claim
@@ -230,7 +231,7 @@ if not TYPE_CHECKING:
             "PastEngram RecallReads RecentPuts StoredEngram Traits UseReads VisibleStore fill held_key kind_key "
         ),
         "postings": "BLOCK_BITS BLOCK_ROWS PostingChunk below chunks_of count_postings only ordinals_of without",
-        "put": "PreparedEngram prefix_field prepare put_all put_one put_or_confirm",
+        "put": "PreparedEngram PutBatch prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K MAX_K pointer_names posted_keys rank",
         "readers": "Reader describe_readers read_by",
         "recall_lines": "PathLines parse_path_lines recall_line stale_line",
@@ -240,7 +241,7 @@ if not TYPE_CHECKING:
         "role_filter": "RoleFilter",
         "rules": "read_used stamp validate",
         "schemas": "schema_bytes schema_names",
-        "semantic_recall": "most_similar recall_by_meaning",
+        "semantic_recall": "find_about most_similar recall_by_meaning",
         "sentences": "count_sentences split_sentences",
         "sequences": "sequence_of",
         "splitting": "find_speaker fits_claim split_claim",
@@ -264,22 +265,22 @@ __all__ = [
     "EngramsListed", "EngramsRecalled", "EngramsUsed", "FindStale", "ForeignEngram", "ForgetAnswer", "Kind",
     "LearnableEngram", "Learned", "LearnedEngram", "LearnedOutcome", "ListingReads", "PastEngram", "PathLines",
     "PinAnswer", "PostingChunk", "PreparedAdoption", "PreparedCapture", "PreparedEngram", "PromotionAnswered",
-    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "Reader", "RecallForgotten", "RecallReads",
-    "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram", "StoredPromotion",
-    "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind", "ValuedUse", "VectorStore",
-    "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below", "capture_all",
-    "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
+    "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutBatch", "Reader", "RecallForgotten",
+    "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram",
+    "StoredPromotion", "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind", "ValuedUse",
+    "VectorStore", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below",
+    "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
     "count_negations", "count_postings", "count_sentences", "day_of", "describe_readers", "embedding_ref",
-    "engram_of_memory", "every_space", "fill", "filter_store", "find_engram", "find_shown", "find_speaker", "find_used",
-    "find_visible", "fit_before_edit", "fit_text", "fits_claim", "forget", "has_evidence", "has_pointed_memories",
-    "hash_keys", "held_key", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory", "is_same_statement",
-    "keys_after", "kind_key", "less_export", "line_keys", "list_once", "listed_up_to", "listing_reader",
-    "mark_delivered", "mark_listed", "may_decide_on", "memory_name", "memory_of_engram", "most_similar", "name_keys",
-    "numbers", "only", "ordinals_of", "own_name", "parse_path_lines", "pointer_names", "posted_keys", "prefix_field",
-    "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm", "query_keys", "rank", "read_by",
-    "read_embedding_ref", "read_moment", "read_used", "recall_by_meaning", "recall_line", "receive", "renew_keys",
-    "renewed_pointers", "replaced_fact", "repoint", "requested_keys", "resolve_again", "schema_bytes", "schema_names",
-    "sequence_of", "set_pinned", "split_claim", "split_sentences", "stale_last", "stale_line", "stamp", "tokens",
-    "twin_key", "used_facts", "validate", "value_in_space", "value_of", "visible_uses", "waiting_claims",
-    "was_withdrawn", "with_gain", "without", "worst_stale",
+    "engram_of_memory", "every_space", "fill", "filter_store", "find_about", "find_engram", "find_shown",
+    "find_speaker", "find_used", "find_visible", "fit_before_edit", "fit_text", "fits_claim", "forget", "has_evidence",
+    "has_pointed_memories", "hash_keys", "held_key", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory",
+    "is_same_statement", "keys_after", "kind_key", "less_export", "line_keys", "list_once", "listed_up_to",
+    "listing_reader", "mark_delivered", "mark_listed", "may_decide_on", "memory_name", "memory_of_engram",
+    "most_similar", "name_keys", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines", "pointer_names",
+    "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm",
+    "query_keys", "rank", "read_by", "read_embedding_ref", "read_moment", "read_used", "recall_by_meaning",
+    "recall_line", "receive", "renew_keys", "renewed_pointers", "replaced_fact", "repoint", "requested_keys",
+    "resolve_again", "schema_bytes", "schema_names", "sequence_of", "set_pinned", "split_claim", "split_sentences",
+    "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "value_in_space", "value_of",
+    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without", "worst_stale",
 ]

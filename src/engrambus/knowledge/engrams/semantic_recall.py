@@ -36,17 +36,7 @@ def recall_by_meaning(
     kind: str | None = None,
 ) -> list[Engram]:
     """Return the k engrams and memories that answer a question best by words and meaning, best first."""
-    recalled = rank(stores, keys, k=max(k, RECALLED), kind=kind)
-    for engram in _newest_others(stores, recalled, kind, RECALLED - len(recalled)):
-        recalled.append(RankedEngram(engram, is_untrusted=False, score=0))
-    by_id = vectors.of_engrams([ranked.engram for ranked in recalled], max_computed=len(recalled))
-    similarities = vectors.embedder.similarities(
-        vectors.of_text(question), [by_id[ranked.engram.id] for ranked in recalled]
-    )
-    candidates = [
-        ComparedItem(ranked, ranked.score, similarity)
-        for ranked, similarity in zip(recalled, similarities, strict=True)
-    ]
+    candidates = _compare(stores, keys, question, vectors, k=k, kind=kind)
     ordered = [
         candidate.item
         for candidate in rerank(candidates)
@@ -54,6 +44,38 @@ def recall_by_meaning(
     ]
     # decision 68: meaning can be imitated as words can, so untrusted engrams keep to their share
     return [ranked.engram for ranked in with_own_share(ordered, k, lambda ranked: ranked.is_untrusted)]
+
+
+def find_about(
+    stores: Sequence[VisibleStore], keys: Sequence[str], text: str, vectors: EngramVectors, *, k: int
+) -> list[Engram]:
+    """Return the k confirmed engrams and memories that are about a text by their meaning, the most similar first."""
+    candidates = _compare(stores, keys, text, vectors, k=k, kind=None)
+    near = [item for item in candidates if item.similarity >= LEAST_SIMILARITY and not item.item.is_untrusted]
+    return [candidate.item.engram for candidate in sorted(near, key=lambda item: -item.similarity)[:k]]
+
+
+def _compare(
+    stores: Sequence[VisibleStore],
+    keys: Sequence[str],
+    question: str,
+    vectors: EngramVectors,
+    *,
+    k: int,
+    kind: str | None,
+) -> list[ComparedItem[RankedEngram]]:
+    """Return what the words find, and the newest, with their similarity to a question."""
+    recalled = rank(stores, keys, k=max(k, RECALLED), kind=kind)
+    for engram in _newest_others(stores, recalled, kind, RECALLED - len(recalled)):
+        recalled.append(RankedEngram(engram, is_untrusted=False, score=0))
+    by_id = vectors.of_engrams([ranked.engram for ranked in recalled], max_computed=len(recalled))
+    similarities = vectors.embedder.similarities(
+        vectors.of_text(question), [by_id[ranked.engram.id] for ranked in recalled]
+    )
+    return [
+        ComparedItem(ranked, ranked.score, similarity)
+        for ranked, similarity in zip(recalled, similarities, strict=True)
+    ]
 
 
 class SimilarEngrams(NamedTuple):

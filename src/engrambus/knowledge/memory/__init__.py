@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.memory.controller import Stores, count_dropped, read_memory
+    from engrambus.knowledge.memory.controller import RecordStore, Stores, count_dropped, read_memory
+    from engrambus.knowledge.memory.ranking import RankedRecords
     from engrambus.knowledge.memory.receipt import record_read
     from engrambus.knowledge.memory.records import Segment, StoreLine, normalise, read_lines
     from engrambus.knowledge.memory.scoring import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "controller": "Stores count_dropped read_memory",
+        "controller": "RecordStore Stores count_dropped read_memory",
+        "ranking": "RankedRecords",
         "receipt": "record_read",
         "records": "Segment StoreLine normalise read_lines",
         "scoring": "MAX_SNAPSHOT_BYTES SNAPSHOT_FIELD",
@@ -32,6 +34,6 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "MAX_SNAPSHOT_BYTES", "SNAPSHOT_FIELD", "Budget", "ContextPackage", "MemoryInput", "MemoryRead", "MemoryReadData",
-    "Scoring", "Segment", "StoreLine", "Stores", "TrustFilter", "count_dropped", "normalise", "read_lines",
-    "read_memory", "record_read",
+    "RankedRecords", "RecordStore", "Scoring", "Segment", "StoreLine", "Stores", "TrustFilter", "count_dropped",
+    "normalise", "read_lines", "read_memory", "record_read",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from posixpath import normpath
 from typing import Protocol
 
@@ -15,7 +15,16 @@ import msgspec
 
 from engrambus.core import canonical
 from engrambus.errors import FieldMissing, FieldValue, MemoryStoreChanged
-from engrambus.knowledge.memory.records import Segment, normalise, parse_moment, read_record, read_text
+from engrambus.knowledge.memory.moments import parse_moment
+from engrambus.knowledge.memory.ranking import (
+    NO_MOMENT,
+    NOTHING_RANKED,
+    MergedRanking,
+    RankedRecords,
+    RankedStore,
+    Row,
+)
+from engrambus.knowledge.memory.records import Segment, normalise, read_record, read_text
 from engrambus.knowledge.memory.scoring import (
     DenyList,
     Question,
@@ -40,23 +49,36 @@ from engrambus.knowledge.memory.values import (
 BYTES_PER_TOKEN = 4
 """The specification's rule for excerpts; all other budgets use `estimate_tokens` (decision 53)."""
 
-# Later than every timestamp that can be written, so that records without one sort last.
-_NO_MOMENT = 2**63
+_SAVE_DIVISOR = 32
+"""Ranked rows are saved again once one part in this many was added, so that a read which adds little writes nothing."""
 
-_Row = tuple[float, int, int, str, str, int, int]
-"""Negated score, negated moment, store number, memory_id, record_hash, and the line's start and end in its file.
-
-Plain tuples in this order sort as the contract ranks records, several times faster than objects with a key function.
-"""
+_HASHED_AT_ONCE = 1000
+"""Dropped records that are printed together, so that the list is never in memory as a text."""
 
 _encode_dropped = msgspec.json.Encoder(order="sorted").encode
+
+
+class RecordStore(Protocol):
+    """One open store."""
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the content in file order, without the segments that loaded rows stand for."""
+        ...
+
+    def load_ranked(self, question: bytes) -> RankedRecords | None:
+        """Return what was saved for a question, if the store still begins with the segments that it stands for."""
+        ...
+
+    def save_ranked(self, question: bytes, ranked: RankedRecords) -> None:
+        """Save the ranked lines of all full segments."""
+        ...
 
 
 class Stores(Protocol):
     """JSONL files, open for reading only."""
 
-    def segments(self, path: str) -> Iterator[Segment]:
-        """Open a store at once, then yield its content in file order."""
+    def open_store(self, path: str) -> RecordStore | None:
+        """Open a store; None if the same file is open under another path."""
         ...
 
     def line(self, path: str, start: int, end: int) -> bytes:
@@ -71,18 +93,14 @@ class Stores(Protocol):
 def read_memory(request: MemoryInput, stores: Stores) -> ContextPackage:
     """Select the best records of the stores within the budget, and list every other record as dropped."""
     question, paths = check_input(request)
-    ranking = _Ranking(question, _deny_list(request.trust_filter, stores), paths)
+    ranking = _Ranking(question, _deny_list(request.trust_filter, stores))
     # All stores are opened before the first is read, so that a missing one fails at once.
-    for number, segments in enumerate([stores.segments(path) for path in paths]):
-        for segment in segments:
-            ranking.add(number, segment)
-    rows = ranking.sorted_rows()
-    selected, reason = _select(request, stores, paths, rows)
-    dropped = [*ranking.invalid, *ranking.denied]
-    dropped += [
-        Dropped(memory_id, record_hash, paths[number], reason)
-        for _, _, number, memory_id, record_hash, _, _ in rows[len(selected) :]
-    ]
+    for path, store in [(path, stores.open_store(path)) for path in paths]:
+        if store is not None:  # decision 108: one file by several paths is read once, under the first of them
+            ranking.add(path, store)
+    merged = ranking.merge()
+    selected, reason = _select(request, stores, ranking.paths, merged)
+    dropped = [*ranking.invalid, *ranking.denied, *merged.drop_after(len(selected), reason)]
     return _package(request, selected, dropped)
 
 
@@ -124,42 +142,71 @@ def _deny_list(trust_filter: TrustFilter | None, stores: Stores) -> DenyList:
     return read_deny_list(stores.snapshot(trust_filter.trust_snapshot_path), trust_filter.deny_classifications)
 
 
+class _Scored(msgspec.Struct, frozen=True):
+    """The lines of some segments of a store."""
+
+    rows: list[Row]
+    invalid: list[str]
+    """Hashes of the lines that hold no valid record."""
+
+
 class _Ranking:
     """Every line read so far: invalid and denied ones in reading order, the others as rows to sort."""
 
-    def __init__(self, question: Question, deny_list: DenyList, paths: list[str]) -> None:
+    def __init__(self, question: Question, deny_list: DenyList) -> None:
         self._question = question
         self._deny_list = deny_list
-        self._paths = paths
-        self._rows: list[_Row] = []
+        self._stores: list[RankedStore] = []
+        self._rows: list[Row] = []
+        self.paths: list[str] = []
         self.invalid: list[Dropped] = []
         self.denied: list[Dropped] = []
 
-    def add(self, number: int, segment: Segment) -> None:
-        """Score the lines of a segment of the store with this number."""
-        path, data, offset = self._paths[number], segment.data, segment.offset
+    def add(self, path: str, store: RecordStore) -> None:
+        """Score the lines of a store, except those that were ranked for the same question before."""
+        number = len(self.paths)
+        self.paths.append(path)
+        # What a snapshot denies may change with every read.
+        key = self._question.key() if self._deny_list.is_empty else None
+        known = store.load_ranked(key) if key is not None else None
+        ranked = RankedStore(number, known or NOTHING_RANKED)
+        full = _Scored(rows=[], invalid=[])
+        rest = _Scored(rows=[], invalid=[])
+        for segment in store.segments():
+            self._score(number, segment, full if segment.is_full else rest)
+        if key is not None and len(full.rows) > len(ranked) // _SAVE_DIVISOR:
+            ranked = RankedStore(number, ranked.with_rows(sorted(full.rows), full.invalid))
+            store.save_ranked(key, ranked.records)
+            full = _Scored(rows=[], invalid=[])
+        self._stores.append(ranked)
+        self._rows += full.rows + rest.rows
+        for line_hash in (*ranked.records.invalid, *full.invalid, *rest.invalid):
+            self.invalid.append(Dropped("", line_hash, path, "invalid_record_schema"))
+
+    def _score(self, number: int, segment: Segment, scored: _Scored) -> None:
+        """Add the lines of a segment of the store with this number."""
+        offset, path = segment.offset, self.paths[number]
         question, has_phrase = self._question, self._question.has_phrase
         for line in segment.lines:
             memory_id, record_hash = line.memory_id, line.record_hash
             if memory_id is None:
-                self.invalid.append(Dropped("", record_hash, path, "invalid_record_schema"))
+                scored.invalid.append(record_hash)
             elif self._deny_list.denies(memory_id, record_hash):
                 self.denied.append(Dropped(memory_id, record_hash, path, "trust_denied"))
             else:
-                text = read_text(data[line.start : line.end])
+                text = read_text(segment.line(line))
                 points = score(line, normalise(text) if has_phrase else text.lower(), question)
-                moment = _NO_MOMENT if line.moment_us is None else -line.moment_us
-                self._rows.append(
+                moment = NO_MOMENT if line.moment_us is None else -line.moment_us
+                scored.rows.append(
                     (-points, moment, number, memory_id, record_hash, offset + line.start, offset + line.end)
                 )
 
-    def sorted_rows(self) -> list[_Row]:
-        """Return the rows from the best to the worst record."""
-        self._rows.sort()
-        return self._rows
+    def merge(self) -> MergedRanking:
+        """Return all records that may be selected, in their order."""
+        return MergedRanking(self._stores, self._rows, self.paths)
 
 
-def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: list[_Row]) -> tuple[list[Selected], str]:
+def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: Iterable[Row]) -> tuple[list[Selected], str]:
     """Select rows until one does not fit; return them and the reason that applies to all others."""
     budget, remaining_tokens = request.budget, request.budget.max_excerpt_tokens
     excerpt_bytes = _item_tokens(request) * BYTES_PER_TOKEN
@@ -226,6 +273,10 @@ def _package_hash(query: Query, spent: SpentBudget, selected: list[Selected], dr
     """
     head = canonical(msgspec.to_builtins({"budget": spent, "controller_version": CONTROLLER_VERSION, "query": query}))
     package_hash = hashlib.sha256(head[:-1] + b',"selection":{"dropped":')
-    package_hash.update(_encode_dropped(dropped))
+    package_hash.update(b"[")
+    for first in range(0, len(dropped), _HASHED_AT_ONCE):
+        part = _encode_dropped(dropped[first : first + _HASHED_AT_ONCE])
+        package_hash.update(part[1:-1] if first == 0 else b"," + part[1:-1])
+    package_hash.update(b"]")
     package_hash.update(b',"selected":' + canonical(msgspec.to_builtins(selected)) + b"}}")
     return package_hash.hexdigest()

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from engrambus.core import canonical, check_depth
+from engrambus.core import canonical
 from engrambus.errors import EngramBusError
-
-MAX_DEPTH = 64
-
-# The hour stops at 23 here because newer Pythons read 24:00 as midnight of the next day and older ones refuse it.
-_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ]((?:[01]\d|2[0-3]):\d\d:\d\d)(?:[.,](\d+))?(?:Z|[+-]00:00)", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+from engrambus.knowledge.memory.line_json import decode_line
+from engrambus.knowledge.memory.moments import parse_moment, print_moment
 
 _encode = msgspec.json.Encoder().encode
 
@@ -53,13 +45,19 @@ class StoreLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """Consecutive whole lines of a store."""
+    """Consecutive whole lines of a store. The data is there until the next segment of the store is read."""
 
     offset: int
     """Offset in bytes from the beginning of the file."""
-    data: bytes
+    data: bytes | memoryview
     lines: list[StoreLine]
     """The lines that are not blank, in file order."""
+    is_full: bool
+    """True if it stays the same when the store grows."""
+
+    def line(self, line: StoreLine) -> bytes:
+        """Return the bytes of a line."""
+        return bytes(self.data[line.start : line.end])
 
 
 class _Text(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +87,7 @@ def read_text(line: bytes) -> str:
     """Return the text of a line that holds a valid record."""
     try:
         return _decode_text(line).text
-    except msgspec.DecodeError:  # half a surrogate pair in a field that is not ours
+    except (msgspec.DecodeError, RecursionError):  # a deep field that is not ours
         record = read_record(line)
         return "" if record is None else record.text
 
@@ -97,9 +95,7 @@ def read_text(line: bytes) -> str:
 def read_record(line: bytes) -> Record | None:
     """Return the record of a line; None when it is not a valid record."""
     try:
-        # The decoder recurses, and a hostile line must not exhaust the stack.
-        check_depth(line, MAX_DEPTH)
-        return _to_record(_DECODER.decode(line.decode()))
+        return _to_record(decode_line(line))
     except (ValueError, EngramBusError):
         return None
 
@@ -138,45 +134,6 @@ def _is_list_of(kind: type, value: Any) -> bool:
     return type(value) is list and all(type(item) is kind for item in value)
 
 
-def parse_moment(text: str) -> int | None:
-    """Return the microseconds since 1970 of a UTC timestamp; None when `text` is not one."""
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None:
-        return None
-    date, time, fraction = match.groups()
-    try:
-        moment = datetime.fromisoformat(f"{date}T{time}+00:00")
-    except ValueError:  # a day or a second that does not exist
-        return None
-    return (moment - _EPOCH) // _MICROSECOND + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
-
-
-def print_moment(moment_us: int) -> str:
-    """Print a moment in the normal form of `ts_utc`: a fraction only where it is not zero."""
-    return (_EPOCH + moment_us * _MICROSECOND).isoformat()[:-6] + "Z"
-
-
 def normalise(text: str) -> str:
     """Trim, lower-case and collapse every run of white space into one space."""
     return " ".join(text.split()).lower()
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("duplicate key")
-    return value
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if value - value != 0.0:
-        raise ValueError("infinity")
-    return value
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant)

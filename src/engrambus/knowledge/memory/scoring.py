@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND_US, read_json
+from engrambus.core import SECOND_US, canonical, read_json
 from engrambus.errors import EngramBusError, TrustSnapshotInvalid
 from engrambus.knowledge.memory.records import StoreLine, normalise
 
@@ -35,6 +35,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def has_phrase(self) -> bool:
         """True if a term has several words, so that white space in texts must be collapsed to find it."""
         return any(" " in term for term in self.terms)
+
+    def key(self) -> bytes:
+        """Return the same bytes for every question that scores all records alike."""
+        return canonical([sorted(self.terms), self.count_tags, str(self.now_us), self.half_life_days])
 
 
 def query_terms(query: str) -> frozenset[str]:
@@ -74,6 +78,11 @@ class DenyList(msgspec.Struct, frozen=True):
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it excludes nothing."""
+        return not self.ids and not self.hashes
 
     def denies(self, memory_id: str, record_hash: str) -> bool:
         return memory_id in self.ids or record_hash in self.hashes

@@ -40,6 +40,7 @@ from engrambus.testing.conformance.reservations import ReservationConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sequences import SequenceConformance
 from engrambus.testing.conformance.sessions import SessionConformance
+from engrambus.testing.conformance.snapshots import SnapshotConformance
 from engrambus.testing.conformance.tokens import TokenConformance
 from engrambus.testing.conformance.turns import TurnConformance
 from engrambus.testing.conformance.unasked import UnaskedConformance
@@ -79,6 +80,7 @@ __all__ = [
     "SecretConformance",
     "SequenceConformance",
     "SessionConformance",
+    "SnapshotConformance",
     "StoreConformance",
     "TokenConformance",
     "TurnConformance",
@@ -124,6 +126,7 @@ class StoreConformance(
     AgentConformance,
     NameConformance,
     CortexConformance,
+    SnapshotConformance,
     JournalConformance,
 ):
     """Everything a knowledge store must do, from recall to the journal as the only truth."""

@@ -59,7 +59,7 @@ class CortexConformance:
         client.call("keep_episode", text="A great pin", importance=0.9, pinned=True)
         snapshot = client.call("inherit")
         assert contents(snapshot) == ["A great pin", "A small pin", "An old rule", "A recent detail"]
-        assert [item.provenance.origin for item in snapshot.items] == ["working_memory"] * 2 + ["stm"] * 2
+        assert [item.provenance.origin for item in snapshot.items] == ["working_memory"] * 2 + ["manual"] * 2
         assert all(item.provenance.source.endswith("/admin") for item in snapshot.items)
         assert snapshot.items[2].provenance.memory_id == "fact:an-old-rule@1"
         without = client.call("inherit", scope={"include_working_memory": False, "recency_window": "P60D"})
@@ -181,7 +181,6 @@ class CortexConformance:
             thread_id="billing",
             proposed_categories=["parser"],
             evidence=[{"kind": "note", "value": "Seen while reading it."}],
-            inputs_used=["a snapshot"],
         )
         assert (sent.status, sent.conflict_check.status, sent.security.redacted) == ("submitted", "clean", False)
         assert sent.from_session.endswith("/coder")

@@ -667,6 +667,12 @@ ORDER BY at DESC, ordinal DESC;
 -- name: episodes_after
 SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
 
+-- name: insert_snapshot
+INSERT OR IGNORE INTO snapshots (id, run, by, heir, at, recipe) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: snapshot_takings
+SELECT run, by, heir, at, recipe FROM snapshots WHERE id = ? ORDER BY recipe IS NULL, at;
+
 -- name: replace_contribution
 INSERT OR REPLACE INTO contributions (id, status, thread, session, content_hash, similarity_key, at, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);

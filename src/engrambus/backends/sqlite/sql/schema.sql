@@ -390,6 +390,16 @@ CREATE INDEX episodes_by_importance ON episodes (importance, ordinal) WHERE last
 CREATE INDEX episodes_pinned ON episodes (importance, ordinal) WHERE last = 1 AND pinned = 1;
 CREATE INDEX episodes_by_time ON episodes (at) WHERE last = 1;
 
+CREATE TABLE snapshots (            -- who inherited which snapshot, each agent once
+    id         TEXT    NOT NULL,
+    run        TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    heir       TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    recipe     BLOB,                -- what it was made of, as JSON, in the row of the first who took it
+    PRIMARY KEY (id, run, by, heir)
+) STRICT, WITHOUT ROWID;
+
 -- Contributions in their current state.
 CREATE TABLE contradictions (       -- pairs of claims that wait for a decision, or had one
     id         TEXT    PRIMARY KEY,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from engrambus.core import digest
-from engrambus.edges.cli.command import Override, Values, override
+from engrambus.edges.cli.command import Argument, Override, Values, override
 from engrambus.edges.cli.inputs import (
     STDIN,
     linked_head,
@@ -237,7 +237,8 @@ EXCERPT_TOKENS = 400
 
 
 @override(
-    click.Option(["--query"], help="What to search for."),
+    Argument("words", None, "What to search for", required=False),
+    click.Option(["--query"], help="What to search for, instead of words behind the command."),
     click.Option(
         ["--store", "store_paths"],
         multiple=True,
@@ -283,6 +284,10 @@ def memory_read(session: Session, operation: Operation[Any, Any], values: Values
     from engrambus.core import read_json
 
     options = {name: value for name, value in values.items() if value is not False}
+    words = options.pop("words", None)
+    if words and "query" in options:
+        raise click.UsageError("Give the words to search for either behind the command or with --query.")
+    options |= {"query": words} if words else {}
     file = options.pop("file", None)
     if file is not None:
         if options:

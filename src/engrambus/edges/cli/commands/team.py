@@ -16,7 +16,7 @@ from engrambus.gateway import Operation
 
 _MESSAGE_FILE = {"text": ("FILE", "The message, as YAML or JSON; - reads stdin")}
 _ANSWER_FILE = {"text": ("FILE", "The answer, as text; - reads stdin")}
-_SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
+_SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "about", "visibility")
 """The options of `inherit` that are fields of its scope."""
 
 
@@ -184,6 +184,9 @@ def contribute(session: Session, operation: Operation[Any, Any], values: Values)
     ),
     click.Option(["--no-pins"], is_flag=True, help="Leave out pinned memories."),
     click.Option(["--atoms", "include_atoms"], is_flag=True, help="Include engrams (short claims with evidence), too."),
+    click.Option(
+        ["--about"], metavar="TEXT", help="Include what is about this, too; needs search by meaning (docs/semantic.md)."
+    ),
     click.Option(
         ["--visibility"], multiple=True, help="Only engrams of this scope: run, project, org or global (repeatable)."
     ),

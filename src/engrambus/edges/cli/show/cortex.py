@@ -42,6 +42,8 @@ def snapshot(answer: SharedContextSnapshot) -> Iterator[str]:
             yield " " * INDENT + line
     size = len(msgspec.json.encode(answer))
     omitted = f", {answer.left_out} left out" if answer.left_out else ""
+    if answer.missing:
+        yield click.style(f"no longer there: {safe(', '.join(answer.missing))}", fg="yellow")
     if answer.redactions:
         kinds = ", ".join(sorted({redaction.kind for redaction in answer.redactions}))
         yield click.style(f"{len(answer.redactions)} redacted: {kinds}", fg="yellow")
@@ -80,9 +82,11 @@ def contribution(answer: Contribution) -> Iterator[str]:
         rows.append(("redacted", ", ".join(answer.security.redaction_notes)))
     for item in answer.evidence:
         rows.append((item.kind.replace("_", " "), item.pointer.ref if item.pointer else item.value))
+    rows += [("based on", name) for name in answer.inputs_used]
     rows += [("used", short_id(engram_id)) for engram_id in answer.used]
     if answer.memory_id:
         rows.append(("remembered as", answer.memory_id))
+    rows += [("engram", short_id(engram_id)) for engram_id in answer.atoms]
     if answer.reason:
         rows.append(("reason", answer.reason))
     if answer.decided_by:
@@ -160,6 +164,8 @@ def memory_excerpts(package: ContextPackage) -> Iterator[str]:
         for record in package.selection.dropped or ():
             dropped[record.reason] = dropped.get(record.reason, 0) + 1
     reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
+    if not package.selection.selected and not reasons:
+        yield "Nothing is in there yet."
     budget = package.budget
     spent = f"{budget.used_excerpt_tokens:,} of {budget.max_excerpt_tokens:,} tokens"
     yield dim(f"{len(package.selection.selected)} selected, {spent}" + (f"; dropped: {reasons}" if reasons else ""))
