@@ -222,15 +222,15 @@ class _LineReader:
                 )
         return memoryview(self._buffer)[:length]
 
-    def _fill(self, offset: int, length: int, wanted: int) -> int:
+    def _fill(self, offset: int, length: int, count_bytes: int) -> int:
         """Read bytes behind the `length` bytes that were read from `offset` on; return how many."""
-        wanted = min(wanted, self._size - offset - length)
-        if length + wanted > len(self._buffer):
-            self._buffer = self._buffer + bytes(length + wanted)  # a new one: the last segment may still be in use
+        count_bytes = min(count_bytes, self._size - offset - length)
+        if length + count_bytes > len(self._buffer):
+            self._buffer = self._buffer + bytes(length + count_bytes)  # a new one: the last segment may still be in use
         added = 0
         with memoryview(self._buffer) as view:
-            while added < wanted:
-                count = os.preadv(self._file, [view[length + added : length + wanted]], offset + length + added)
+            while added < count_bytes:
+                count = os.preadv(self._file, [view[length + added : length + count_bytes]], offset + length + added)
                 if not count:
                     raise MemoryStoreChanged(
                         "A memory store was cut short while it was read. Try again.", field=STORE_FIELD

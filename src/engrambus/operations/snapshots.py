@@ -169,8 +169,8 @@ def _similar_engrams(context: Context, scope: SnapshotScope) -> list[Engram]:
         raise
     scopes = scope.visibility or DEFAULT_SCOPES
     with context.present_stores() as stores:
-        found = find_about(stores, query_keys(scope.about), scope.about, vectors, k=MAX_SIMILAR_ITEMS)
-    return [engram for engram in found if engram.scope in scopes and scope.covers(engram) and has_evidence(engram)]
+        similar = find_about(stores, query_keys(scope.about), scope.about, vectors, k=MAX_SIMILAR_ITEMS)
+    return [engram for engram in similar if engram.scope in scopes and scope.covers(engram) and has_evidence(engram)]
 
 
 def _visible_engrams(context: Context, view: View, scope: SnapshotScope) -> list[Engram]:

@@ -231,8 +231,8 @@ def _memory_of(view: CortexView, engram: Engram) -> Episode | None:
     """Return the memory that is shown in the form of an engram; None if it is one."""
     if not is_memory(engram.id):
         return None
-    kind, _, rest = engram.id.removeprefix("sam:").partition(":")
-    slug, _, version = rest.rpartition("@")
+    kind, _, name = engram.id.removeprefix("sam:").partition(":")
+    slug, _, version = name.rpartition("@")
     return view.episode(kind, slug, version=int(version))
 
 

@@ -80,9 +80,9 @@ def find_snapshot(
 
 
 def _item(view: CortexView, part: SnapshotPart, find_engram: FindEngram) -> SnapshotItem | None:
-    kind, separator, rest = part.id.partition(":")
+    kind, separator, name = part.id.partition(":")
     if separator:
-        slug, _, version = rest.rpartition("@")
+        slug, _, version = name.rpartition("@")
         episode = view.episode(kind, slug, version=int(version))
         return None if episode is None else episode_item(episode, part.origin)
     engram = find_engram(part.id)

@@ -168,19 +168,19 @@ class _Ranking:
         self.paths.append(path)
         # What a snapshot denies may change with every read.
         key = self._question.key() if self._deny_list.is_empty else None
-        known = store.load_ranked(key) if key is not None else None
-        ranked = RankedStore(number, known or NOTHING_RANKED)
+        stored = store.load_ranked(key) if key is not None else None
+        ranked = RankedStore(number, stored or NOTHING_RANKED)
         full = _Scored(rows=[], invalid=[])
-        rest = _Scored(rows=[], invalid=[])
+        partial = _Scored(rows=[], invalid=[])
         for segment in store.segments():
-            self._score(number, segment, full if segment.is_full else rest)
+            self._score(number, segment, full if segment.is_full else partial)
         if key is not None and len(full.rows) > len(ranked) // _SAVE_DIVISOR:
             ranked = RankedStore(number, ranked.with_rows(sorted(full.rows), full.invalid))
             store.save_ranked(key, ranked.records)
             full = _Scored(rows=[], invalid=[])
         self._stores.append(ranked)
-        self._rows += full.rows + rest.rows
-        for line_hash in (*ranked.records.invalid, *full.invalid, *rest.invalid):
+        self._rows += full.rows + partial.rows
+        for line_hash in (*ranked.records.invalid, *full.invalid, *partial.invalid):
             self.invalid.append(Dropped("", line_hash, path, "invalid_record_schema"))
 
     def _score(self, number: int, segment: Segment, scored: _Scored) -> None:

@@ -40,12 +40,12 @@ def parse_moment(text: str) -> int | None:
 @lru_cache(maxsize=1024)
 def _days_since_epoch(text: str) -> int | None:
     digits = text.replace("-", "")
-    year, rest = int(digits[:4]), digits[4:]
+    year, day_digits = int(digits[:4]), digits[4:]
     try:
-        if rest[0] == "W":
-            day = date.fromisocalendar(year, int(rest[1:3]), int(rest[3]))
+        if day_digits[0] == "W":
+            day = date.fromisocalendar(year, int(day_digits[1:3]), int(day_digits[3]))
         else:
-            day = date(year, int(rest[:2]), int(rest[2:]))
+            day = date(year, int(day_digits[:2]), int(day_digits[2:]))
     except (ValueError, OverflowError):  # a day that does not exist, or lies beyond the year 9999
         return None
     return day.toordinal() - _EPOCH.toordinal()

@@ -30,29 +30,29 @@ class SnapshotConformance:
         client.call("keep_episode", text="Refunds need two approvals.", slug="refunds", pinned=True)
         client.call("keep_episode", text="Use spaces.", kind="preference", importance=0.9, categories=["style"])
         client.put("The ledger may lose a lease.", kind="risk", tags=["ledger"], scope="project")
-        taken = client.call("inherit", coder, scope={"include_atoms": True})
-        assert len(taken.items) == 3
+        snapshot = client.call("inherit", coder, scope={"include_atoms": True})
+        assert len(snapshot.items) == 3
         client.call("keep_episode", text="Refunds need three approvals.", slug="refunds", pinned=True)
         client.put("The ledger may lose a lease.", kind="risk", tags=["lease"], confidence=1.0, scope="project")
         harness.reopen()
         harness.delete_index()
         for caller in (coder, lead, LOCAL_ADMIN):
-            again = client.call("show_snapshot", caller, id=taken.snapshot_id)
-            assert without_time(again) == without_time(taken)
-            assert again.created_at == taken.created_at
+            fetched = client.call("show_snapshot", caller, id=snapshot.snapshot_id)
+            assert without_time(fetched) == without_time(snapshot)
+            assert fetched.created_at == snapshot.created_at
 
     def test_only_who_inherited_a_snapshot_and_its_parents_see_it(self, harness: Harness) -> None:
         client, lead, coder, stranger = team(harness)  # SC-09
         client.call("keep_episode", text="Refunds need two approvals.", pinned=True)
-        taken = client.call("inherit", lead, for_agent="coder", scope={"min_importance": 0.6})
+        snapshot = client.call("inherit", lead, for_agent="coder", scope={"min_importance": 0.6})
         for caller in (coder, lead):
-            assert client.call("show_snapshot", caller, id=taken.snapshot_id).items == taken.items
-        for snapshot_id in (taken.snapshot_id, "0" * 64, "", "x"):
+            assert client.call("show_snapshot", caller, id=snapshot.snapshot_id).items == snapshot.items
+        for snapshot_id in (snapshot.snapshot_id, "0" * 64, "", "x"):
             with expect_refusal("SNAPSHOT_NOT_FOUND"):
                 client.call("show_snapshot", stranger, id=snapshot_id)
         client.call("inherit", stranger, scope={"min_importance": 0.6})  # of another parent, so another id
         with expect_refusal("SNAPSHOT_NOT_FOUND"):
-            client.call("show_snapshot", stranger, id=taken.snapshot_id)
+            client.call("show_snapshot", stranger, id=snapshot.snapshot_id)
         mine = client.call("inherit", lead)
         with expect_refusal("SNAPSHOT_NOT_FOUND"):
             client.call("show_snapshot", coder, id=mine.snapshot_id)
@@ -61,24 +61,24 @@ class SnapshotConformance:
         client, _, coder, _ = team(harness)  # SC-09
         for number in range(10):
             client.call("keep_episode", text=f"Detail {number}: " + "words and more words " * 12, importance=0.9)
-        taken = client.call("inherit", coder, max_bytes=2500)
-        assert estimate_tokens(msgspec.json.encode(taken)) > 400
+        snapshot = client.call("inherit", coder, max_bytes=2500)
+        assert estimate_tokens(msgspec.json.encode(snapshot)) > 400
         with expect_refusal("DEREF_DENIED"):
             for _ in range(3):
-                client.call("show_snapshot", coder, id=taken.snapshot_id)
+                client.call("show_snapshot", coder, id=snapshot.snapshot_id)
         client.call("apply_policy", policy={"cortex": {"inherit": False}})
         with expect_refusal("CORTEX_OFF"):
-            client.call("show_snapshot", LOCAL_ADMIN, id=taken.snapshot_id)
+            client.call("show_snapshot", LOCAL_ADMIN, id=snapshot.snapshot_id)
 
     def test_what_was_forgotten_is_missing_from_a_snapshot(self, harness: Harness) -> None:
         client = GatewayClient(harness)  # SC-09
         put = client.put("The ledger may lose a lease.", kind="risk", scope="project")
         client.put("The ledger has one writer.", scope="project")
-        taken = client.call("inherit", scope={"include_atoms": True})
+        snapshot = client.call("inherit", scope={"include_atoms": True})
         client.call("forget_engram", id=put.id)
-        again = client.call("show_snapshot", id=taken.snapshot_id)
-        assert contents(again) == ["The ledger has one writer."]
-        assert again.missing == (put.id,)
+        fetched = client.call("show_snapshot", id=snapshot.snapshot_id)
+        assert contents(fetched) == ["The ledger has one writer."]
+        assert fetched.missing == (put.id,)
 
     # decision 109: the journal has every text once
     def test_the_journal_describes_a_snapshot_once_and_without_its_texts(self, harness: Harness) -> None:
