@@ -45,10 +45,11 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     store = scratch / "store.jsonl"
     write_store(store, records)
     size = f"{records:,} records, {store.stat().st_size / 1e6:.0f} MB"
-    first, second, grown = [], [], []
+    first, again, second, grown = [], [], [], []
     for turn in range(TURNS):
         cache = scratch / f"memory-cache-{turn}"
         first.append(_read("product", store, cache, QUERY))
+        again.append(_read("product", store, cache, QUERY))
         second.append(_read("product", store, cache, OTHER_QUERY))
     for turn in range(TURNS):
         added = records // GROWTH_DIVISOR
@@ -60,21 +61,25 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     literal = _read("literal", small, scratch / "no-cache", QUERY)
     store.unlink()
     small.unlink()
-    first_s, second_s, grown_s = (median(read.cpu_s for read in reads) for reads in (first, second, grown))
+    first_s, again_s, second_s, grown_s = (
+        median(read.cpu_s for read in reads) for reads in (first, again, second, grown)
+    )
     met_first = first_s <= FIRST_READ_BAR_S
     bar = f"≤ {FIRST_READ_BAR_S:g} s"
-    peak_mb = max(read.peak_bytes for read in first) / 1e6
+    peak_mb = max(read.peak_bytes for read in (*first, *again, *second, *grown)) / 1e6
     comparison = f"first read {first_s:.2f} s"
     few = f"first read of {records // LITERAL_DIVISOR:,} records, beside the literal reader of the tests"
     ratio = f"{literal.cpu_s / product.cpu_s:.1f} ×"
     return [
         Row("memory.read", f"first read, {size}, processor time", f"{first_s:.2f} s", "–", "–", bar, met_first),
-        Row("memory.read", "second read, another question", f"{second_s:.2f} s", comparison,
+        Row("memory.read", "unchanged, the same question again", f"{again_s:.2f} s", comparison,
+            f"{again_s / first_s:.2f} ×", "–", None),
+        Row("memory.read", "unchanged, another question", f"{second_s:.2f} s", comparison,
             f"{second_s / first_s:.2f} ×", "–", None),
-        Row("memory.read", f"{records // GROWTH_DIVISOR:,} records added, read again", f"{grown_s:.2f} s", comparison,
-            *at_most(grown_s / first_s, GROWN_BAR)),
+        Row("memory.read", f"{records // GROWTH_DIVISOR:,} records added, the same question again",
+            f"{grown_s:.2f} s", comparison, *at_most(grown_s / first_s, GROWN_BAR)),
         Row("memory.read", few, f"{product.cpu_s:.2f} s", f"{literal.cpu_s:.2f} s", ratio, "–", None),
-        Row("memory.read", "peak memory of the first read", f"{peak_mb:.0f} MB", "–", "–", "–", None),
+        Row("memory.read", "peak memory of a read", f"{peak_mb:.0f} MB", "–", "–", "–", None),
     ]  # fmt: skip
 
 

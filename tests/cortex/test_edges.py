@@ -165,3 +165,31 @@ def test_agents_call_the_tools(
             over_http(bus, "auto", talk, token)
         else:
             over_stdio(repository, "auto", talk, *([token] if token else []))
+
+
+def test_the_command_line_shows_a_snapshot_again_and_divides_a_contribution(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:  # SC-09
+    shell = Shell(repository, repository.path.parent / "home", monkeypatch)
+    shell.ok("init")
+    shell.ok("memory", "keep", "Refunds need two approvals.", "--pinned")
+    taken = shell.ok("inherit", "--json").json
+    assert shell.ok("snapshot", taken["snapshot_id"], "--json").json == taken
+    assert "Refunds need two approvals." in shell.ok("snapshot", taken["snapshot_id"]).out
+    assert shell.run("snapshot", "0" * 64, "--json").problem["code"] == "SNAPSHOT_NOT_FOUND"
+    text = "One refund took a day. One took two days. One took a week. One was lost."
+    sent = shell.ok("contribute", text, "--inputs-used", taken["snapshot_id"], "--json").json
+    shown = shell.ok("review", "show", sent["contribution_id"]).out
+    assert f"based on     {taken['snapshot_id']}" in shown
+    accepted = shell.ok("review", "accept", sent["contribution_id"], "--atomize").out
+    assert accepted.count("\nengram ") == 2
+
+
+def test_a_snapshot_is_fetched_over_http(bus: RunningServer) -> None:  # SC-09
+    bus.call("POST", "/sam", {"text": "Refunds need two approvals.", "pinned": True})
+    token, stranger = bus.add("reader"), bus.add("stranger")
+    taken = bus.call("POST", "/snapshot", {}, token=token).json
+    address = f"/snapshot/{taken['snapshot_id']}"
+    assert bus.call("GET", address, token=token).json == taken
+    assert bus.call("GET", address).json == taken
+    assert bus.call("GET", address, token=stranger).code == "SNAPSHOT_NOT_FOUND"

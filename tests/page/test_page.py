@@ -250,12 +250,14 @@ def test_a_contribution_appears_and_is_accepted_or_rejected(visit: Visit, scene:
     expect(page.locator(f"#c-{first}")).to_have_count(0)
     page = visit.open("/page/review")
     page.locator(f"#c-{second} [name=pinned]").check()
+    page.locator(f"#c-{second} [name=atomize]").check()
     page.locator(f"#c-{second}").locator("text=Accept").click()
     expect(page.locator("#panel-review .notice")).to_contain_text("The team remembers it as learning:b-bold-b")
     expect(page.locator(f"#c-{second}")).to_have_count(0)
     expect(page.locator("#waiting-review")).to_have_count(0)
     assert scene.call("show_contribution", "emil", id=first).reason == "It was raised in one region only."
-    assert scene.call("show_contribution", "ida", id=second).status == "accepted"
+    accepted = scene.call("show_contribution", "ida", id=second)
+    assert (accepted.status, len(accepted.atoms)) == ("accepted", 1)
     scene.call("apply_policy", policy={})
 
 

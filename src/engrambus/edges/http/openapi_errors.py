@@ -115,6 +115,8 @@ _CORTEX: ErrorTypes = (
     errors.CortexOff,
     errors.EpisodeNotFound,
     errors.ContributionNotFound,
+    errors.SnapshotNotFound,
+    errors.InputNotFound,
     errors.ContributionDecided,
     errors.TtlInvalid,
     errors.TtlTooLong,
@@ -148,7 +150,8 @@ _BY_FIELD: dict[str, ErrorTypes] = {
 _BY_MODULE: dict[str, ErrorTypes] = {
     "artifacts": (errors.ContentTooLarge, errors.RateLimited),
     "catalog": (errors.YoolNotFound, errors.YoolName, errors.LaneName, errors.CatalogFile),
-    "cortex": (*_CORTEX, *_ENGRAM, *_READING),
+    "cortex": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
+    "snapshots": (*_CORTEX, *_ENGRAM, *_READING, errors.EmbeddingsOff, errors.EmbeddingsUnavailable),
     "deref_requests": (*_READING, errors.RequestNotFound, errors.GrantNotFound),
     "engram_queries": (errors.EngramNotFound, errors.GitTrouble, errors.EmbeddingsUnavailable),
     "engrams": _ENGRAM,
