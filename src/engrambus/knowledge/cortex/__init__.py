@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         submit,
     )
     from engrambus.knowledge.cortex.taken_snapshots import (
-        FindEngram,
         find_snapshot,
         names_snapshot,
         visible_takings,
@@ -127,7 +126,7 @@ if not TYPE_CHECKING:
             "MAX_CONTENT_CHARS MAX_EVIDENCE MAX_EVIDENCE_CHARS ContributionDraft check_draft compare_with_pins "
             "redact_draft submit "
         ),
-        "taken_snapshots": "FindEngram find_snapshot names_snapshot visible_takings",
+        "taken_snapshots": "find_snapshot names_snapshot visible_takings",
         "text_rules": (
             "MAX_CATEGORIES MAX_INPUT_CHARS MAX_KIND_CHARS MAX_LABEL_CHARS MAX_SLUG_CHARS MAX_TEXT_CHARS "
             "check_kind check_label check_slug check_text log_line "
@@ -145,9 +144,9 @@ __all__ = [
     "MAX_TEXT_CHARS", "AcceptanceTerms", "AdoptableMemory", "Contradiction", "ContradictionRecorded",
     "ContradictionSettled", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted",
     "CortexReads", "EarlierClaim", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
-    "FindEngram", "ForeignMemory", "Keep", "NearClaim", "SamResolver", "SharedContextSnapshot", "SnapshotLimits",
-    "SnapshotRecipe", "SnapshotScope", "SnapshotTaken", "SnapshotTaking", "Status", "accept", "adopt_memories",
-    "apply_move", "check_draft", "check_foreign_memory", "check_kind", "check_label", "check_slug", "check_text",
+    "ForeignMemory", "Keep", "NearClaim", "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotRecipe",
+    "SnapshotScope", "SnapshotTaken", "SnapshotTaking", "Status", "accept", "adopt_memories", "apply_move",
+    "check_draft", "check_foreign_memory", "check_kind", "check_label", "check_slug", "check_text",
     "close_contradictions", "compare_with_pins", "covered_engrams", "decide_between", "earlier_claims", "earlier_id",
     "engram_drafts", "episode_at", "evidence_pointers", "find_contradiction", "find_contribution", "find_snapshot",
     "inherit_snapshot", "is_waiting", "keep", "log_line", "may_see_contradiction", "memory_engram", "memory_put",
