@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engrambus import Bus, Pointer
 from engrambus.app import open_worker_dependencies
-from engrambus.core import SECOND_US, SystemClock, digest, print_time
+from engrambus.core import SECOND_US, SystemClock, digest, print_time, short_id
 from engrambus.core.process_names import process_name
 from engrambus.errors import BodyNotFound, DiskPressure
 from engrambus.evidence.receipts import (
@@ -609,7 +609,7 @@ def test_the_command_line_says_what_was_deleted_and_offers_no_command_to_read_it
     assert f"junit.xml  deleted at {since} to free space" in output
     assert "engrambus deref" not in output
     verified = shell.ok("receipt", "verify", receipt_id).out
-    assert verified.startswith(f"{receipt_id} is sound\n")
+    assert verified.startswith(f"{short_id(receipt_id)} is sound\n")
     assert f"  deleted  junit.xml  {digest(REPORT.encode())}  at {since}\n" in verified
     assert "DAMAGED" not in verified
     read = shell.run("deref", pointers["body"].ref)

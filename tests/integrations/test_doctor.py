@@ -25,7 +25,7 @@ def _checks(shell: Shell, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
 def test_a_fresh_project_passes_every_check(shell: Shell) -> None:
     code, checks = _checks(shell)
     assert code == 0
-    well = {"project", "journal", "index", "catalog", "clock", "token", "files", "keys", "git", "disk"}
+    well = {"project", "journal", "index", "catalog", "workers", "clock", "token", "files", "keys", "git", "disk"}
     assert {name for name, item in checks.items() if item["state"] == "ok"} - {"hook", "effects"} == well
     # YT-22: which of the two it is depends on the kernel.
     assert checks["effects"]["found"].startswith(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
+from engrambus.core import short_id
 from engrambus.gateway.declare import operation
 from tests.page.conftest import Visit
 from tests.page.scene import Scene
@@ -25,7 +26,7 @@ def test_the_drawer_leads_from_a_decision_to_what_it_used_and_back(visit: Visit,
     drawer = page.locator("#drawer")
     used = drawer.get_by_role("list", name="Based on").get_by_role("listitem")
     expect(used).to_have_count(2)
-    expect(used.nth(1)).to_have_text(f"{gone.id} expired or removed")
+    expect(used.nth(1)).to_have_text(f"{short_id(gone.id)} expired or removed")
     box = used.nth(0).get_by_role("link").bounding_box()
     assert box is not None
     assert box["height"] >= 24

@@ -85,7 +85,7 @@ def test_a_yool_that_is_not_in_the_catalog_is_not_run(harness: WorkerHarness) ->
         tuple_id = project.put(step("agent.say.name"))
         assert project.work() == []
         assert waits_untouched(project, tuple_id)
-    assert sorted(with_code(harness, code("agent.say.name"), entry(1)).work()) == ["done", "done", "hit", "miss"]
+    assert sorted(with_code(harness, code("agent.say.name"), entry(1)).work()) == ["done", "done", "miss", "miss"]
 
 
 def test_a_yool_has_the_terms_of_the_catalog_and_the_contract_of_the_code(harness: WorkerHarness) -> None:

@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from engrambus.app import open_project
+from engrambus.core import short_id
 from engrambus.settings import Settings
 from engrambus.space.tuples import INTERNAL_AUTHORITY, INTERNAL_RUN, gc_draft
 from tests.projects import Repository
@@ -123,7 +124,7 @@ def test_resume_continues_after_the_last_finished_step(terminal: Terminal, tmp_p
     resumed.send_signal(signal.SIGTERM)
     _, printed = resumed.communicate(timeout=60)
     assert "has receipts for [agent.count.calls]" in printed
-    assert f"[resume] re-emitting {tuple_id[:19]}… from step 2 (agent.wait.long)" in printed
+    assert f"[resume] re-emitting {short_id(tuple_id)} from step 2 (agent.wait.long)" in printed
     assert calls.read_text() == "called\n"
     assert terminal.json("observe", tuple_id)["state"] == "waiting"
 

@@ -44,7 +44,7 @@ def test_the_receipts_of_a_run_are_listed_with_cost_and_hits(terminal: Terminal)
     second = str(terminal.json("run", "new", "second")["run_id"])
     again = put(terminal, "agent.leave.report", "text=all good")
     failing = put(terminal, "agent.fail.always")
-    terminal.run(*WORK)
+    terminal.run(*WORK, code=1)
     listed = terminal.json("receipt", "list", "--run", first)
     assert listed["run_id"] == first
     assert sorted(summary(listed)) == [("agent.leave.report.v1", 0, False), ("agent.spend.money.v1", 0, False)]
@@ -71,7 +71,7 @@ def test_the_receipts_of_a_run_are_listed_with_cost_and_hits(terminal: Terminal)
 def test_filters_pages_and_short_ids(terminal: Terminal) -> None:
     ids = [put(terminal, "agent.sum.numbers", f"a={number}", "b=1") for number in range(5)]
     failing = put(terminal, "agent.fail.always")
-    terminal.run(*WORK)
+    terminal.run(*WORK, code=1)
     everything = terminal.json("receipt", "list")["receipts"]
     failed = terminal.json("receipt", "list", "--failed")["receipts"]
     assert {row["tuple_id"] for row in failed} == {failing}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engrambus.app import open_project
-from engrambus.core import SECOND_US, SystemClock, print_time
+from engrambus.core import SECOND_US, SystemClock, print_time, short_id
 from engrambus.core.process_names import process_name
 from engrambus.settings import Settings
 from engrambus.space.tuples import TupleSpace
@@ -83,16 +83,16 @@ def test_a_tuple_without_code_for_its_steps_is_named_and_left_as_it_was(terminal
     )
     out, err = resume(terminal)
     assert terminal.json("observe", ours)["state"] == "done"
-    assert f"{theirs[:19]}… is left alone: no code here carries out agent.count.words" in err
-    assert f"re-emitting {mixed[:19]}… from step 1 (agent.sum.numbers)" in err
-    assert f"{mixed[:19]}… waits for a worker with code for agent.count.words" in out
+    assert f"{short_id(theirs)} is left alone: no code here carries out agent.count.words" in err
+    assert f"re-emitting {short_id(mixed)} from step 1 (agent.sum.numbers)" in err
+    assert f"{short_id(mixed)} waits for a worker with code for agent.count.words" in out
     assert "1 tuple needs agent.count.words.v1, which no code here carries out: --import MODULE" in out
     assert "dead letter" not in out
     statuses = [terminal.json("observe", tuple_id) for tuple_id in (theirs, mixed)]
     # The attempt of the dead worker counts, that of the one which handed the tuple on does not.
     assert [(status["state"], status["attempts"]) for status in statuses] == [("waiting", 0), ("waiting", 1)]
     _, err = resume(terminal, "examples.work.yools")
-    assert f"{mixed[:19]}… has receipts for [agent.sum.numbers]" in err
+    assert f"{short_id(mixed)} has receipts for [agent.sum.numbers]" in err
     for tuple_id in (theirs, mixed):
         assert terminal.json("observe", tuple_id)["state"] == "done"
 
@@ -102,7 +102,7 @@ def test_a_tuple_without_attempts_left_is_reported_as_a_dead_letter(terminal: Te
     tuple_id = put(terminal, step("agent.sum.numbers", a=1, b=2), agent_terms=terms, claimed_by=DEAD_WORKER)
     out, err = resume(terminal, code=1)
     assert terminal.json("observe", tuple_id)["state"] == "dead"
-    assert f"{tuple_id[:19]}… is a dead letter (the worker was lost)" in out
+    assert f"{short_id(tuple_id)} is a dead letter (the worker was lost)" in out
     assert "re-emitting" not in err
 
 
@@ -110,7 +110,7 @@ def test_a_late_tuple_is_reported_as_a_dead_letter(terminal: Terminal) -> None:
     tuple_id = put(terminal, step("agent.sum.numbers", a=1, b=2), late=True)
     out, err = resume(terminal, code=1)
     assert terminal.json("observe", tuple_id)["state"] == "dead"
-    assert f"{tuple_id[:19]}… is a dead letter (DEADLINE_PAST)" in out
+    assert f"{short_id(tuple_id)} is a dead letter (DEADLINE_PAST)" in out
     assert "re-emitting" not in err
 
 
@@ -121,7 +121,7 @@ def test_a_tuple_of_a_living_worker_is_not_resumed(terminal: Terminal) -> None:
         process = terminal.start("resume", "--import", "tests.space.yools")
         assert process.stderr is not None
         assert process.stderr.readline() == READING
-        assert process.stderr.readline() == f"[resume] {tuple_id[:19]}… is being worked on by {claim.worker}\n"
+        assert process.stderr.readline() == f"[resume] {short_id(tuple_id)} is being worked on by {claim.worker}\n"
         gateway.tuple_space.space.release([(claim.id, claim.fence)])
         process.communicate(timeout=120)
     assert terminal.json("observe", tuple_id)["state"] == "done"

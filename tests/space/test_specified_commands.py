@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.core import short_id
 from engrambus.settings import Settings
 from tests.projects import Repository
 from tests.space.terminal import COMMAND, WORK, Terminal, open_terminal
@@ -69,7 +70,7 @@ def test_a_killed_run_is_resumed_by_the_first_line_of_its_list(terminal: Termina
         time.sleep(0.02)
     terminal.run("cancel", tuple_id)
     _, printed = resumed.communicate(timeout=60)
-    short = f"{tuple_id[:19]}…"
+    short = short_id(tuple_id)
     assert printed.splitlines()[:3] == [
         "[resume] reading .catalog/tuples.jsonl",
         f"[resume] {short} has receipts for [agent.count.calls]",
@@ -81,7 +82,7 @@ def test_a_killed_run_is_resumed_by_the_first_line_of_its_list(terminal: Termina
 def test_runs_and_runs_list_are_one_command(terminal: Terminal) -> None:
     assert shell(terminal, "sprint runs list").stdout == "No run has any work yet.\n"
     terminal.run("out", "--lane", "notes")
-    run = terminal.json("runs")["runs"][0]["run_id"]
+    run = short_id(terminal.json("runs")["runs"][0]["run_id"])
     printed = terminal.run("runs")
     assert printed.splitlines()[:2] == [run, "  1 waiting"]
     assert terminal.run("runs", "list") == printed

@@ -13,6 +13,7 @@ import pytest
 from engrambus.settings import Settings
 from tests.projects import Repository
 from tests.space.terminal import Terminal, open_terminal
+from tests.space.worker_harness import wait_until
 
 YOOLS = '''
 """Real tools as yools."""
@@ -115,10 +116,21 @@ def test_the_output_is_bounded_and_escaped(terminal: Terminal) -> None:
     assert "BUDGET_TOO_SMALL" in terminal.run("why", tuple_id, "--max-tokens", "50", code=1)
 
 
+def test_a_waiting_task_says_that_no_running_worker_has_its_code(terminal: Terminal) -> None:
+    tuple_id = _out(terminal, {"yool": "agent.lint.ruff", "args": {"path": "price.py"}})
+    worker = terminal.start("worker", "--lane", "build", "--import", "tests.space.yools")
+    try:
+        wait_until(lambda: "The running worker of the lane 'build' has no code" in terminal.run("why", tuple_id))
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=60)
+    assert "No worker runs in the lane 'build'." in terminal.run("why", tuple_id)
+
+
 def test_a_waiting_task_says_what_it_waits_for(terminal: Terminal) -> None:
     tuple_id = _out(terminal, {"yool": "agent.lint.ruff", "args": {"path": "price.py"}})
     shown = terminal.run("why", tuple_id)
-    assert "A worker of the lane 'build': 0 other tasks wait there, 0 run." in shown
+    assert "No worker runs in the lane 'build'." in shown
     assert "engrambus worker --lane build --until-empty --import MODULE" in shown
     terminal.run("catalog", "build")  # without the code that declares it
     assert "There is no yool 'agent.lint.ruff' in the catalog." in terminal.run("why", tuple_id)

@@ -352,15 +352,15 @@ def _usual(gateway: Gateway) -> Asked:
     yield "work events", lambda: [line.checksum for line in gateway.tuple_space.space.store.lines_after(0, 1000)]
     yield "receipts", lambda: [receipt.id for receipt in _receipts(gateway)]
     for receipt in _receipts(gateway):
-        yield f"receipt {receipt.id}", partial(call, gateway, "receipt_get", id=receipt.id)
-        yield f"check {receipt.id}", partial(call, gateway, "receipt_verify", id=receipt.id)
+        yield f"receipt {receipt.id}", partial(_call_receipt, gateway, "receipt_get", receipt.id)
+        yield f"check {receipt.id}", partial(_call_receipt, gateway, "receipt_verify", receipt.id)
 
 
 def _bodies(gateway: Gateway) -> Asked:
     for sha in sorted({sha for receipt in _receipts(gateway) for sha in bodies_of(receipt)}):
         yield f"body {sha}", partial(call, gateway, "deref_pointer", pointer=f"artifact:{sha}")
     for receipt in _receipts(gateway):
-        yield f"check {receipt.id}", partial(call, gateway, "receipt_verify", id=receipt.id)
+        yield f"check {receipt.id}", partial(_call_receipt, gateway, "receipt_verify", receipt.id)
 
 
 def _meaning(gateway: Gateway) -> Asked:
@@ -413,6 +413,13 @@ def _read_memory(gateway: Gateway, store: str) -> Any:
         dropped="counts",
     )
     return package["selection"]["selected"]
+
+
+def _call_receipt(gateway: Gateway, operation: str, receipt_id: str) -> Any:
+    """Ask about a receipt; that its file was damaged and written again is told, and is no other answer."""
+    answer = call(gateway, operation, id=receipt_id)
+    answer.pop("file", None)
+    return answer
 
 
 def call(gateway: Gateway, operation: str, **fields: Any) -> Any:

@@ -18,7 +18,7 @@ from engrambus.operations.tuples import LOCAL_ONLY
 from engrambus.space.tuples import stamp_authority, visible_receipt
 
 if TYPE_CHECKING:
-    from engrambus.evidence.receipts import JunitReport, Receipt
+    from engrambus.evidence.receipts import JunitReport, Receipt, RestoredFile
 
 MAX_REPORT_BYTES = 32 << 20
 MAX_FAILED_CASES = 20
@@ -88,13 +88,21 @@ def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     receipt = _visible_receipt(context, request.id)
     if request.intoto:
         return ReceiptAnswer(statement=in_toto_statement(receipt))
-    restored = context.project_files.receipts.restore(receipt)
+    restored = _restore_file(context, receipt)
     return ReceiptAnswer(
         receipt=msgspec.to_builtins(receipt),
         gone=_purged(context, [sha for _, sha in _bodies(receipt)]),
         reports=list(_summaries(context, receipt)),
         file=None if restored is None else restored.problem,
     )
+
+
+def _restore_file(context: Context, receipt: Receipt) -> RestoredFile | None:
+    """Write the file of a receipt again if it was edited or deleted; return what was wrong with it."""
+    with context.tuple_space.space.store.read() as view:
+        return context.project_files.receipts.restore(
+            receipt, lambda after, limit: view.list_receipts(None, limit=limit, after=after)
+        )
 
 
 def _summaries(context: Context, receipt: Receipt) -> Iterator[ReportSummary]:
@@ -202,7 +210,7 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptCheck:
     gone = _purged(context, [sha for sha, is_intact in intact.items() if not is_intact])
     bodies = [BodyState(sha=sha, name=name, intact=intact[sha], gone_at=gone.get(sha)) for name, sha in named]
     matches = receipt_id(receipt) == receipt.id
-    restored = context.project_files.receipts.restore(receipt)
+    restored = _restore_file(context, receipt)
     is_file_right = restored is None or restored.is_written
     return ReceiptCheck(
         id=receipt.id,

@@ -18,6 +18,7 @@ from engrambus.gateway.ports import View
 from engrambus.knowledge.messages import read_payers
 from engrambus.policy import draw_content
 from engrambus.space.tuples import (
+    RunningWorker,
     TupleRecord,
     WorkView,
     explain_tuple,
@@ -112,9 +113,10 @@ def why(context: Context, request: Why) -> WhyAnswer:
     An agent pays for the lines of output as for lines it dereferences.
     """
     space = context.tuple_space.space
+    workers = space.running_workers()
     with space.store.read() as view:
         record, receipt = visible_tuple_or_receipt(view, context.caller, request.id)
-        answer, failed = _explain(context, view, record, receipt)
+        answer, failed = _explain(context, view, record, receipt, workers)
     check_fits(answer, request.max_tokens)
     if failed is None or answer.failed is None:
         return answer
@@ -122,11 +124,15 @@ def why(context: Context, request: Why) -> WhyAnswer:
 
 
 def _explain(
-    context: Context, view: WorkView, record: TupleRecord, receipt: Receipt | None
+    context: Context,
+    view: WorkView,
+    record: TupleRecord,
+    receipt: Receipt | None,
+    workers: Sequence[RunningWorker],
 ) -> tuple[WhyAnswer, Receipt | None]:
     """Return the answer without any output, and the failed execution that it names."""
     space = context.tuple_space.space
-    explanation = explain_tuple(view, record, context.project_files.catalog().lookup, space.settings)
+    explanation = explain_tuple(view, record, context.project_files.catalog().lookup, space.settings, workers)
     # The receipt that was asked about, if it is of a failed step; otherwise the one that holds the tuple up.
     asked = receipt is not None and receipt.step is not None and receipt.exit != 0
     failed = receipt if asked else explanation.failed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.core import MICROS_PER_DOLLAR, print_dollars
+from engrambus.core import MICROS_PER_DOLLAR, print_dollars, short_id
 from engrambus.edges.cli.screen import json_line, safe, safe_line
 from engrambus.errors import EngramBusError
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 OUTPUT_LINES = 10
 """Lines that are printed of each stream of a failed step."""
 LINE_CHARACTERS = 200
-ID_DIGITS = 12
-"""Digits of an id that are enough to name a tuple."""
 
 
 def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json: bool) -> Iterator[str]:
@@ -115,13 +113,13 @@ class ProgressPrinter:
             return
         for sha in (progress.stdout_sha, progress.stderr_sha):
             yield from (f"    | {line}" for line in _last_lines(self._bodies, sha))
-        yield f"    more: engrambus why {progress.tuple_id.removeprefix('sha256:')[:ID_DIGITS]}"
+        yield f"    more: engrambus why {short_id(progress.tuple_id)}"
 
     def _line(self, progress: Progress) -> str | None:
         elapsed = f"[t={self._now() - self._began:.0f}s]"
         name = safe(progress.yool).ljust(28)
         cost = print_dollars(progress.usd_micros / MICROS_PER_DOLLAR)
-        tuple_id = f"{progress.tuple_id[:19]}…"
+        tuple_id = short_id(progress.tuple_id)
         error = safe(progress.error or "")
         match progress.kind:
             case "hit":

@@ -112,10 +112,16 @@ class ReceiptFolder:
         files.remove(self._position_file)
         self.catch_up(read_receipts)
 
-    def restore(self, receipt: Receipt) -> RestoredFile | None:
-        """Write the file of one receipt if it is not as the journal has it; return what was wrong, None if nothing."""
+    def restore(self, receipt: Receipt, read_receipts: ReadReceipts, *, batch: int = 500) -> RestoredFile | None:
+        """Write the file of one receipt if it is not as the journal has it; return what was wrong, None if nothing.
+
+        A receipt that no worker has written as a file yet is no difference: the next worker writes it.
+        """
         problem = self._problem(receipt)
         if problem is None:
+            return None
+        unwritten = list(read_receipts(self._noted_position().number, batch))
+        if len(unwritten) == batch or receipt.id in (later.id for _, later in unwritten):
             return None
         try:
             self._write(receipt, synced=False)

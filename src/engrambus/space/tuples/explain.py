@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -13,7 +13,8 @@ from engrambus.space.catalog import CatalogEntry
 from engrambus.space.tuples.access import authority_kind
 from engrambus.space.tuples.budgets import estimate_price, reserve_step
 from engrambus.space.tuples.dead_letters import dead_letter_reason, is_own_exit
-from engrambus.space.tuples.ports import WorkView
+from engrambus.space.tuples.next_steps import next_yools
+from engrambus.space.tuples.ports import RunningWorker, WorkView
 from engrambus.space.tuples.rules import dependencies
 from engrambus.space.tuples.status import last_receipt
 from engrambus.space.tuples.values import ENDED, Price, SpaceSettings, TupleRecord
@@ -40,14 +41,20 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What to do: commands, each with a word of explanation where it needs one."""
 
 
-def explain_tuple(view: WorkView, record: TupleRecord, look_up: LookUp, settings: SpaceSettings) -> Explanation:
-    """Explain the state of a tuple, by what the space and the catalog say now."""
+def explain_tuple(
+    view: WorkView,
+    record: TupleRecord,
+    look_up: LookUp,
+    settings: SpaceSettings,
+    workers: Sequence[RunningWorker],
+) -> Explanation:
+    """Explain the state of a tuple, by what the space, the catalog and the running workers say now."""
     failed = failed_step(view, record)
     if record.state in ENDED:
         return _explain_end(view, record, failed)
     if record.state == "claimed":
         return _explain_claim(view, record, failed)
-    waits_for = tuple(_waits_for(view, record, look_up, settings))
+    waits_for = tuple(_waits_for(view, record, look_up, settings, workers))
     return Explanation(
         reason="It waits." if failed is None else f"Attempt {record.attempts} failed; it waits for the next one.",
         failed=failed,
@@ -128,7 +135,9 @@ def _explain_claim(view: WorkView, record: TupleRecord, failed: Receipt | None) 
     )
 
 
-def _waits_for(view: WorkView, record: TupleRecord, look_up: LookUp, settings: SpaceSettings) -> Iterator[str]:
+def _waits_for(
+    view: WorkView, record: TupleRecord, look_up: LookUp, settings: SpaceSettings, workers: Sequence[RunningWorker]
+) -> Iterator[str]:
     """Yield what a waiting tuple waits for, the surest first."""
     ends = dead_letter_reason(record, view.as_of, settings)
     if ends is not None:
@@ -141,10 +150,30 @@ def _waits_for(view: WorkView, record: TupleRecord, look_up: LookUp, settings: S
         seconds = -(-(record.ready_us - view.as_of) // SECOND_US)
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
     yield from _waiting_steps(view, record, look_up)
+    yield _worker_it_needs(view, record, look_up, workers)
+
+
+def _worker_it_needs(view: WorkView, record: TupleRecord, look_up: LookUp, workers: Sequence[RunningWorker]) -> str:
+    """Say which worker a tuple waits for, and whether one runs."""
+    names = next_yools(record.body, view.finished_steps(record.id))
+    in_lane = [worker for worker in workers if worker.works_in(record.lane, record.run)]
+    if not in_lane:
+        return f"No worker runs in the lane '{record.lane}'."
+    if names and not any(_full_name(name, look_up) in worker.yools for worker in in_lane for name in names):
+        which = "The running worker" if len(in_lane) == 1 else f"None of the {len(in_lane)} running workers"
+        verb = "has no code" if len(in_lane) == 1 else "has code"
+        return f"{which} of the lane '{record.lane}' {verb} for {' or '.join(names)}."
     counts = {counts.lane: counts for counts in view.lane_counts()}.get(record.lane)
-    others = max(0, counts.waiting - 1) if counts is not None else 0
-    running = counts.claimed if counts is not None else 0
-    yield f"A worker of the lane '{record.lane}': {others} other tasks wait there, {running} run."
+    waiting = max(0, counts.waiting - 1) if counts is not None else 0
+    claimed = counts.claimed if counts is not None else 0
+    return f"A worker of the lane '{record.lane}': {waiting} other tasks wait there, {claimed} run."
+
+
+def _full_name(name: str, look_up: LookUp) -> str:
+    try:
+        return look_up(name).full_name
+    except EngramBusError:  # the catalog's own line says so
+        return name
 
 
 def _waiting_steps(view: WorkView, record: TupleRecord, look_up: LookUp) -> Iterator[str]:

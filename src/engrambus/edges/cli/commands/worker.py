@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engrambus.core import short_id
 from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.inputs import import_modules
 from engrambus.edges.cli.screen import safe
@@ -191,7 +192,7 @@ def _describe_tuple(
 
     with dependencies.space.store.read() as view:
         done, now_us = view.finished_steps(record.id), view.as_of
-    prefix = f"{record.id[:19]}…"
+    prefix = short_id(record.id)
     steps = [step.yool for step in record.tuple.payload]
     needed = next_yools(record.body, done)
     if record.state == "claimed" and claimed:
