@@ -6,7 +6,15 @@ import os
 import signal
 from pathlib import Path
 
-from tests.torture.notes import Notes, Problem, check_project, in_process, read_notes
+from tests.torture.notes import (
+    CHECK_SECONDS,
+    CHECKED_PER_SECOND,
+    Notes,
+    Problem,
+    check_project,
+    in_process,
+    read_notes,
+)
 from tests.torture.outcome import Outcome
 from tests.torture.tracer import KILL, Call, Tracer
 from tests.torture.workload import WRITES, TortureProject, create_torture_project, run_actions
@@ -26,7 +34,8 @@ def kill_everywhere(folder: Path, outcome: Outcome, *, rounds: int | None, seed:
 
 def check(project: TortureProject, notes: Notes) -> list[Problem]:
     """Check a project in a process of its own."""
-    return [*notes.problems, *in_process(lambda: check_project(project, notes))]
+    seconds = CHECK_SECONDS + notes.acknowledged / CHECKED_PER_SECOND
+    return [*notes.problems, *in_process(lambda: check_project(project, notes), seconds)]
 
 
 def _run(project: TortureProject, killed_at: int | None) -> tuple[int, Notes]:

@@ -28,6 +28,8 @@ from tests.torture.workload import OpenProject, TortureProject
 
 CHECK_SECONDS = 60
 """Longest time that opening and checking a small project may take; who takes longer waits for something."""
+CHECKED_PER_SECOND = 100
+"""Acknowledged writes that a check gets through in a second at least, beside other work."""
 
 
 class Problem(msgspec.Struct, frozen=True):
