@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.store import renew_journals_in
 from engrambus.core.journal import GroupCommit, Ticket, segments
 from engrambus.core.journal import file as journal_file
@@ -291,6 +294,33 @@ def test_a_store_works_after_interrupts_at_any_moment(harness: SqliteHarness, in
         assert not thread.is_alive(), "a caller waits for ever"
     assert client.put("Alpha is kept").claim == "Alpha is kept"
     assert harness.gateway.store.verify() == []
+
+
+def test_an_interrupt_at_any_call_leaves_the_lock_to_others(tmp_path: Path) -> None:  # BX-03
+    """Raised at the first Python function that taking and releasing the lock calls, then at the second, and so on."""
+    lock = WriteLock(tmp_path / "lock", limit_seconds=10)
+    for number in count():
+        calls = 0
+
+        def interrupt_at(frame: FrameType, event: str, _: object, number: int = number) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == number + 2:  # the first is `run` itself
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.settrace(interrupt_at)
+            try:
+                lock.run(lambda: None)
+            finally:
+                sys.settrace(None)
+        other = threading.Thread(target=lock.run, args=(lambda: None,), daemon=True)
+        other.start()
+        other.join(5)
+        assert not other.is_alive(), f"an interrupt at call {number + 1} leaves the lock taken"
+        if calls < number + 2:
+            break
+    lock.close()
 
 
 def _open_run(name: str) -> Callable[[View], Any]:

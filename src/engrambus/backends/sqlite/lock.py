@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,8 +44,11 @@ class WriteLock:
                 raise store_busy(self._path, this_process(), self._limit_seconds)
             return self._run_alone(work, lambda file: take_lock(file, self._path, deadline, self._limit_seconds))
         finally:
-            with suppress(RuntimeError):  # not acquired
+            # Nothing before the release but its own call: an interrupt between two calls would leave the mutex locked.
+            try:  # noqa: SIM105
                 self._mutex.release()
+            except RuntimeError:  # not acquired
+                pass
 
     def run_if_free(self, work: Callable[[], None]) -> bool:
         """Do some work under the lock if no other caller holds it; return True if it was done."""
@@ -60,8 +62,10 @@ class WriteLock:
         except (BlockingIOError, StoreReadOnly):
             return False
         finally:
-            with suppress(RuntimeError):
+            try:  # noqa: SIM105
                 self._mutex.release()
+            except RuntimeError:
+                pass
 
     def close(self) -> None:
         """Close the file."""
@@ -74,8 +78,8 @@ class WriteLock:
             self._take(take)
             return work()
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # harmless where it was not taken yet
             self._held = False
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # harmless where it was not taken yet
 
     def _take(self, take: Callable[[int], None]) -> None:
         """Lock the file that is there now: the lock on a deleted one excludes no process that creates another."""
