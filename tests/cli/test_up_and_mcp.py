@@ -47,6 +47,24 @@ def token(shell: Shell, name: str, role: str) -> str:
     return str(shell.ok("agent", "add", name, "--role", role, "--json").json["token"])
 
 
+def test_a_server_puts_an_alarm_for_a_lane_without_a_worker(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:  # YT-06
+    monkeypatch.setenv("YOOL_TUPLE_ALARM_WAIT_SECONDS", "1")
+    (shell.path / "alarm_yools.py").write_text(
+        'from engrambus import yool\n\nyool("agent.lint.ruff", lane="build", inputs=[])(["true"])\n'
+    )
+    (shell.path / "AGENTS.md").write_text("# Agents\n\n## Agents\n")
+    built = shell.process("catalog", "build", "--import", "alarm_yools")
+    assert built.code == 0, built
+    shell.ok("out", "--lane", "build", "--yool", "agent.lint.ruff")
+    with up(shell, "--no-learn"):
+        ends = time.monotonic() + 60
+        while "op.worker.alarm" not in shell.process("rd", "--lane", "alarm", "--json").out:
+            assert time.monotonic() < ends, "no alarm followed"
+            time.sleep(0.5)
+
+
 def test_up_creates_a_project_and_serves_it_once(bare_shell: Shell) -> None:
     with up(bare_shell) as first:
         assert (bare_shell.path / ".catalog" / "project.yaml").exists()

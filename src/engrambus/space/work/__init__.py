@@ -7,6 +7,7 @@ from engrambus.space.work.guard import can_hold_effects, describe_effects
 from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
 from engrambus.space.work.runner import ProcessRunner
 from engrambus.space.work.single_flight import SingleFlight
+from engrambus.space.work.unclaimed_watch import watch_unclaimed
 from engrambus.space.work.worker import LaneWorkerPool, eval_
 from engrambus.space.work.worker_dependencies import WorkerDependencies
 
@@ -27,4 +28,5 @@ __all__ = [
     "describe_effects",
     "eval_",
     "input_hash",
+    "watch_unclaimed",
 ]

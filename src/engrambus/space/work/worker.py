@@ -254,7 +254,9 @@ class LaneWorkerPool:
         renew_seconds = self._deps.space.settings.lease_us / SECOND_US / 3
         due = 0.0
         watch = (
-            None if self._under_pressure or self._pattern.equal_to("id") is not ABSENT else UnclaimedWatch(self._deps)
+            None
+            if self._under_pressure or self._pattern.equal_to("id") is not ABSENT
+            else UnclaimedWatch(self._deps.space, self._deps.catalog)
         )
         while not self._finished.wait(min(renew_seconds, CLAIM_CHECK_SECONDS)):
             with self._lock:

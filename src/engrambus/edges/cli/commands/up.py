@@ -120,11 +120,17 @@ def _serve(session: Session, gateway: Gateway, record: int, listening: socket.so
     from engrambus.edges.cli.commands.first_learning import FirstLearning
     from engrambus.edges.http import SignInCodes, serve
     from engrambus.edges.integrations.hook_server import answer_hooks
+    from engrambus.space.work import watch_unclaimed
 
     codes = SignInCodes()
     port = listening.getsockname()[1]
     os.pwrite(record, json.dumps({"pid": os.getpid(), "port": port}).encode(), 0)
-    with FirstLearning(session, gateway) as learning, answer_hooks(gateway, session.settings):
+    work = gateway.tuple_space
+    with (
+        FirstLearning(session, gateway) as learning,
+        answer_hooks(gateway, session.settings),
+        watch_unclaimed(lambda: work.space if work.has_journal() else None, gateway.project_files.catalog),
+    ):
 
         def ready() -> None:
             _print_link(session, gateway, port, codes.new(), running=False)
