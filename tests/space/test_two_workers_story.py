@@ -28,7 +28,7 @@ def test_a_task_moves_from_the_linters_worker_to_that_of_the_tests(
     (root / "checks.py").write_text(YOOL.format(name="agent.test.pytest", argv=pytest))
     (root / "AGENTS.md").write_text("# Agents\n\n## Agents\n")
     terminal.run("catalog", "build", "--import", "linters", "--import", "checks")
-    payload = [{"yool": name, "args": {}} for name in ("agent.lint.ruff", "agent.test.pytest")]
+    payload: list[dict[str, object]] = [{"yool": name, "args": {}} for name in ("agent.lint.ruff", "agent.test.pytest")]
     (root / "task.json").write_text(json.dumps({"lane": "build", "payload": payload}))
     tuple_id = terminal.json("dispatch", "task.json")["id"]
     work = ("worker", "--lane", "build", "--until-empty", "--import")
