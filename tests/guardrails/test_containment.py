@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -148,7 +149,7 @@ WORKER = (
 @pytest.mark.parametrize("cores", [1.0, 0.1])  # with little CPU it is usually stopped when they are killed
 def test_a_step_ends_when_its_worker_is_killed(steps: Steps, victims: str, name: str, cores: float) -> None:
     beats = steps.folder / "beats"
-    level = steps.runner._find_containment().level
+    level = steps.runner._find_containment(steps.folder).level
     code = empty_environment(beats) + "while True: pass"
     command = [sys.executable, "-c", WORKER, str(steps.folder), level, name, code, str(cores)]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -225,6 +226,18 @@ def test_what_a_step_wrote_is_counted_wherever_it_is(tmp_path: Path, place: str)
     steps.runner.close()
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_a_project_in_shared_memory_can_run_steps(name: str) -> None:
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("this machine has no /dev/shm")
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        steps = Steps(Path(folder))
+        outcome = steps.run(name, code="open('written', 'w').close()")
+        assert outcome.error is None, steps.stderr(outcome)
+        assert Path(folder, "written").exists()
+        steps.runner.close()
+
+
 def _file_system(folder: str) -> str:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     return next((mount[2] for mount in reversed(mounts) if mount[1] == folder), "")
@@ -269,7 +282,7 @@ KILLED = [
 @pytest.mark.parametrize("victims", KILLED, ids=" and ".join)
 @pytest.mark.parametrize("name", RUNS)
 def test_a_step_ends_when_its_guards_are_killed(steps: Steps, victims: tuple[str, ...], name: str) -> None:
-    level = steps.runner._find_containment().level
+    level = steps.runner._find_containment(steps.folder).level
     if level == "subreaper" and ("inner supervisor" in victims or {"enforcer", "outer supervisor"} <= set(victims)):
         pytest.skip("not promised without a PID namespace")
     beats = steps.folder / "beats"

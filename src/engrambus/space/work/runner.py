@@ -96,8 +96,8 @@ class ProcessRunner:
         """True if the kernel refuses what the declared effect of a step rules out."""
         return can_hold_effects()
 
-    def _find_containment(self) -> Containment:
-        return self._containment or find_containment()
+    def _find_containment(self, root: Path) -> Containment:
+        return self._containment or find_containment(root, self._scratch)
 
     def _run_command(
         self, request: StepRequest, folder: StepFolder, report_spending: ReportSpending, stop: threading.Event
@@ -106,7 +106,7 @@ class ProcessRunner:
         # Announced before it starts: if this worker dies in between, the enforcer still finds the process and ends it.
         self._enforcer.expect(mark)
         try:
-            process = _start_command(request, folder, self._find_containment())
+            process = _start_command(request, folder, self._find_containment(request.root))
         except (EngramBusError, OSError) as problem:
             self._enforcer.cancel_expected(mark)
             if isinstance(problem, EngramBusError):

@@ -177,7 +177,7 @@ class WarmPool:
         modules: Iterable[str],
         clock: Clock,
         enforcer: LimitEnforcer,
-        containment: Callable[[], Containment],
+        containment: Callable[[Path], Containment],
         scratch: Path,
     ) -> None:
         """`scratch` is the folder in which the folders of steps are."""
@@ -273,7 +273,7 @@ class WarmPool:
             self._drop(process)
         # A process serves steps of one effect only, since it can never write more than it could at first.
         limits = write_limits(request.yool.entry.contract.effect, request.root, self._scratch)
-        containment, disk_bytes = self._containment(), request.limits.disk_bytes
+        containment, disk_bytes = self._containment(request.root), request.limits.disk_bytes
         process = WarmProcess(request.env, str(request.root), containment, disk_bytes, limits)
         with self._lock:
             self._all.add(process)

@@ -18,7 +18,7 @@ from typing import IO, Literal
 import msgspec
 
 from engrambus.space.work.guard.effects import WriteLimits
-from engrambus.space.work.guard.step_supervisor import PID_NAMESPACE, PROBE, SUBREAPER, command_message
+from engrambus.space.work.guard.step_supervisor import PID_NAMESPACE, PROBE, SHARED_MEMORY, SUBREAPER, command_message
 
 TERMINATE_SECONDS = 2.0
 """Time a process has between SIGTERM and SIGKILL."""
@@ -49,9 +49,18 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.level}; {self.reason}" if self.reason else self.level
 
 
+def find_containment(*folders: Path) -> Containment:
+    """Return the strongest level that works for this account on this machine, for a step that needs these folders."""
+    strongest = _strongest_containment()
+    if strongest.level == PID_NAMESPACE:
+        hidden = next((folder for folder in folders if folder.resolve().is_relative_to(SHARED_MEMORY)), None)
+        if hidden is not None:
+            return Containment(level="subreaper", reason=f"a private {SHARED_MEMORY} would hide {hidden}")
+    return strongest
+
+
 @cache
-def find_containment() -> Containment:
-    """Return the strongest level that works for this account on this machine."""
+def _strongest_containment() -> Containment:
     if sys.platform != "linux":
         return Containment(level="process group", reason=f"{sys.platform} has no PID namespaces")
     command = [sys.executable, "-I", "-S", _PROGRAM, PROBE]
