@@ -121,6 +121,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AddressInsecure           ADDRESS_INSECURE
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   ├── FileExists                FILE_EXISTS
+│   ├── ScaffoldFolder            SCAFFOLD_FOLDER
 │   ├── KeyFileReadable           KEY_FILE_READABLE
 │   ├── NotPublished              NOT_PUBLISHED
 │   ├── Usage                     USAGE
@@ -905,6 +906,10 @@ class ClientFileBroken(Refusal):
 
 class FileExists(Refusal):
     """A file of that name exists already, and it is not ours."""
+
+
+class ScaffoldFolder(Refusal):
+    """The files of a scaffold cannot be written there, so nothing was written."""
 
 
 class KeyFileReadable(Refusal):
