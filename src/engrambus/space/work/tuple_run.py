@@ -323,6 +323,7 @@ class TupleRun:
             entry.full_name,
             receipt=receipt.id,
             usd_micros=receipt.cost.usd_micros,
+            wall_ms=receipt.cost.wall_ms,
             changed_files=changed,
             error=receipt.error,
             # The receipt itself is recorded only now or with the end of the attempt.
@@ -523,6 +524,7 @@ class TupleRun:
                 tuple_id=self.claim.id,
                 step=step,
                 yool=yool,
+                called="" if step is None else self._tuple.payload[step].yool,
                 total_usd_micros=self._total_usd_micros,
                 **details,
             )
