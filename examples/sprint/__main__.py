@@ -53,7 +53,7 @@ def emit(sprint_id: str, stack: str, *, no_cache: bool) -> str:
 
 def become(*words: str) -> NoReturn:
     """Replace this process by `engrambus`."""
-    os.execv(sys.executable, [sys.executable, "-m", "engrambus", *words])
+    os.execv(sys.executable, [sys.executable, "-m", "engrambus", *words])  # noqa: S606
 
 
 if __name__ == "__main__":

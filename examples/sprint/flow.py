@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from engrambus import Bus
 
 from . import tracker
@@ -11,7 +13,7 @@ class SprintFlow:
     """Puts a tuple for every item of a sprint."""
 
     LANE = "build"
-    TERMS = {"budget_usd": 0.50, "cpu_quota_pct": 60, "disk_quota_mb": 100}
+    TERMS: ClassVar = {"budget_usd": 0.50, "cpu_quota_pct": 60, "disk_quota_mb": 100}
 
     def __init__(self, sprint_id: str, stack: str, bus: Bus, *, no_cache: bool = False) -> None:
         self.sprint_id = sprint_id

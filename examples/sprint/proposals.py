@@ -17,18 +17,18 @@ def create(item: str, paths: Sequence[str]) -> tuple[str, bytes]:
     branch = f"sprint/{item}"
     head = _git("rev-parse", "--verify", "--quiet", "HEAD", may_fail=True).decode().strip()
     with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        _git("read-tree", head or "--empty", **index)
-        _git("add", "--force", "--", *paths, **index)
-        tree = _git("write-tree", **index).decode().strip()
+        index = Path(folder) / "index"
+        _git("read-tree", head or "--empty", index=index)
+        _git("add", "--force", "--", *paths, index=index)
+        tree = _git("write-tree", index=index).decode().strip()
     parents = ["-p", head] if head else []
     commit = _git("commit-tree", tree, *parents, "-m", f"{item}: {', '.join(paths)}").decode().strip()
     _git("update-ref", f"refs/heads/{branch}", commit)
     return branch, _git("diff", "--binary", head or EMPTY_TREE, commit)
 
 
-def _git(*words: str, may_fail: bool = False, **variables: str) -> bytes:
+def _git(*words: str, index: Path | None = None, may_fail: bool = False) -> bytes:
     author = ["-c", "user.name=sprint", "-c", "user.email=sprint@localhost"]
-    environment = {**os.environ, **variables}
+    environment = dict(os.environ) | ({"GIT_INDEX_FILE": str(index)} if index else {})
     done = subprocess.run(["git", *author, *words], env=environment, stdout=subprocess.PIPE, check=not may_fail)
     return b"" if done.returncode else done.stdout

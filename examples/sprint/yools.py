@@ -1,6 +1,6 @@
 """What a worker carries out: one function for each step of an item.
 
-Each says which files its result depends on. So a step is skipped as long as these are as they were, and editing one file
+Each says which files its result depends on. So a step is skipped as long as these are as they were, and editing a file
 runs again only what read it. The prices stand for what models and services would cost.
 """
 

@@ -62,7 +62,7 @@ def find_scaffold_root(folder: Path, typed: str | None) -> Path:
     if typed is None:
         catalog = find_catalog(folder)
         return find_worktree(folder) or (catalog.parent if catalog is not None else folder)
-    root = _resolve(folder / typed)
+    root = _resolve(folder, Path(typed))
     above = next(parent for parent in (root, *root.parents) if parent.is_dir())
     catalog = find_catalog(above)
     if catalog is not None and catalog != root / catalog.name and find_worktree(above) != root:
@@ -74,17 +74,16 @@ def find_scaffold_root(folder: Path, typed: str | None) -> Path:
     return root
 
 
-def _resolve(path: Path) -> Path:
-    """Return a path that leads through no link where it was typed last; refuse anything there that is no folder."""
-    if path.name in ("", "..") or not path.parent.is_dir():
-        path = path.resolve()
-    else:
-        path = path.parent.resolve() / path.name
-    if path.is_symlink():
-        raise ScaffoldFolder(f"{path} is a symbolic link.", field="DIR", hint="Name the folder that it leads to.")
-    for part in (path, *path.parents):
-        if part.exists() and not part.is_dir():
-            raise ScaffoldFolder(f"{part} is a file.", field="DIR", hint="Name a folder, or one to create.")
+def _resolve(folder: Path, typed: Path) -> Path:
+    """Return the folder that was typed; refuse links in what was typed, and files."""
+    # Of an absolute path only its end: on some systems a link leads to every temporary folder.
+    path, parts = (typed.parent.resolve(), (typed.name,)) if typed.is_absolute() else (folder, typed.parts)
+    for part in parts:
+        path = path.parent if part == ".." else path / part
+        if path.is_symlink():
+            raise ScaffoldFolder(f"{path} is a symbolic link.", field="DIR", hint="Name the folder that it leads to.")
+        if path.exists() and not path.is_dir():
+            raise ScaffoldFolder(f"{path} is a file.", field="DIR", hint="Name a folder, or one to create.")
     return path
 
 
@@ -171,12 +170,12 @@ def _stub() -> bytes:
 
 
 def _declares_no_yool(path: Path) -> bool:
-    """True if there is a file of agents that declares no yool; one that cannot be read is for the build to explain."""
-    if not files.is_file(path):
-        return False
+    """True if there is a file of agents that declares no yool; what cannot be read is explained elsewhere."""
     try:
+        if not files.is_file(path):
+            return False
         return not read_agents(files.read_file(path).decode("utf-8", "replace"), (DEFAULT_STACK,)).agent_count
-    except CatalogRefusal:
+    except (CatalogRefusal, FileNotOurs):
         return False
 
 

@@ -23,7 +23,8 @@ _SOURCES = (
     click.Option(
         ["--stack", "stacks"],
         multiple=True,
-        help="A value of ${stack} in AGENTS.md [default: the agent's Stack, else what is found in the project] (repeatable)",
+        help="A value of ${stack} in AGENTS.md [default: the agent's Stack, else what the project's files show] "
+        "(repeatable)",
     ),
     click.Option(
         ["--import", "modules"],

@@ -64,7 +64,7 @@ _NEED_GIT = (_LEARN, 'engrambus put "What you know." --at path:10-20')
     click.Option(
         ["--stack", "stacks"],
         multiple=True,
-        help="With --scaffold: what ${stack} in AGENTS.md stands for [default: what is found, else python] (repeatable)",
+        help="With --scaffold: a value of ${stack} in AGENTS.md [default: what is found, else python] (repeatable)",
     ),
     click.Option(["--dry-run", "dry_run"], is_flag=True, help="With --scaffold: only say what would be written."),
     section="start",
