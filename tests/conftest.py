@@ -44,7 +44,8 @@ SLOW = (
     "limits/test_short_pointers.py", "mcp/", "orchestrator_hooks/", "page/",
     "sdk/test_script.py", "secrets/", "semantic/",
     "space/test_cli.py", "space/test_edges.py", "space/test_inputs.py", "space/test_progress.py",
-    "space/test_resume.py", "space/test_state_machine.py", "space/test_two_workers_story.py", "space/test_worker.py",
+    "space/test_resume.py", "space/test_sprint.py", "space/test_state_machine.py", "space/test_two_workers_story.py",
+    "space/test_worker.py",
     "test_new_operation.py",
     "torture/",
 )
