@@ -162,7 +162,10 @@ def test_stack_lines_follow_the_project_only_if_they_say_so(bare_shell: Shell, o
     scaffold(bare_shell, folder=outside)
     (outside / "Cargo.toml").touch()
     assert find_stacks(outside) == ("rust",)
-    listed = lambda: bare_shell.ok("catalog", "list", folder=outside).out  # noqa: E731
+
+    def listed() -> str:
+        return bare_shell.ok("catalog", "list", folder=outside).out
+
     bare_shell.ok("catalog", "build", folder=outside)
     assert "agent.dev.python.v1" in listed()
     agents = outside / "AGENTS.md"

@@ -39,20 +39,21 @@ while not pathlib.Path({go!r}).exists():
 class Shop:
     """A new repository with a scaffold and a copy of the example, and a fresh home."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "shop"
-        home = folder / "home"
-        binaries = folder / "bin"
-        for made in (self.path, home, binaries):
-            made.mkdir(parents=True)
-        for name, words in (("python", ""), ("engrambus", "-m engrambus")):
-            (binaries / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
-            (binaries / name).chmod(0o755)
+    def __init__(self, folder: Path, like: Shop | None = None) -> None:
+        self.path, home, binaries = folder / "shop", folder / "home", folder / "bin"
         self.environment = {
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(home),
             "PYTHONPATH": str(ROOT / "src"),
         }
+        if like is not None:
+            shutil.copytree(like.path.parent, folder, symlinks=True, dirs_exist_ok=True)
+            return
+        for made in (self.path, home, binaries):
+            made.mkdir(parents=True)
+        for name, words in (("python", ""), ("engrambus", "-m engrambus")):
+            (binaries / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+            (binaries / name).chmod(0o755)
         git(self.path, "init", "-q")
         self.sh("engrambus init --scaffold")
         shutil.copytree(ROOT / "examples/sprint", self.path / "sprint", ignore=shutil.ignore_patterns("__pycache__"))
@@ -117,10 +118,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 @pytest.fixture
 def shop(ran: Shop, tmp_path: Path) -> Shop:
-    """A fresh shop of one test, whose first sprint was run."""
-    own = Shop(tmp_path)
-    own.sprint()
-    return own
+    """The shop whose first sprint was run, for one test to change: a copy."""
+    return Shop(tmp_path, like=ran)
 
 
 def test_a_sprint_develops_checks_and_proposes_and_costs_only_the_fetch_when_it_is_run_again(ran: Shop) -> None:
