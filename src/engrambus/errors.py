@@ -80,6 +80,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
+│   │   ├── DependencyCycle       DEPENDENCY_CYCLE
+│   │   ├── TooManyDependencies   TOO_MANY_DEPENDENCIES
+│   │   ├── TaskEvidence          TASK_EVIDENCE
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
 │   ├── ReservationPath           RESERVATION_PATH
@@ -190,6 +193,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── NoTaskReady               NO_TASK_READY
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -224,6 +228,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── LaneFull             429  LANE_FULL
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
+│   ├── TaskHeld                  TASK_HELD
+│   ├── TaskLost                  TASK_LOST
+│   ├── TaskBlocked               TASK_BLOCKED
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
@@ -703,6 +710,18 @@ class StepUnknown(TupleRefusal):
 
 class LineageTooLong(TupleRefusal):
     """The tuple has too many ancestors."""
+
+
+class DependencyCycle(TupleRefusal):
+    """The tuple would wait for itself."""
+
+
+class TooManyDependencies(TupleRefusal):
+    """A tuple waits for too many others, or too many wait for it."""
+
+
+class TaskEvidence(TupleRefusal):
+    """A task is done with evidence: a pointer that resolves, or a receipt that ended with 0."""
 
 
 class AuthorityStamped(TupleRefusal):
@@ -1195,6 +1214,10 @@ class TupleNotFound(NotFound):
     """There is no such tuple."""
 
 
+class NoTaskReady(NotFound):
+    """No task is ready for you."""
+
+
 class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
@@ -1368,6 +1391,18 @@ class StaleFence(Conflict):
 
 class TupleEnded(Conflict):
     """The tuple is already finished."""
+
+
+class TaskHeld(Conflict):
+    """Another agent or a person has the task."""
+
+
+class TaskLost(Conflict):
+    """Your claim on the task has ended and another has it now."""
+
+
+class TaskBlocked(Conflict):
+    """The task is blocked."""
 
 
 class ProjectExists(Conflict):

@@ -52,6 +52,7 @@ class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     parent_id: Annotated[str | UnsetType | None, Meta(description="Parent tuple; shares its spending")] = UNSET
     flags: Annotated[dict[str, Any] | UnsetType, Meta(description="no_cache: use no cached result")] = UNSET
     priority: Annotated[int | UnsetType, Meta(description="Higher is claimed first; 0 by default")] = UNSET
+    after: Annotated[list[str] | UnsetType, Meta(description="Ids of tuples that must be done first")] = UNSET
     schema: Annotated[str | UnsetType, Meta(description="yool-tuple/v1 or v2")] = UNSET
     id: Annotated[str | UnsetType, Meta(description="Its id; leave out to have it computed")] = UNSET
     authority: Annotated[dict[str, Any] | UnsetType, Meta(description="Set for you; only sent with an id")] = UNSET
@@ -86,7 +87,7 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
     tool=Tool(
         about="Submit a task (a tuple).",
         needs_yools=True,
-        hidden=("authority", "created_at", "flags", "id", "parent_id", "priority", "receipts", "schema"),
+        hidden=("after", "authority", "created_at", "flags", "id", "parent_id", "priority", "receipts", "schema"),
         explained=("agent_terms", "payload"),
     ),
     prose=("lane",),
@@ -136,6 +137,12 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
     if "id" not in draft and draft.get("parent_id"):
         with context.tuple_space.space.store.read() as work:
             draft["parent_id"] = visible_tuple(work, context.caller, draft["parent_id"], "parent_id").id
+    if "id" not in draft and draft.get("after"):
+        with context.tuple_space.space.store.read() as work:
+            draft["after"] = [
+                visible_tuple(work, context.caller, tuple_id, f"after[{position}]").id
+                for position, tuple_id in enumerate(draft["after"])
+            ]
     if "authority" in draft:
         with context.tuple_space.space.store.read() as work:
             check_stamp(work, draft, stamp, context.caller)
@@ -145,12 +152,13 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
         run=context.caller.run.run_id,
         block=block,
         accept=accept,
-        idempotency=_idempotency(context),
+        idempotency=idempotency_of(context),
         every_run=context.caller.role == ADMIN,
     )[0]
 
 
-def _idempotency(context: Context) -> tuple[str, str] | None:
+def idempotency_of(context: Context) -> tuple[str, str] | None:
+    """Return the idempotency key of a dispatch and the digest of its request."""
     # decision 24: a dispatch's key is journalled with its tuple, since no commit spans two journals. Hence it is passed
     # on here, and not handled by `Context.commit`.
     sent = context.idempotency
@@ -160,7 +168,7 @@ def _idempotency(context: Context) -> tuple[str, str] | None:
 class TupleRd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lane: Annotated[str | None, Meta(description="Only tuples of this lane")] = None
     state: Annotated[
-        str | None, Meta(description="Only tuples in this state: waiting, claimed, done, dead, cancelled")
+        str | None, Meta(description="Only tuples in this state: waiting, blocked, claimed, done, dead, cancelled")
     ] = None
     pattern: Annotated[
         dict[str, Any] | UnsetType,

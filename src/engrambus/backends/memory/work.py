@@ -15,7 +15,10 @@ from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     INTERNAL_RUN,
+    LIVE_STATES,
+    TASK_LANE,
     AlarmRaised,
+    Block,
     BodyDamaged,
     BodyPurged,
     CanRun,
@@ -38,6 +41,9 @@ from engrambus.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChange,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePattern,
@@ -45,16 +51,19 @@ from engrambus.space.tuples import (
     TupleRecord,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     Waiter,
     WaitingGroup,
     WaitKind,
     WorkView,
+    after_block,
     after_claim,
     after_cost,
     after_end,
     after_execution,
     after_overspending,
     after_release,
+    after_unblock,
     lineage,
     may_run,
     new_record,
@@ -86,6 +95,11 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
+        self.blocks: dict[str, dict[str, Block]] = {}
+        """What blocks each blocked tuple, by the id of a tuple, or "" for a reason in words."""
+        self.dependents: dict[str, set[str]] = {}
+        """Ids of the tuples that each tuple blocks."""
+        self.task_changes: dict[str, list[TaskChange]] = {}
 
     def find(self, tuple_id: str) -> TupleRecord | None:
         """Return the tuple with that id; `lineage` needs this."""
@@ -112,6 +126,24 @@ class WorkState:
             case TupleReleased():
                 self._stop_steps(fact.id)
                 self._replace(after_release(self.tuples[fact.id], fact))
+            case TupleBlocked():
+                self._add_blocks(fact.id, fact.on, fact.reason, fact.by)
+                self._replace(after_block(self.tuples[fact.id]))
+            case TupleUnblocked():
+                self._remove_blocks(fact.id, (*fact.on, *([""] if fact.reason else [])))
+                is_blocked = fact.id in self.blocks
+                self._replace(after_unblock(self.tuples[fact.id], is_blocked=is_blocked))
+            case TaskChanged():
+                self.task_changes.setdefault(fact.id, []).append(
+                    TaskChange(
+                        at_us=at_us,
+                        what=fact.what,
+                        by=fact.by,
+                        text=fact.text,
+                        owner=fact.owner,
+                        process=fact.process,
+                    )
+                )
             case StepStarted():
                 self._stop_steps(fact.id, fact.step)
                 self.running.setdefault(fact.id, {})[fact.step] = RunningStep(
@@ -134,6 +166,7 @@ class WorkState:
                 self._count(run, hits=1)
             case TupleDone():
                 self._stop_steps(fact.id)
+                self._remove_blocks(fact.id, tuple(self.blocks.get(fact.id, ())))
                 self._add_receipt(fact.receipt, fact.run)
                 self._replace(after_end(self.tuples[fact.id], fact.state, len(self.receipt_runs)))
             case AlarmRaised():
@@ -159,8 +192,9 @@ class WorkState:
         totals = self.totals.get(record.run) or RunTotals(
             run=record.run, states={}, put_again=0, executed=0, hits=0, micros=0, tokens=0
         )
-        states = {**totals.states, "waiting": totals.states.get("waiting", 0) + 1}
+        states = {**totals.states, record.state: totals.states.get(record.state, 0) + 1}
         self.totals[record.run] = msgspec.structs.replace(totals, states=states)
+        self._add_blocks(fact.id, fact.blocked_by, None, "")
         if fact.accepted is not None:
             self._add_receipt(fact.accepted, fact.run)
         if fact.idempotency_key is not None:
@@ -172,6 +206,27 @@ class WorkState:
             replaced = self.tuples[fact.replaces]
             self._replace(msgspec.structs.replace(replaced, put_again_as=fact.id))
             self._count(replaced.run, put_again=1)
+            for dependent in self.dependents.pop(fact.replaces, set()):
+                block = self.blocks[dependent].pop(fact.replaces)
+                self.blocks[dependent][fact.id] = msgspec.structs.replace(block, on=fact.id)
+                self.dependents.setdefault(fact.id, set()).add(dependent)
+
+    def _add_blocks(self, tuple_id: str, on: Sequence[str], reason: str | None, by: str) -> None:
+        added = {blocker: Block(on=blocker, by=by) for blocker in on}
+        if reason is not None:
+            added[""] = Block(reason=reason, by=by)
+        if added:
+            self.blocks.setdefault(tuple_id, {}).update(added)
+        for blocker in on:
+            self.dependents.setdefault(blocker, set()).add(tuple_id)
+
+    def _remove_blocks(self, tuple_id: str, removed: Iterable[str]) -> None:
+        blocks = self.blocks.get(tuple_id, {})
+        for blocker in removed:
+            if blocks.pop(blocker, None) is not None and blocker:
+                self.dependents[blocker].discard(tuple_id)
+        if not blocks:
+            self.blocks.pop(tuple_id, None)
 
     def _replace(self, record: TupleRecord) -> None:
         """Replace a tuple's record, and count it in its new state."""
@@ -224,7 +279,7 @@ class WorkState:
         for record in list(self.tuples.values()):
             if record.state == "claimed" and record.lease_until_us > now_us:
                 self._replace(msgspec.structs.replace(record, lease_until_us=now_us))
-            elif record.state == "waiting" and record.ready_us > now_us:
+            elif record.state in ("waiting", "blocked") and record.ready_us > now_us:
                 ready_us = now_us + max(0, record.ready_us - was_us)
                 self._replace(msgspec.structs.replace(record, ready_us=ready_us))
 
@@ -305,7 +360,9 @@ class MemoryWorkView:
         due = [
             record
             for record in self._state.tuples.values()
-            if self._is_due(record, epoch) and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
+            if self._is_due(record, epoch)
+            and _is_for_workers(pattern, record)
+            and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
         ]
         due.sort(key=lambda record: (-record.rank, record.ordinal))
         return [record for record in due if _matches_as_waiting(pattern, record)][:limit]
@@ -329,7 +386,27 @@ class MemoryWorkView:
         return self._state.idempotent_puts.get(key)
 
     def waiting_count(self, lane: str) -> int:
-        return sum(record.state == "waiting" and record.lane == lane for record in self._state.tuples.values())
+        records = (record for record in self._state.tuples.values() if record.lane == lane)
+        return sum(record.state in ("waiting", "blocked") for record in records)
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        records = (record for record in self._state.tuples.values() if record.lane == lane)
+        return [record for record in records if record.state in LIVE_STATES]
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        blocked = (record for record in self._state.tuples.values() if record.state == "blocked")
+        return [record for record in blocked if run in (None, record.run)][:limit]
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        blocks = self._state.blocks.get(tuple_id, {})
+        return [blocks[blocker] for blocker in sorted(blocks, key=lambda blocker: (not blocker, blocker))]
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        ids = self._state.dependents.get(tuple_id, ())
+        return sorted(ids, key=lambda dependent: self._state.tuples[dependent].ordinal)
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        return list(self._state.task_changes.get(tuple_id, ()))
 
     def _next_yools(self, record: TupleRecord) -> tuple[str, ...]:
         return next_yools(record.body, self._state.finished.get(record.id, ()))
@@ -339,6 +416,7 @@ class MemoryWorkView:
             record.ready_us if record.state == "waiting" else record.lease_until_us
             for record in self._state.tuples.values()
             if record.state in ("waiting", "claimed")
+            and _is_for_workers(pattern, record)
             and _matches_as_waiting(pattern, record)
             and may_run(
                 self._next_yools(record)
@@ -460,8 +538,8 @@ class MemoryWorkView:
     def lane_counts(self) -> list[LaneCounts]:
         counts: dict[str, dict[str, int]] = {}
         for record in self._state.tuples.values():
-            if record.state in ("waiting", "claimed"):
-                states = counts.setdefault(record.lane, {"waiting": 0, "claimed": 0})
+            if record.state in LIVE_STATES:
+                states = counts.setdefault(record.lane, dict.fromkeys(LIVE_STATES, 0))
                 states[record.state] += 1
         return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
 
@@ -474,6 +552,11 @@ class MemoryWorkView:
             WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])
             for (lane, yools, run), records in sorted(groups.items())
         ]
+
+
+def _is_for_workers(pattern: TuplePattern, record: TupleRecord) -> bool:
+    """True unless it is a task of agents and the pattern does not name their lane."""
+    return record.lane != TASK_LANE or pattern.equal_to("lane") == TASK_LANE
 
 
 def _matches_as_waiting(pattern: TuplePattern, record: TupleRecord) -> bool:

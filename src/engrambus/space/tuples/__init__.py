@@ -3,14 +3,17 @@
 from engrambus.space.tuples.access import (
     authority_kind,
     check_stamp,
+    find_tuple,
     stamp_authority,
     visible_receipt,
     visible_run,
     visible_tuple,
     visible_tuple_or_receipt,
 )
+from engrambus.space.tuples.blocks import block, describe_block, freed_by, unblock, unblock_dependents
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
-from engrambus.space.tuples.completion import Completion
+from engrambus.space.tuples.claims import begin_epoch
+from engrambus.space.tuples.completion import Completion, cancel
 from engrambus.space.tuples.dead_letters import dead_letter_reason
 from engrambus.space.tuples.enqueue import (
     GC_LANE,
@@ -19,6 +22,7 @@ from engrambus.space.tuples.enqueue import (
     INTERNAL_RUN,
     PutResult,
     gc_draft,
+    put,
 )
 from engrambus.space.tuples.explain import explain_tuple
 from engrambus.space.tuples.facts import (
@@ -33,16 +37,20 @@ from engrambus.space.tuples.facts import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
+    Block,
     CostHistory,
     Epoch,
     IdempotentPut,
@@ -52,6 +60,7 @@ from engrambus.space.tuples.ports import (
     RunningStep,
     RunningWorker,
     RunTotals,
+    TaskChange,
     Waiter,
     WaitingGroup,
     WaitKind,
@@ -59,9 +68,11 @@ from engrambus.space.tuples.ports import (
     WorkView,
 )
 from engrambus.space.tuples.rules import (
+    CheckedTuple,
     check_lane,
     dependencies,
     read_limits,
+    read_tuple,
 )
 from engrambus.space.tuples.running_workers import (
     ALARM_YOOL,
@@ -72,12 +83,14 @@ from engrambus.space.tuples.running_workers import (
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
+    after_block,
     after_claim,
     after_cost,
     after_end,
     after_execution,
     after_overspending,
     after_release,
+    after_unblock,
     index_entries,
     index_value,
     new_record,
@@ -85,7 +98,11 @@ from engrambus.space.tuples.transitions import (
 )
 from engrambus.space.tuples.values import (
     ENDED,
+    LIVE_STATES,
+    MAX_PRIORITY,
     STATES,
+    TASK_LANE,
+    TASK_YOOL,
     Claim,
     Fence,
     Price,
@@ -102,13 +119,19 @@ __all__ = [
     "GC_YOOL",
     "INTERNAL_AUTHORITY",
     "INTERNAL_RUN",
+    "LIVE_STATES",
     "MAX_GENERATIONS",
+    "MAX_PRIORITY",
     "STAMPED_FIELDS",
     "STATES",
+    "TASK_LANE",
+    "TASK_YOOL",
     "AlarmRaised",
+    "Block",
     "BodyDamaged",
     "BodyPurged",
     "CanRun",
+    "CheckedTuple",
     "Claim",
     "Completion",
     "CostHistory",
@@ -133,6 +156,9 @@ __all__ = [
     "StepHit",
     "StepStarted",
     "StepState",
+    "TaskChange",
+    "TaskChanged",
+    "TupleBlocked",
     "TupleClaimed",
     "TupleDone",
     "TuplePattern",
@@ -141,26 +167,35 @@ __all__ = [
     "TupleReleased",
     "TupleSpace",
     "TupleTaken",
+    "TupleUnblocked",
     "WaitKind",
     "Waiter",
     "WaitingGroup",
     "WorkDecide",
     "WorkView",
+    "after_block",
     "after_claim",
     "after_cost",
     "after_end",
     "after_execution",
     "after_overspending",
     "after_release",
+    "after_unblock",
     "authority_kind",
+    "begin_epoch",
+    "block",
+    "cancel",
     "check_affordable",
     "check_lane",
     "check_stamp",
     "check_unbroken",
     "dead_letter_reason",
     "dependencies",
+    "describe_block",
     "estimate_price",
     "explain_tuple",
+    "find_tuple",
+    "freed_by",
     "gc_draft",
     "index_entries",
     "index_value",
@@ -172,13 +207,17 @@ __all__ = [
     "next_yools",
     "pattern_fields",
     "public_tuple",
+    "put",
     "raise_unclaimed_alarm",
     "read_limits",
     "read_pattern",
+    "read_tuple",
     "stamp_authority",
     "step_states",
     "tuple_id",
     "tuple_receipt",
+    "unblock",
+    "unblock_dependents",
     "unclaimed_work",
     "unfinished_yools",
     "visible_receipt",

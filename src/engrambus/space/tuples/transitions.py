@@ -41,7 +41,7 @@ def new_record(fact: TuplePut, ordinal: int) -> TupleRecord:
     return TupleRecord(
         ordinal=ordinal,
         id=fact.id,
-        state="waiting",
+        state="blocked" if fact.blocked_by else "waiting",
         lane=fields.lane,
         rank=fields.priority,
         run=fact.run,
@@ -80,6 +80,16 @@ def after_release(record: TupleRecord, fact: TupleReleased) -> TupleRecord:
         worker=None,
         lease_until_us=0,
     )
+
+
+def after_block(record: TupleRecord) -> TupleRecord:
+    """Return the record of a waiting tuple that was blocked."""
+    return msgspec.structs.replace(record, state="blocked")
+
+
+def after_unblock(record: TupleRecord, *, is_blocked: bool) -> TupleRecord:
+    """Return the record of a blocked tuple of which something was taken away that blocked it."""
+    return record if is_blocked else msgspec.structs.replace(record, state="waiting")
 
 
 def after_end(record: TupleRecord, state: str, final_receipt_number: int | None) -> TupleRecord:

@@ -63,6 +63,7 @@ CREATE INDEX delayed ON tuples (lane, needs, ready_at) WHERE state = 'waiting' A
 CREATE INDEX delayed_in_order ON tuples (lane, needs, rank DESC, ordinal, ready_at)
     WHERE state = 'waiting' AND ready_at > 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
+CREATE INDEX blocked ON tuples (lane, ordinal) WHERE state = 'blocked';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
 CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';
 CREATE INDEX ended ON tuples (run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
@@ -190,16 +191,39 @@ CREATE TABLE counted (              -- cost of steps by the claim under which th
     PRIMARY KEY (ordinal, epoch, counter, step)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE blocks (               -- what keeps blocked tuples from being claimed (decision 113)
+    ordinal    INTEGER NOT NULL,    -- ordinal of the blocked tuple
+    blocker    BLOB    NOT NULL,    -- id of the tuple that must be done first; empty for a reason in words
+    reason     TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    PRIMARY KEY (ordinal, blocker)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blocks_by_blocker ON blocks (blocker, ordinal);
+
+CREATE TABLE task_changes (         -- the history of each task, in order
+    ordinal    INTEGER NOT NULL,
+    number     INTEGER NOT NULL,    -- 1, 2, … within the task
+    at         INTEGER NOT NULL,
+    what       TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    owner      TEXT,
+    process    TEXT,
+    PRIMARY KEY (ordinal, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE lanes (
     lane       TEXT    PRIMARY KEY,
     waiting    INTEGER NOT NULL,
-    claimed    INTEGER NOT NULL
+    claimed    INTEGER NOT NULL,
+    blocked    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
     number     INTEGER PRIMARY KEY,
     run        TEXT    NOT NULL UNIQUE,
     waiting    INTEGER NOT NULL DEFAULT 0,
+    blocked    INTEGER NOT NULL DEFAULT 0,
     claimed    INTEGER NOT NULL DEFAULT 0,
     done       INTEGER NOT NULL DEFAULT 0,
     dead       INTEGER NOT NULL DEFAULT 0,

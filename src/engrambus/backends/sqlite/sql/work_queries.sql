@@ -5,7 +5,7 @@
 UPDATE tuples SET until = min(until, ?) WHERE state = 'claimed';
 
 -- name: correct_delays
-UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state = 'waiting' AND ready_at > ?;
+UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state IN ('waiting', 'blocked') AND ready_at > ?;
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
@@ -33,7 +33,7 @@ SELECT body FROM bodies WHERE ordinal = ?;
 -- name: insert_tuple
 INSERT OR FAIL INTO tuples
     (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent, needs)
-VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: needs_number
 SELECT number FROM needs WHERE yools = ?;
@@ -76,6 +76,66 @@ UPDATE tuples SET until = ? WHERE ordinal = ?;
 UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoch = NULL, counter = NULL,
     worker = NULL, until = 0, needs = ?
 WHERE ordinal = ?;
+
+-- name: set_state
+UPDATE tuples SET state = ? WHERE ordinal = ?;
+
+-- name: insert_block
+INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?);
+
+-- name: delete_block
+DELETE FROM blocks WHERE ordinal = ? AND blocker = ?;
+
+-- name: delete_blocks
+DELETE FROM blocks WHERE ordinal = ?;
+
+-- name: move_blocks
+UPDATE blocks SET blocker = ? WHERE blocker = ?;
+
+-- name: any_blocks
+SELECT EXISTS (SELECT 1 FROM blocks);
+
+-- name: is_blocked
+SELECT EXISTS (SELECT 1 FROM blocks WHERE ordinal = ?);
+
+-- name: blocks_of
+SELECT blocker, reason, by FROM blocks
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+)
+ORDER BY length(blocker) = 0, blocker;
+
+-- name: dependents
+SELECT t.id FROM blocks AS b INDEXED BY blocks_by_blocker CROSS JOIN tuples AS t USING (ordinal)
+WHERE b.blocker = ?
+ORDER BY b.ordinal;
+
+-- name: insert_task_change
+INSERT INTO task_changes
+SELECT ?1, coalesce((SELECT max(number) FROM task_changes WHERE ordinal = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7;
+
+-- name: task_changes
+SELECT at, what, by, text, owner, process FROM task_changes
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+)
+ORDER BY number;
+
+-- name: live_ordinals
+SELECT ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY blocked WHERE state = 'blocked' AND lane = ?1
+ORDER BY ordinal;
+
+-- name: blocked
+SELECT {columns}
+FROM tuples AS t INDEXED BY blocked CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'blocked' AND (?1 IS NULL OR r.run = ?1)
+ORDER BY t.ordinal LIMIT ?2;
 
 -- name: end_tuple
 UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0, ended = ? WHERE ordinal = ?;
@@ -169,8 +229,9 @@ SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 DELETE FROM running WHERE ordinal = ? AND step = ?;
 
 -- name: add_lane_counts
-INSERT INTO lanes VALUES (?, ?, ?)
-ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
+INSERT INTO lanes VALUES (?, ?, ?, ?)
+ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed,
+    blocked = blocked + excluded.blocked;
 
 -- name: run_number
 SELECT number FROM runs WHERE run = ?;
@@ -179,7 +240,7 @@ SELECT number FROM runs WHERE run = ?;
 INSERT INTO runs (number, run) VALUES (?, ?);
 
 -- name: add_run_totals
-UPDATE runs SET waiting = waiting + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
+UPDATE runs SET waiting = waiting + ?, blocked = blocked + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
     cancelled = cancelled + ?, taken = taken + ?, again = again + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
     tokens = tokens + ?
 WHERE number = ?;
@@ -365,10 +426,10 @@ INSERT OR FAIL INTO asked VALUES (?, ?, ?, ?);
 SELECT id, request, accepted FROM asked WHERE key = ?;
 
 -- name: waiting_count
-SELECT waiting FROM lanes WHERE lane = ?;
+SELECT waiting + blocked FROM lanes WHERE lane = ?;
 
 -- name: lane_counts
-SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
+SELECT lane, waiting, claimed, blocked FROM lanes WHERE waiting <> 0 OR claimed <> 0 OR blocked <> 0;
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed

@@ -42,6 +42,8 @@ COMPARED = {
         purged="sha",
         asked="key",
         running="ordinal step",
+        blocks="ordinal blocker",
+        task_changes="ordinal number",
         counted="ordinal epoch counter step",
     ),
     **whole_tables(needs="number"),

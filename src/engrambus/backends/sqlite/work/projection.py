@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -13,6 +14,7 @@ from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIn
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
+    LIVE_STATES,
     MAX_GENERATIONS,
     STATES,
     AlarmRaised,
@@ -29,12 +31,15 @@ from engrambus.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleRecord,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     after_claim,
     after_cost,
     after_execution,
@@ -44,9 +49,10 @@ from engrambus.space.tuples import (
     next_yools,
 )
 
-LAYOUT = 9
+LAYOUT = 10
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
-LIVE_STATES = frozenset({"waiting", "claimed"})
+REASON = b""
+"""The blocker of a tuple that is blocked by a reason in words."""
 MAX_CACHED_RUNS = 1024
 MAX_CACHED_NEEDS = 1024
 MAX_FRESH_CLAIMS = 4096
@@ -108,7 +114,10 @@ class WorkProjection:
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
+                was_blocked = self._find(fact.id)[1] == "blocked"
                 ordinal = self._set_state(fact.id, fact.state)
+                if was_blocked:
+                    self._execute("delete_blocks", ordinal)
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
             case LeaseRenewed():
                 self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
@@ -116,6 +125,18 @@ class WorkProjection:
                 ordinal = self._set_state(fact.id, "waiting")
                 needs = self._needs_after(fact.id, ordinal)
                 self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs)
+            case TupleBlocked():
+                ordinal = self._set_state(fact.id, "blocked")
+                self._add_blocks(ordinal, fact.on, fact.reason, fact.by)
+                self._change("set_state", ordinal, "blocked")
+            case TupleUnblocked():
+                self._unblock(fact)
+            case TaskChanged():
+                ordinal = self._find(fact.id)[0]
+                self._execute(
+                    "insert_task_change",
+                    *(ordinal, at_us, fact.what, fact.by, fact.text, fact.owner, fact.process),
+                )
             case IdempotencyKeyUsed():
                 accepted = raw_id(fact.accepted) if fact.accepted is not None else None
                 values = fact.idempotency_key, raw_id(fact.id), fact.request_digest, accepted
@@ -169,9 +190,9 @@ class WorkProjection:
     def finish(self) -> None:
         """Write everything gathered, pending figures included."""
         figures, self.state.figures = self.state.figures, PendingFigures()
-        for lane, (waiting, claimed) in figures.lanes.items():
-            if waiting or claimed:
-                self._execute("add_lane_counts", lane, waiting, claimed)
+        for lane, counts in figures.lanes.items():
+            if any(counts):
+                self._execute("add_lane_counts", lane, *counts)
         for run, counts in figures.runs.items():
             self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
         for yool, history in figures.yools.items():
@@ -201,6 +222,7 @@ class WorkProjection:
         self._rows["insert_tuple"] += (
             record.ordinal,
             raw,
+            record.state,
             record.lane,
             record.rank,
             run,
@@ -212,9 +234,11 @@ class WorkProjection:
             self._needs_number(next_yools(record.body)),
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
-        self._summaries[record.id] = (record.ordinal, "waiting", record.lane, record.rank, run)
-        self._lane_counts(record.lane)[0] += 1
-        self._count(run, "waiting", 1)
+        self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
+        self._lane_counts(record.lane)[LIVE_STATES.index(record.state)] += 1
+        self._count(run, record.state, 1)
+        if fact.blocked_by:
+            self._add_blocks(record.ordinal, fact.blocked_by, None, "")
         for path, value in index_entries(record.body, self.state.indexed):
             self._rows["insert_posting"] += (path, value, 1, -record.rank, record.ordinal)
         if fact.accepted is not None:
@@ -226,6 +250,7 @@ class WorkProjection:
             replaced, _, _, _, replaced_run = self._find(fact.replaces)
             self._rows["mark_put_again"] += (raw, replaced)
             self._count(replaced_run, "again", 1)
+            self._execute("move_blocks", raw, raw_id(fact.replaces))
 
     def _claim(self, fact: TupleClaimed) -> None:
         record = self.read.get(fact.id)
@@ -246,15 +271,33 @@ class WorkProjection:
         if previous != state:
             counts = self._lane_counts(lane)
             if previous in LIVE_STATES:
-                counts[0 if previous == "waiting" else 1] -= 1
+                counts[LIVE_STATES.index(previous)] -= 1
             if state in LIVE_STATES:
-                counts[0 if state == "waiting" else 1] += 1
+                counts[LIVE_STATES.index(state)] += 1
             self._count(run, previous, -1)
             self._count(run, state, 1)
             if self.state.indexed and state not in LIVE_STATES:
                 self._repost_ended(ordinal, rank, state)
             self._summaries[tuple_id] = (ordinal, state, lane, rank, run)
         return ordinal
+
+    def _add_blocks(self, ordinal: int, on: Sequence[str], reason: str | None, by: str) -> None:
+        self.state.any_blocks = True
+        for blocker in on:
+            self._execute("insert_block", ordinal, raw_id(blocker), "", by)
+        if reason is not None:
+            self._execute("insert_block", ordinal, REASON, reason, by)
+
+    def _unblock(self, fact: TupleUnblocked) -> None:
+        """Take away what blocked a tuple; let it wait if nothing else blocks it."""
+        ordinal = self._find(fact.id)[0]
+        for blocker in (*map(raw_id, fact.on), *([REASON] if fact.reason else [])):
+            self._execute("delete_block", ordinal, blocker)
+        self.state.any_blocks = None
+        row: Any = self.connection.execute(self._sql["is_blocked"], (ordinal,)).fetchone()
+        if not row[0]:
+            self._set_state(fact.id, "waiting")
+            self._change("set_state", ordinal, "waiting")
 
     def _repost_ended(self, ordinal: int, rank: int, state: str) -> None:
         """Move the postings of a tuple out of the live ones; a taken tuple has none."""
@@ -377,7 +420,7 @@ class WorkProjection:
             ordinal = self._find(print_id(row[0]))[0]
 
     def _lane_counts(self, lane: str) -> list[int]:
-        return self.state.figures.lanes.setdefault(lane, [0, 0])
+        return self.state.figures.lanes.setdefault(lane, [0] * len(LIVE_STATES))
 
     def _count(self, run: int, column: str, amount: int) -> None:
         counts = self.state.figures.runs.setdefault(run, {})
@@ -444,6 +487,7 @@ _WRITE_ORDER = (
     "insert_hit",
     "insert_result",
     "release",
+    "set_state",
     "end_tuple",
     "alarm",
     "record_purge",

@@ -20,11 +20,13 @@ from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.tuples import (
     Fact,
     RunningWorker,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     Waiter,
     WaitKind,
     WorkDecide,
@@ -46,6 +48,8 @@ WAITERS: dict[type[Any], frozenset[str]] = {
     TupleDone: frozenset({"room", "any"}),
     TupleTaken: frozenset({"room", "any"}),
     TupleClaimed: frozenset({"room"}),
+    TupleBlocked: frozenset({"any"}),
+    TupleUnblocked: frozenset({"work", "any"}),
 }
 """Kinds of waiters that each fact may concern."""
 

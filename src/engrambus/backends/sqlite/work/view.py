@@ -21,7 +21,10 @@ from engrambus.evidence.receipts import receipt_id as hash_of
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
+    LIVE_STATES,
     STATES,
+    TASK_LANE,
+    Block,
     CanRun,
     CostHistory,
     Epoch,
@@ -33,6 +36,7 @@ from engrambus.space.tuples import (
     ReceiptPosition,
     RunningStep,
     RunTotals,
+    TaskChange,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
@@ -47,7 +51,7 @@ MAX_IDS_PER_QUERY = 256
 FEW = 64
 """Late tuples of a lane few enough to be sorted for each claim; also the page size for lost ones."""
 
-_ZEROS = (0, 0, 0)
+_ZEROS = (0,) * len(LIVE_STATES)
 _NO_LIMIT = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 _decode_yools = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -116,6 +120,7 @@ class SqliteWorkView:
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
             due = [record] if record is not None and self._is_due(record, epoch) else []
+            due = [record for record in due if record.lane != TASK_LANE or lane == TASK_LANE]
             return _first_matching((record for record in due if self._may_run(record, can_run)), pattern, limit)
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
@@ -125,10 +130,14 @@ class SqliteWorkView:
                 return _first_matching(records, pattern.without(path), limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
-        lanes = [lane] if lane is not ABSENT else [counts.lane for counts in self.lane_counts()]
+        lanes = [lane] if lane is not ABSENT else self._lanes_of_workers()
         streams = [stream for name in lanes for stream in self._due_in(name, epoch, can_run)]
         merged = merge(*streams, key=_claim_order) if len(streams) != 1 else streams[0]
         return _first_matching(merged, pattern.without("lane"), limit)
+
+    def _lanes_of_workers(self) -> list[str]:
+        """Return the lanes with waiting or claimed tuples, without that of tasks, which agents do themselves."""
+        return [counts.lane for counts in self.lane_counts() if counts.lane != TASK_LANE]
 
     def _due_in(self, lane: str, epoch: int, can_run: CanRun | None) -> list[Iterator[TupleRecord]]:
         """Return the claimable tuples of one lane as streams, each in the order they are claimed."""
@@ -223,7 +232,7 @@ class SqliteWorkView:
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
         lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
-        lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
+        lanes = self._lanes_of_workers() if lane is ABSENT else [lane]
         times: list[int | None] = []
         for name in lanes:
             if isinstance(name, str):
@@ -344,17 +353,44 @@ class SqliteWorkView:
 
     def waiting_count(self, lane: str) -> int:
         row = self._row("waiting_count", lane)
-        return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _ZEROS)[0]
+        waiting, _, blocked = self._state.figures.lanes.get(lane, _ZEROS)
+        return (row[0] if row else 0) + waiting + blocked
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        ordinals = [ordinal for (ordinal,) in self._rows("live_ordinals", lane)]
+        return [record_from_row(self._row("tuple_by_ordinal", ordinal)) for ordinal in ordinals]
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        return [record_from_row(row) for row in self._rows("blocked", run, limit)]
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        return [
+            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
+        ]
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        # decision 113: every completion asks, and in most projects nothing depends on anything
+        if self._state.any_blocks is None:
+            self._state.any_blocks = bool(self._row("any_blocks")[0])
+        if not self._state.any_blocks:
+            return []
+        return [print_id(raw) for (raw,) in self._rows("dependents", raw_id(tuple_id))]
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        return [
+            TaskChange(at_us=at_us, what=what, by=by, text=text, owner=owner, process=process)
+            for at_us, what, by, text, owner, process in self._rows("task_changes", *id_key(tuple_id))
+        ]
 
     def lane_counts(self) -> list[LaneCounts]:
-        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lane_counts")}
+        lanes = {lane: counts for lane, *counts in self._rows("lane_counts")}
         for lane, pending in self._state.figures.lanes.items():
-            waiting, claimed = map(add, lanes.get(lane, _ZEROS), pending)
-            lanes[lane] = waiting, claimed
+            lanes[lane] = list(map(add, lanes.get(lane, _ZEROS), pending))
         return [
-            LaneCounts(lane=lane, waiting=waiting, claimed=claimed)
-            for lane, (waiting, claimed) in sorted(lanes.items())
-            if waiting or claimed
+            LaneCounts(lane=lane, **dict(zip(LIVE_STATES, counts, strict=True)))
+            for lane, counts in sorted(lanes.items())
+            if any(counts)
         ]
 
     def waiting_groups(self) -> list[WaitingGroup]:
