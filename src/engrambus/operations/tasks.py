@@ -213,10 +213,10 @@ class ReadyTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @operation(
-    "task.ready",
+    "task",
     route=Route("GET", "/task/ready"),
     command=Command("task ready", section="work", example="engrambus task ready", renderer="tasks:ready_list", rank=42),
-    tool=Tool(part_of=PART_OF, action="ready", hidden=("limit",), about="Tasks of the team: what is ready for you."),
+    tool=Tool(action="ready", hidden=("limit",), about="The team's tasks; done needs evidence."),
 )
 def ready_tasks(context: Context, request: ReadyTasks) -> TasksAnswer:
     """List the tasks that nothing blocks and that are for you or for anybody, and those that you have claimed.
@@ -333,7 +333,7 @@ class FinishTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: TaskId
     evidence: Annotated[
         list[Annotated[str, Meta(max_length=4096)]],
-        Meta(max_length=MAX_EVIDENCE, description="path:10-20, HEAD for the last commit, a pointer, or a receipt's id"),
+        Meta(max_length=MAX_EVIDENCE, description="path:10-20, HEAD or a receipt"),
     ] = []
     note: Note = ""
     fence: Annotated[str, Meta(max_length=40, description="The claim that this ends, as it was answered")] | None = None
@@ -411,8 +411,8 @@ class BlockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What blocks a task."""
 
     id: TaskId
-    why: Annotated[str, Meta(max_length=MAX_NOTE_CHARS, description="What has to happen first")] | None = None
-    on: Annotated[
+    note: Annotated[str, Meta(max_length=MAX_NOTE_CHARS, description="What has to happen first, in words")] = ""
+    after: Annotated[
         list[Annotated[str, Meta(max_length=80)]],
         Meta(max_length=64, description="Ids of tasks or tuples that must be done first"),
     ] = []
@@ -429,20 +429,20 @@ class BlockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="tasks:row",
         rank=46,
         arguments=("id",),
-        option_names={"on": "--on"},
+        option_names={"after": "--on", "note": "--why"},
     ),
     tool=Tool(part_of=PART_OF, action="block"),
-    prose=("why",),
+    prose=("note",),
 )
 def block_task(context: Context, request: BlockTask) -> TaskRow:
     """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
 
     A dependency that would close a circle is refused. It works for every tuple that has not ended.
     """
-    why = _one_line(request.why or "")
-    if not why and not request.on:
-        raise FieldValue("Say what blocks it.", field="why", hint="`why` in words, or `on` with the ids of tasks.")
-    awaited = _awaited(context, request.on, "on")
+    why = _one_line(request.note)
+    if not why and not request.after:
+        raise FieldValue("Say what blocks it.", field="note", hint="`note` says it in words, `after` names tasks.")
+    awaited = _awaited(context, request.after, "after")
     actor = actor_of(context.caller)
 
     def change(view: WorkView, record: TupleRecord) -> Sequence[Any]:
@@ -457,7 +457,7 @@ class UnblockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """What no longer blocks a task."""
 
     id: TaskId
-    on: Annotated[
+    after: Annotated[
         list[Annotated[str, Meta(max_length=80)]],
         Meta(max_length=64, description="Tasks or tuples that it is not to wait for any more"),
     ] = []
@@ -474,7 +474,7 @@ class UnblockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         renderer="tasks:row",
         rank=47,
         arguments=("id",),
-        option_names={"on": "--on"},
+        option_names={"after": "--on"},
     ),
     tool=Tool(part_of=PART_OF, action="unblock"),
 )
@@ -484,7 +484,7 @@ def unblock_task(context: Context, request: UnblockTask) -> TaskRow:
     It is ready once nothing else blocks it. It works for every blocked tuple.
     """
     with context.tuple_space.space.store.read() as view:
-        on = [visible_tuple(view, context.caller, tuple_id, "on").id for tuple_id in request.on]
+        on = [visible_tuple(view, context.caller, tuple_id, "after").id for tuple_id in request.after]
     actor = actor_of(context.caller)
 
     def change(view: WorkView, record: TupleRecord) -> Sequence[Any]:

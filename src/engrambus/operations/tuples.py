@@ -87,7 +87,10 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
     tool=Tool(
         about="Submit a task (a tuple).",
         needs_yools=True,
-        hidden=("after", "authority", "created_at", "flags", "id", "parent_id", "priority", "receipts", "schema"),
+        hidden=(
+            *("after", "authority", "created_at", "flags", "id", "map_pos", "parent_id", "priority", "receipts"),
+            *("schema", "src_ptr"),
+        ),
         explained=("agent_terms", "payload"),
     ),
     prose=("lane",),

@@ -367,7 +367,7 @@ COMMANDS: dict[str, Entry] = {
         "List the tasks that nothing blocks and that are for you or for anybody, and those that you have claimed.",
         "engrambus task ready",
         "ready_tasks",
-        "task.ready",
+        "task",
     ),
     "task claim": Entry(
         "work",

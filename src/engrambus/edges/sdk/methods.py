@@ -1510,7 +1510,7 @@ class Methods(ABC):
 
         Args:
             title: What is to be done
-            for_agent: Agent that is to do it; anybody by default
+            for_agent: Who is to do it; anybody by default
             after: Ids of tasks or tuples that must be done first
             priority: Tasks with a higher number come first
             due: When it is due: a time, or P2D from now
@@ -1559,7 +1559,7 @@ class Methods(ABC):
         """Claim a task, by default the first that is ready for you or for anybody, so that no other does it too.
 
         Args:
-            id: The task's id; by default the first that is ready
+            id: The task's id; by default the first ready one
             process: The process you work in, as <host>/<pid>.<start time>; the reservation ends with it
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -1589,7 +1589,7 @@ class Methods(ABC):
 
         Args:
             id: The task's id, or its first digits
-            evidence: path:10-20, HEAD for the last commit, a pointer, or a receipt's id
+            evidence: path:10-20, HEAD or a receipt
             note: A note for whoever reads the task later
             fence: The claim that this ends, as it was answered
             idempotency_key: A repeated call with the same key returns the first answer
@@ -1600,35 +1600,35 @@ class Methods(ABC):
         self,
         id: str,
         *,
-        why: str | None = None,
-        on: list[str] | tuple[str, ...] = (),
+        note: str = "",
+        after: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> TaskRow:
         """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
 
         Args:
             id: The task's id, or its first digits
-            why: What has to happen first
-            on: Ids of tasks or tuples that must be done first
+            note: What has to happen first, in words
+            after: Ids of tasks or tuples that must be done first
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("TaskRow", self._do("block_task", {"id": id, "why": why, "on": on}, idempotency_key))
+        return cast("TaskRow", self._do("block_task", {"id": id, "note": note, "after": after}, idempotency_key))
 
     def unblock_task(
         self,
         id: str,
         *,
-        on: list[str] | tuple[str, ...] = (),
+        after: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> TaskRow:
         """Unblock a task: lift the reason, and every dependency that has ended; with --on only these dependencies.
 
         Args:
             id: The task's id, or its first digits
-            on: Tasks or tuples that it is not to wait for any more
+            after: Tasks or tuples that it is not to wait for any more
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("TaskRow", self._do("unblock_task", {"id": id, "on": on}, idempotency_key))
+        return cast("TaskRow", self._do("unblock_task", {"id": id, "after": after}, idempotency_key))
 
     def give_task(
         self,
@@ -1659,7 +1659,7 @@ class Methods(ABC):
         """Give back a task that you do not finish, with a note for the next; by default all that you have claimed.
 
         Args:
-            id: The task's id; by default all that you have claimed
+            id: The task's id; by default all you have claimed
             note: A note for whoever reads the task later
             all: Also what your descendants have claimed
             idempotency_key: A repeated call with the same key returns the first answer

@@ -61,7 +61,7 @@ def block(
     for tuple_id in new:
         check_no_cycle(view, record.id, tuple_id)
     if len(known) + len(new) > MAX_DEPENDENCIES:
-        raise TooManyDependencies(field="on", limit=MAX_DEPENDENCIES, used=len(known) + len(new))
+        raise TooManyDependencies(field="after", limit=MAX_DEPENDENCIES, used=len(known) + len(new))
     if not new and reason is None:
         return []
     blocked = TupleBlocked(id=record.id, on=new, reason=reason, by=by)
@@ -105,7 +105,7 @@ def check_no_cycle(view: WorkView, tuple_id: str, awaited: str) -> None:
             shown = " waits for ".join(map(short_id, chain))
             raise DependencyCycle(
                 f"{short_id(tuple_id)} would wait for itself: {shown}.",
-                field="on",
+                field="after",
                 used=awaited,
                 hint=f"Take one of these dependencies away first: engrambus task unblock {short_id(chain[-2])} "
                 f"--on {short_id(chain[-1])}."
