@@ -81,7 +81,12 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── StepUnknown           STEP_UNKNOWN
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
-│   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   │   ├── ReceiptForeign        RECEIPT_FOREIGN
+│   │   ├── BatchShapeInvalid     BATCH_SHAPE_INVALID
+│   │   ├── BatchTooLarge         BATCH_TOO_LARGE
+│   │   ├── BatchThreshold        BATCH_THRESHOLD
+│   │   ├── BatchTemplate         BATCH_TEMPLATE
+│   │   └── BatchPath             BATCH_PATH
 │   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
@@ -190,6 +195,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── BatchNotFound             BATCH_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -224,6 +230,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── LaneFull             429  LANE_FULL
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
+│   ├── BatchRunning              BATCH_RUNNING
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
@@ -713,6 +720,26 @@ class ReceiptForeign(TupleRefusal):
     """The receipt belongs to another tuple."""
 
 
+class BatchShapeInvalid(TupleRefusal):
+    """The batch has no level below its root, no children, or too many levels."""
+
+
+class BatchTooLarge(TupleRefusal):
+    """The batch has too many leaves."""
+
+
+class BatchThreshold(TupleRefusal):
+    """The number of leaves from which a batch is put folded is at least 1."""
+
+
+class BatchTemplate(TupleRefusal):
+    """The tuple cannot be the template of a batch's leaves."""
+
+
+class BatchPath(TupleRefusal):
+    """The path does not name an agent of the batch."""
+
+
 class ReservationPath(Refusal):
     """A path that is to be reserved is not one inside the repository."""
 
@@ -1195,6 +1222,10 @@ class TupleNotFound(NotFound):
     """There is no such tuple."""
 
 
+class BatchNotFound(NotFound):
+    """There is no such batch."""
+
+
 class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
@@ -1368,6 +1399,10 @@ class StaleFence(Conflict):
 
 class TupleEnded(Conflict):
     """The tuple is already finished."""
+
+
+class BatchRunning(Conflict):
+    """Agents of the batch are running, and only idle ones can be folded."""
 
 
 class ProjectExists(Conflict):

@@ -9,6 +9,9 @@ from engrambus.space.tuples.access import (
     visible_tuple,
     visible_tuple_or_receipt,
 )
+from engrambus.space.tuples.batch_folding import LevelStatus, folded_agents, level_statuses
+from engrambus.space.tuples.batch_space import BatchSpace
+from engrambus.space.tuples.batches import SpawnResult
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.dead_letters import dead_letter_reason
@@ -22,13 +25,17 @@ from engrambus.space.tuples.enqueue import (
 )
 from engrambus.space.tuples.explain import explain_tuple
 from engrambus.space.tuples.facts import (
+    AgentsFolded,
     AlarmRaised,
+    BatchSpawned,
     BodyDamaged,
     BodyPurged,
     EpochBegun,
     Fact,
+    FoldedEnded,
     IdempotencyKeyUsed,
     LeaseRenewed,
+    LeavesUnfolded,
     StepCost,
     StepDone,
     StepHit,
@@ -72,6 +79,7 @@ from engrambus.space.tuples.running_workers import (
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
+    after_child_end,
     after_claim,
     after_cost,
     after_end,
@@ -80,14 +88,20 @@ from engrambus.space.tuples.transitions import (
     after_release,
     index_entries,
     index_value,
+    new_agent,
     new_record,
     pattern_fields,
 )
 from engrambus.space.tuples.values import (
     ENDED,
+    OPEN,
     STATES,
+    Agent,
+    AgentPosition,
+    BatchRecord,
     Claim,
     Fence,
+    LevelCounts,
     Price,
     SpaceSettings,
     TupleRecord,
@@ -103,9 +117,16 @@ __all__ = [
     "INTERNAL_AUTHORITY",
     "INTERNAL_RUN",
     "MAX_GENERATIONS",
+    "OPEN",
     "STAMPED_FIELDS",
     "STATES",
+    "Agent",
+    "AgentPosition",
+    "AgentsFolded",
     "AlarmRaised",
+    "BatchRecord",
+    "BatchSpace",
+    "BatchSpawned",
     "BodyDamaged",
     "BodyPurged",
     "CanRun",
@@ -116,10 +137,14 @@ __all__ = [
     "EpochBegun",
     "Fact",
     "Fence",
+    "FoldedEnded",
     "IdempotencyKeyUsed",
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
+    "LeavesUnfolded",
+    "LevelCounts",
+    "LevelStatus",
     "ListedReceipt",
     "Price",
     "PutResult",
@@ -128,6 +153,7 @@ __all__ = [
     "RunningStep",
     "RunningWorker",
     "SpaceSettings",
+    "SpawnResult",
     "StepCost",
     "StepDone",
     "StepHit",
@@ -146,6 +172,7 @@ __all__ = [
     "WaitingGroup",
     "WorkDecide",
     "WorkView",
+    "after_child_end",
     "after_claim",
     "after_cost",
     "after_end",
@@ -161,13 +188,16 @@ __all__ = [
     "dependencies",
     "estimate_price",
     "explain_tuple",
+    "folded_agents",
     "gc_draft",
     "index_entries",
     "index_value",
     "last_receipt",
     "left_work",
+    "level_statuses",
     "lineage",
     "may_run",
+    "new_agent",
     "new_record",
     "next_yools",
     "pattern_fields",
