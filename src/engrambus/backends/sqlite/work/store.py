@@ -18,7 +18,10 @@ from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.tuples import (
+    AgentsFolded,
+    BatchSpawned,
     Fact,
+    FoldedEnded,
     RunningWorker,
     TupleClaimed,
     TupleDone,
@@ -46,6 +49,9 @@ WAITERS: dict[type[Any], frozenset[str]] = {
     TupleDone: frozenset({"room", "any"}),
     TupleTaken: frozenset({"room", "any"}),
     TupleClaimed: frozenset({"room"}),
+    BatchSpawned: frozenset({"work", "any"}),
+    AgentsFolded: frozenset({"room", "any"}),
+    FoldedEnded: frozenset({"any"}),
 }
 """Kinds of waiters that each fact may concern."""
 
