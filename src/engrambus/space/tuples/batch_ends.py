@@ -16,7 +16,7 @@ from engrambus.space.tuples.facts import Fact, FoldedEnded, StepCost, StepDone, 
 from engrambus.space.tuples.final_receipts import EXIT_CANCELLED, TUPLE_YOOL, end_tuple
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.transitions import after_child_end, new_agent, new_record
-from engrambus.space.tuples.values import ENDED, Agent, AgentPosition, BatchRecord, Price
+from engrambus.space.tuples.values import ENDED, Agent, AgentPosition, BatchRecord, Price, TupleRecord
 
 EXIT_GIVEN_UP = 1
 """Exit code of a node some of whose leaves were given up."""
@@ -50,12 +50,15 @@ class _PendingAgents:
         self._places = {(agent.position.batch, *_place(agent.position)): agent.id for agent in self._by_id.values()}
         self.final_receipts: dict[str, str] = {fact.id: fact.receipt.id for fact in facts if isinstance(fact, TupleDone)}
         """Final receipts of the tuples that end in this commit, by tuple."""
+        self._new: dict[str, TupleRecord] = {}
+        """Nodes and leaves that are put in this commit."""
 
     def apply(self, fact: Fact) -> Agent | None:
         """Apply a fact; return the node that has a child less to wait for, if there is one."""
         match fact:
             case TuplePut(agent=AgentPosition() as position):
                 self._keep(new_agent(fact.id, position))
+                self._new[fact.id] = new_record(fact, 0)
             case FoldedEnded():
                 node = self._at(fact.id, fact.level, fact.number)
                 if node is not None:
@@ -64,6 +67,22 @@ class _PendingAgents:
             case TupleDone() | TupleTaken():
                 return self._end_child(fact)
         return None
+
+    def record(self, tuple_id: str) -> TupleRecord | None:
+        """Return a tuple, whether it is in the space or put in this commit."""
+        return self._new.get(tuple_id) or self._view.find(tuple_id)
+
+    def children(self, node: Agent, branching: int) -> list[str]:
+        """Return the ids of a node's materialised children, in order."""
+        batch, level, first = node.position.batch, node.position.level + 1, node.position.number * branching
+        found = {
+            agent.position.number: agent.id for agent in self._view.agents_at(batch, level, first, first + branching)
+        }
+        for tuple_id in self._new:
+            position = self._by_id[tuple_id].position
+            if (position.batch, position.level) == (batch, level) and first <= position.number < first + branching:
+                found[position.number] = tuple_id
+        return [found[number] for number in sorted(found)]
 
     def _end_child(self, fact: TupleDone | TupleTaken) -> Agent | None:
         state = fact.state if isinstance(fact, TupleDone) else "taken"
@@ -101,7 +120,7 @@ def _place(position: AgentPosition) -> tuple[int, int]:
 def _end_node(view: WorkView, node: Agent, pending: _PendingAgents, facts: Sequence[Fact]) -> TupleDone:
     """Return the fact that ends a node all of whose children have ended, with one receipt over all of them."""
     batch = view.batch(node.position.batch)
-    record = view.find(node.id)
+    record = pending.record(node.id)
     if batch is None or record is None:
         raise TupleNotFound(field="id", used=node.id)
     leaves = batch.shape.leaves_below(node.position.level)
@@ -124,14 +143,12 @@ def _end_node(view: WorkView, node: Agent, pending: _PendingAgents, facts: Seque
 
 
 def _child_receipts(view: WorkView, batch: BatchRecord, node: Agent, pending: _PendingAgents) -> tuple[str, ...]:
-    shape, (level, number) = batch.shape, _place(node.position)
-    if shape.branching > MAX_CHILD_RECEIPTS:
+    branching = batch.shape.branching
+    if branching > MAX_CHILD_RECEIPTS:
         return ()
-    children = view.agents_at(batch.id, level + 1, number * shape.branching, (number + 1) * shape.branching)
-    named = ((pending.final_receipts.get(child.id), child.id) for child in children)
     finals = (
-        receipt or next(reversed(view.receipt_ids(child_id)), None)
-        for receipt, child_id in named
+        pending.final_receipts.get(child_id) or next(reversed(view.receipt_ids(child_id)), None)
+        for child_id in pending.children(node, branching)
     )
     return tuple(receipt for receipt in finals if receipt is not None)
 
