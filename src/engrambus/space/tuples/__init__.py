@@ -9,7 +9,7 @@ from engrambus.space.tuples.access import (
     visible_tuple,
     visible_tuple_or_receipt,
 )
-from engrambus.space.tuples.batch_folding import LevelStatus, folded_agents, level_statuses
+from engrambus.space.tuples.batch_folding import LevelStatus, folded_agents, folded_groups, level_statuses
 from engrambus.space.tuples.batch_space import BatchSpace
 from engrambus.space.tuples.batches import SpawnResult
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
@@ -189,6 +189,7 @@ __all__ = [
     "estimate_price",
     "explain_tuple",
     "folded_agents",
+    "folded_groups",
     "gc_draft",
     "index_entries",
     "index_value",

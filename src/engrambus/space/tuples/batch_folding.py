@@ -11,7 +11,8 @@ from engrambus.core import short_id
 from engrambus.errors import BatchRunning
 from engrambus.space.batches import BatchShape, LeafRange, united
 from engrambus.space.tuples.facts import AgentsFolded, Fact
-from engrambus.space.tuples.ports import WorkView
+from engrambus.space.tuples.next_steps import next_yools
+from engrambus.space.tuples.ports import WaitingGroup, WorkView
 from engrambus.space.tuples.values import BatchRecord, LevelCounts
 
 MAX_NAMED = 8
@@ -53,6 +54,19 @@ def folded_agents(view: WorkView, batch: BatchRecord) -> int:
     """Return the number of a batch's folded agents of all levels."""
     folded = view.folded_leaves(batch.id)
     return sum(folded_at(batch.shape, folded, level) for level in range(1, batch.shape.depth + 1))
+
+
+def folded_groups(view: WorkView) -> list[WaitingGroup]:
+    """Return the folded leaves of all batches as groups of waiting tuples; the root stands for the oldest."""
+    groups = []
+    for batch in view.folded_batches(None):
+        root = view.find(batch.id)
+        if root is not None:
+            yools = next_yools(batch.template)
+            groups.append(
+                WaitingGroup(lane=batch.lane, run=batch.run, yools=yools, tuples=batch.folded, oldest=root)
+            )
+    return groups
 
 
 def fold(

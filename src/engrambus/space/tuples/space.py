@@ -24,7 +24,7 @@ from engrambus.errors import (
 )
 from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
 from engrambus.space.catalog import Catalog, CatalogEntry, check_arguments
-from engrambus.space.tuples import batch_ends, batches, budgets, claims, completion, dead_letters, enqueue
+from engrambus.space.tuples import batch_ends, batch_folding, batches, budgets, claims, completion, dead_letters, enqueue
 from engrambus.space.tuples.access import authority_kind, find_tuple
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.enqueue import PutResult
@@ -326,7 +326,8 @@ class TupleSpace:
         """Return what waits for code that no running worker has, in a run or in all."""
         workers = self.running_workers()
         with self.store.read() as view:
-            groups = [group for group in view.waiting_groups() if run in (None, group.run)]
+            every_group = [*view.waiting_groups(), *batch_folding.folded_groups(view)]
+            groups = [group for group in every_group if run in (None, group.run)]
             return unclaimed_work(groups, workers, catalog, now_us=view.as_of, settings=self.settings)
 
     def raise_unclaimed_alarm(self, work: UnclaimedWork) -> None:
