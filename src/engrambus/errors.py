@@ -84,7 +84,12 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── TooManyDependencies   TOO_MANY_DEPENDENCIES
 │   │   ├── TaskEvidence          TASK_EVIDENCE
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
-│   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   │   ├── ReceiptForeign        RECEIPT_FOREIGN
+│   │   ├── BatchShapeInvalid     BATCH_SHAPE_INVALID
+│   │   ├── BatchTooLarge         BATCH_TOO_LARGE
+│   │   ├── BatchThreshold        BATCH_THRESHOLD
+│   │   ├── BatchTemplate         BATCH_TEMPLATE
+│   │   └── BatchPath             BATCH_PATH
 │   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
@@ -194,6 +199,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
 │   ├── NoTaskReady               NO_TASK_READY
+│   ├── BatchNotFound             BATCH_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -231,6 +237,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── TaskHeld                  TASK_HELD
 │   ├── TaskLost                  TASK_LOST
 │   ├── TaskBlocked               TASK_BLOCKED
+│   ├── BatchRunning              BATCH_RUNNING
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
@@ -732,6 +739,26 @@ class ReceiptForeign(TupleRefusal):
     """The receipt belongs to another tuple."""
 
 
+class BatchShapeInvalid(TupleRefusal):
+    """The batch has no level below its root, no children, or too many levels."""
+
+
+class BatchTooLarge(TupleRefusal):
+    """The batch has too many leaves."""
+
+
+class BatchThreshold(TupleRefusal):
+    """The number of leaves from which a batch is put folded is at least 1."""
+
+
+class BatchTemplate(TupleRefusal):
+    """The tuple cannot be the template of a batch's leaves."""
+
+
+class BatchPath(TupleRefusal):
+    """The path does not name an agent of the batch."""
+
+
 class ReservationPath(Refusal):
     """A path that is to be reserved is not one inside the repository."""
 
@@ -1218,6 +1245,10 @@ class NoTaskReady(NotFound):
     """No task is ready for you."""
 
 
+class BatchNotFound(NotFound):
+    """There is no such batch."""
+
+
 class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
@@ -1403,6 +1434,10 @@ class TaskLost(Conflict):
 
 class TaskBlocked(Conflict):
     """The task is blocked."""
+
+
+class BatchRunning(Conflict):
+    """Agents of the batch are running, and only idle ones can be folded."""
 
 
 class ProjectExists(Conflict):

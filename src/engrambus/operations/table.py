@@ -13,6 +13,7 @@ OPERATIONS = Operations(__package__, {
     "adoption": "adopt_knowledge",
     "answers": "take_answer",
     "artifacts": "store_artifact",
+    "batches": "spawn_batch show_batch list_batches compress_batch prune_batch",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
     "claim_confirmation": "confirm_several",

@@ -15,12 +15,14 @@ from engrambus.operations.engram_about import read_cursor
 from engrambus.policy import ADMIN
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     PutResult,
     StepState,
     TuplePattern,
     TupleRecord,
     WorkView,
     check_stamp,
+    folded_agents,
     last_receipt,
     public_tuple,
     read_pattern,
@@ -161,7 +163,7 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
 
 
 def idempotency_of(context: Context) -> tuple[str, str] | None:
-    """Return the idempotency key of a dispatch and the digest of its request."""
+    """Return the idempotency key of a call, with its caller, and the digest of the request."""
     # decision 24: a dispatch's key is journalled with its tuple, since no commit spans two journals. Hence it is passed
     # on here, and not handled by `Context.commit`.
     sent = context.idempotency
@@ -269,6 +271,10 @@ class TupleStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The final receipt."""
     error: str | None = None
     """The error of its end or of its last failed attempt."""
+    agents: int | None = None
+    """Agents of all levels, if it is a batch."""
+    folded: int | None = None
+    """Those of them that are not materialised."""
 
 
 @operation(
@@ -296,6 +302,7 @@ def tuple_observe(context: Context, request: TupleId) -> TupleStatus:
 def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
     receipts = view.receipt_ids(record.id)
     last = view.receipt(receipts[-1]) if receipts else None
+    batch = None if record.tuple.payload else view.batch(record.id)
     return TupleStatus(
         id=record.id,
         state=record.state,
@@ -310,6 +317,8 @@ def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
         put_again_as=record.put_again_as,
         terminal=receipts[-1] if record.state in ENDED else None,
         error=last.error if last is not None else None,
+        agents=None if batch is None else batch.shape.agents,
+        folded=None if batch is None else folded_agents(view, batch),
     )
 
 
@@ -400,6 +409,12 @@ def tuple_again(context: Context, request: TupleId) -> DispatchAnswer:
     return DispatchAnswer(id=put.id, receipt_id=None, new=put.new)
 
 
+class CancelTuple(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[
+        str, Meta(max_length=900, description="The tuple's id, or its first digits; ID/0.3 for a node of a batch")
+    ]
+
+
 class CancelAnswer(Struct, frozen=True, kw_only=True):
     id: str
     receipt_id: str
@@ -419,8 +434,11 @@ class CancelAnswer(Struct, frozen=True, kw_only=True):
     ),
     absent_from=LOCAL_ONLY,
 )
-def cancel_tuple(context: Context, request: TupleId) -> CancelAnswer:
-    """Cancel a task that is waiting or running."""
-    with context.tuple_space.space.store.read() as view:
-        record = visible_tuple(view, context.caller, request.id)
-    return CancelAnswer(id=record.id, receipt_id=context.tuple_space.space.cancel(record.id).id)
+def cancel_tuple(context: Context, request: CancelTuple) -> CancelAnswer:
+    """Cancel a task that is waiting or running, or a batch or a node of one with everything below it."""
+    space = context.tuple_space.space
+    tuple_id, slash, path = request.id.partition("/")
+    with space.store.read() as view:
+        record = visible_tuple(view, context.caller, tuple_id)
+    receipt = BatchSpace(space).cancel(record.id, path) if slash else space.cancel(record.id)
+    return CancelAnswer(id=receipt.tuple_id, receipt_id=receipt.id)

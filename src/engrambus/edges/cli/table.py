@@ -301,7 +301,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "cancel": Entry(
         "work",
-        "Cancel a task that is waiting or running.",
+        "Cancel a task that is waiting or running, or a batch or a node of one with everything below it.",
         "engrambus cancel sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
         "cancel_tuple",
         "tuple.cancel",
@@ -453,11 +453,25 @@ COMMANDS: dict[str, Entry] = {
         "record_tests",
         "receipt.junit",
     ),
+    "batch spawn": Entry(
+        "work",
+        "Spawn a batch: a tree of agents of which only what workers reach becomes tasks.",
+        "engrambus batch spawn --lane build --yool agent.lint.ruff --arg path=src --depth 3 --branching 100",
+        "spawn_batch",
+        "batch.spawn",
+    ),
     "catalog build": Entry(
         "work",
         "Write the catalog, .catalog/capabilities.json, from AGENTS.md and the code you name.",
         "engrambus catalog build --stack python",
         "catalog:build",
+    ),
+    "batch show": Entry(
+        "work",
+        "Show a batch: how many agents of each level are folded, waiting, running or ended, and their cost.",
+        "engrambus batch show 61a6ffdddafe",
+        "show_batch",
+        "batch.show",
     ),
     "catalog lookup": Entry(
         "work",
@@ -466,6 +480,13 @@ COMMANDS: dict[str, Entry] = {
         "catalog_lookup",
         "catalog.lookup",
     ),
+    "batch list": Entry(
+        "work",
+        "List batches, newest first, with how many of their agents are not materialised.",
+        "engrambus batch list",
+        "list_batches",
+        "batch.list",
+    ),
     "catalog list": Entry(
         "work",
         "List the yools (named steps) of a lane, or all.",
@@ -473,11 +494,25 @@ COMMANDS: dict[str, Entry] = {
         "catalog_list_by_lane",
         "catalog.list_by_lane",
     ),
+    "batch compress": Entry(
+        "work",
+        "Fold everything below a node of a batch that nothing has happened to; refused while an agent below it runs.",
+        "engrambus batch compress 61a6ffdddafe/0.3",
+        "compress_batch",
+        "batch.compress",
+    ),
     "catalog lint": Entry(
         "work",
         "Check yool names against the naming rules, that inputs are declared, and that no promise was broken.",
         "engrambus catalog lint",
         "catalog:lint",
+    ),
+    "batch prune": Entry(
+        "work",
+        "Fold every agent of a batch that nothing has happened to; the others stay as they are.",
+        "engrambus batch prune 61a6ffdddafe",
+        "prune_batch",
+        "batch.prune",
     ),
     "catalog diff": Entry(
         "work",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engrambus.operations.admin import PolicyAnswer, PolicyShown
     from engrambus.operations.answers import AnswerTaken
     from engrambus.operations.artifacts import ArtifactAnswer
+    from engrambus.operations.batches import BatchAnswer, BatchesAnswer, FoldAnswer, SpawnAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.contradictions import ContradictionRow, ContradictionsAnswer
@@ -121,6 +122,97 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ArtifactAnswer", self._do("store_artifact", {"text": text, "name": name}, idempotency_key))
+
+    def spawn_batch(
+        self,
+        lane: str,
+        depth: int,
+        branching: int,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        compression_threshold: int | None = None,
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> SpawnAnswer:
+        """Spawn a batch: a tree of agents of which only what workers reach becomes tasks.
+
+        Args:
+            lane: Queue its leaves wait in
+            depth: Levels below the root
+            branching: Children of each node above the leaves
+            payload: Steps of each leaf; ${agent.path} and ${agent.number} in arguments are filled in
+            compression_threshold: Leaves from which it is put folded; the project's setting by default
+            map_pos: Its position in the project
+            agent_terms: budget_usd, budget_tokens of the whole batch; deadline_iso, max_retries of each leaf
+            src_ptr: Pointers to its sources
+            parent_id: Parent tuple; shares its spending
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("SpawnAnswer", self._do("spawn_batch", {"lane": lane, "depth": depth, "branching": branching, "payload": payload, "compression_threshold": compression_threshold, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema}, idempotency_key))
+
+    def show_batch(
+        self,
+        id: str,
+    ) -> BatchAnswer:
+        """Show a batch: how many agents of each level are folded, waiting, running or ended, and their cost.
+
+        Args:
+            id: The batch's id, or its first digits
+        """
+        return cast("BatchAnswer", self._do("show_batch", {"id": id}))
+
+    def list_batches(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> BatchesAnswer:
+        """List batches, newest first, with how many of their agents are not materialised.
+
+        Args:
+            limit: Maximum number of batches
+            cursor: Cursor of the previous answer
+        """
+        return cast("BatchesAnswer", self._do("list_batches", {"limit": limit, "cursor": cursor}))
+
+    def compress_batch(
+        self,
+        id: str,
+        *,
+        path: str = "0",
+        idempotency_key: str | None = None,
+    ) -> FoldAnswer:
+        """Fold everything below a node of a batch that nothing has happened to; refused while an agent below it runs.
+
+        Args:
+            id: The batch's id, or its first digits
+            path: The node to fold, like 0.3.1; 0 is the whole batch
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FoldAnswer", self._do("compress_batch", {"id": id, "path": path}, idempotency_key))
+
+    def prune_batch(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> FoldAnswer:
+        """Fold every agent of a batch that nothing has happened to; the others stay as they are.
+
+        Args:
+            id: The batch's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FoldAnswer", self._do("prune_batch", {"id": id}, idempotency_key))
 
     def brief(
         self,
@@ -1895,10 +1987,10 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> CancelAnswer:
-        """Cancel a task that is waiting or running.
+        """Cancel a task that is waiting or running, or a batch or a node of one with everything below it.
 
         Args:
-            id: The tuple's id, or its first digits
+            id: The tuple's id, or its first digits; ID/0.3 for a node of a batch
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("CancelAnswer", self._do("cancel_tuple", {"id": id}, idempotency_key))

@@ -11,7 +11,7 @@ from engrambus.space.tuples.facts import StepCost, StepDone, TupleClaimed, Tuple
 from engrambus.space.tuples.patterns import ABSENT, look_up
 from engrambus.space.tuples.ports import CostHistory, RunningStep
 from engrambus.space.tuples.rules import read_limits
-from engrambus.space.tuples.values import Fence, Price, TupleLimits, TupleRecord
+from engrambus.space.tuples.values import OPEN, Agent, AgentPosition, Fence, Price, TupleLimits, TupleRecord
 
 
 class _QueueFields(msgspec.Struct):
@@ -38,10 +38,11 @@ def new_record(fact: TuplePut, ordinal: int) -> TupleRecord:
     body = bytes(fact.tuple)
     fields = _decode_queue_fields(body)
     limits = _cached_limits(_encode(fields.agent_terms), fields.schema)
+    is_node = fact.agent is not None and fact.agent.children > 0
     return TupleRecord(
         ordinal=ordinal,
         id=fact.id,
-        state="blocked" if fact.blocked_by else "waiting",
+        state=OPEN if is_node else "blocked" if fact.blocked_by else "waiting",
         lane=fields.lane,
         rank=fields.priority,
         run=fact.run,
@@ -51,6 +52,24 @@ def new_record(fact: TuplePut, ordinal: int) -> TupleRecord:
         retries=fact.retries if limits.terms.max_retries is None else limits.terms.max_retries,
         budget_micros=limits.terms.budget_micros,
         budget_tokens=limits.terms.budget_tokens,
+    )
+
+
+def new_agent(tuple_id: str, position: AgentPosition) -> Agent:
+    """Return the agent of a tuple that was just put."""
+    return Agent(
+        id=tuple_id, position=position, children_left=position.children, is_idle=not position.children, is_kept=False
+    )
+
+
+def after_child_end(parent: Agent, child: Agent, state: str) -> Agent:
+    """Return a node of a batch after a child of it has ended, or was taken."""
+    is_leaf = not child.position.children
+    return msgspec.structs.replace(
+        parent,
+        children_left=parent.children_left - 1,
+        dead=parent.dead + (state == "dead" if is_leaf else child.dead),
+        cancelled=parent.cancelled + (state in ("cancelled", "taken") if is_leaf else child.cancelled),
     )
 
 

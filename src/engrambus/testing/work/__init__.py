@@ -7,6 +7,7 @@
 Each test takes a `harness` with a new, empty space; nothing here imports pytest.
 """
 
+from engrambus.testing.work.batches import BatchConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.figures import WorkFigureConformance
@@ -19,6 +20,7 @@ from engrambus.testing.work.workers import WorkerConformance
 __all__ = [
     "PERSON",
     "RUN",
+    "BatchConformance",
     "ClaimConformance",
     "RestartConformance",
     "SpendingConformance",
@@ -46,5 +48,6 @@ class WorkConformance(
     WorkBudgetConformance,
     WorkFigureConformance,
     RestartConformance,
+    BatchConformance,
 ):
     """Everything a work store must do."""

@@ -241,7 +241,8 @@ INSERT INTO runs (number, run) VALUES (?, ?);
 
 -- name: add_run_totals
 UPDATE runs SET waiting = waiting + ?, blocked = blocked + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
-    cancelled = cancelled + ?, taken = taken + ?, again = again + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
+    cancelled = cancelled + ?, taken = taken + ?, open = open + ?, again = again + ?, executed = executed + ?, hits = hits + ?,
+    micros = micros + ?,
     tokens = tokens + ?
 WHERE number = ?;
 
@@ -506,3 +507,132 @@ WHERE ordinal = (
 
 -- name: run_totals
 SELECT * FROM runs ORDER BY number;
+
+-- name: any_batch
+SELECT EXISTS (SELECT 1 FROM batches);
+
+-- name: insert_batch
+INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: batch
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN batches AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE i.head = ? AND t.id = ?;
+
+-- name: batches
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM batches AS b CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE (?1 IS NULL OR r.run = ?1) AND b.ordinal < ?2
+ORDER BY b.ordinal DESC LIMIT ?3;
+
+-- name: folded_batches
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM batches AS b INDEXED BY folded_batches CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE b.folded > 0 AND b.lane = ?
+ORDER BY b.rank DESC, b.ordinal LIMIT ?;
+
+-- name: folded_batches_of_all_lanes
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM batches AS b INDEXED BY folded_batches CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE b.folded > 0
+ORDER BY b.rank DESC, b.ordinal LIMIT ?;
+
+-- name: batch_shape
+SELECT branching, depth FROM batches WHERE ordinal = ?;
+
+-- name: add_folded
+UPDATE batches SET folded = folded + ? WHERE ordinal = ?;
+
+-- name: folded_leaves
+SELECT start, stop FROM folded_leaves WHERE batch = ? ORDER BY start LIMIT ?;
+
+-- name: folded_leaves_meeting
+-- The ranges that overlap or touch a range: of those that begin before its end, the ones that end behind its start.
+SELECT start, stop FROM folded_leaves WHERE batch = ?1 AND start <= ?3 AND stop >= ?2
+    AND start >= (SELECT coalesce(max(start), 0) FROM folded_leaves WHERE batch = ?1 AND start <= ?2)
+ORDER BY start;
+
+-- name: insert_folded_leaves
+INSERT INTO folded_leaves VALUES (?, ?, ?);
+
+-- name: delete_folded_leaves
+DELETE FROM folded_leaves WHERE batch = ? AND start = ?;
+
+-- name: add_folded_ends
+INSERT INTO folded_ends VALUES (?, ?, ?, ?)
+ON CONFLICT (batch, level, state) DO UPDATE SET agents = agents + excluded.agents;
+
+-- name: insert_agent
+INSERT INTO agents (ordinal, batch, level, number, children, children_left, idle) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: not_idle
+UPDATE agents SET idle = 0 WHERE ordinal = ? AND idle = 1;
+
+-- name: keep_agent
+UPDATE agents SET kept = 1 WHERE ordinal = ?;
+
+-- name: update_agent
+UPDATE agents SET children_left = ?, dead = ?, cancelled = ? WHERE ordinal = ?;
+
+-- name: agent_by_ordinal
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept
+FROM agents AS a WHERE a.ordinal = ?;
+
+-- name: agent_by_place
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept
+FROM agents AS a WHERE a.batch = ? AND a.level = ? AND a.number = ?;
+
+-- name: agents
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept, t.id, b.id
+FROM all_tuple_ids AS i CROSS JOIN agents AS a USING (ordinal) CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN tuples AS b ON b.ordinal = a.batch
+WHERE i.head IN (?);
+
+-- name: agents_at
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept, t.id, b.id
+FROM agents AS a INDEXED BY agents_by_place CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN tuples AS b ON b.ordinal = a.batch
+WHERE a.batch = ? AND a.level = ? AND a.number >= ? AND a.number < ?
+    AND (? = 0 OR t.state NOT IN ('done', 'dead', 'cancelled', 'taken'))
+ORDER BY a.number LIMIT ?;
+
+-- name: kept_agents
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept, t.id, b.id
+FROM agents AS a INDEXED BY kept_agents CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN tuples AS b ON b.ordinal = a.batch
+WHERE a.batch = ? AND a.kept = 1 AND a.level > 0
+ORDER BY a.level, a.number;
+
+-- name: idle_leaves
+SELECT number FROM agents INDEXED BY idle_leaves WHERE batch = ? AND idle = 1 ORDER BY number LIMIT ?;
+
+-- name: level_counts
+SELECT a.level, t.state, count(*), sum(t.own_micros), sum(t.own_tokens),
+    sum((SELECT count(*) FROM links AS l WHERE l.ordinal = a.ordinal))
+FROM agents AS a INDEXED BY agents_by_place CROSS JOIN tuples AS t USING (ordinal)
+WHERE a.batch = ?
+GROUP BY a.level, t.state;
+
+-- name: folded_ends
+SELECT level, state, agents FROM folded_ends WHERE batch = ?;
+
+-- name: delete_agent
+DELETE FROM agents WHERE ordinal = ?;
+
+-- name: delete_tuple
+DELETE FROM tuples WHERE ordinal = ?;
+
+-- name: delete_body
+DELETE FROM bodies WHERE ordinal = ?;
+
+-- name: delete_tuple_id
+DELETE FROM tuple_ids WHERE head = ? AND ordinal = ?;
+
+-- name: delete_new_tuple_id
+DELETE FROM new_tuple_ids WHERE head = ? AND ordinal = ?;
+
+-- name: tuple_id
+SELECT id FROM tuples WHERE ordinal = ?;

@@ -46,7 +46,13 @@ COMPARED = {
         task_changes="ordinal number",
         counted="ordinal epoch counter step",
     ),
-    **whole_tables(needs="number"),
+    **whole_tables(
+        needs="number",
+        batches="ordinal",
+        folded_leaves="batch start",
+        folded_ends="batch level state",
+        agents="ordinal",
+    ),
     "run numbers": ComparedTable(("SELECT number, run FROM runs",), ("number",)),
     "applied": ComparedTable(
         (

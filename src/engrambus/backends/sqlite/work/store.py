@@ -18,7 +18,10 @@ from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.tuples import (
+    AgentsFolded,
+    BatchSpawned,
     Fact,
+    FoldedEnded,
     RunningWorker,
     TupleBlocked,
     TupleClaimed,
@@ -50,6 +53,9 @@ WAITERS: dict[type[Any], frozenset[str]] = {
     TupleClaimed: frozenset({"room"}),
     TupleBlocked: frozenset({"any"}),
     TupleUnblocked: frozenset({"work", "any"}),
+    BatchSpawned: frozenset({"work", "any"}),
+    AgentsFolded: frozenset({"room", "any"}),
+    FoldedEnded: frozenset({"any"}),
 }
 """Kinds of waiters that each fact may concern."""
 

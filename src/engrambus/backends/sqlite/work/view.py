@@ -12,18 +12,21 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id
+from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, agent_from_row, id_head, id_key, print_id, raw_id
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
+from engrambus.space.batches import BatchShape, LeafRange
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
     LIVE_STATES,
     STATES,
     TASK_LANE,
+    Agent,
+    BatchRecord,
     Block,
     CanRun,
     CostHistory,
@@ -31,6 +34,7 @@ from engrambus.space.tuples import (
     Fence,
     IdempotentPut,
     LaneCounts,
+    LevelCounts,
     ListedReceipt,
     Price,
     ReceiptPosition,
@@ -284,6 +288,73 @@ class SqliteWorkView:
         rows = self._rows("dead_letters", ended_before, include_put_again, run, lane, limit)
         return [record_from_row(row) for row in rows]
 
+    # Batches
+
+    def has_batches(self) -> bool:
+        return bool(self._row("any_batch")[0])
+
+    def batch(self, batch_id: str) -> BatchRecord | None:
+        row = self._row("batch", *id_key(batch_id)) if is_digest(batch_id) else None
+        return _batch_from_row(row) if row else None
+
+    def list_batches(self, run: str | None, *, limit: int, before: int | None = None) -> list[BatchRecord]:
+        rows = self._rows("batches", run, _NO_LIMIT if before is None else before, limit)
+        return [_batch_from_row(row) for row in rows]
+
+    def folded_batches(self, lane: str | None, *, limit: int | None = None) -> list[BatchRecord]:
+        bound = -1 if limit is None else limit
+        if lane is None:
+            rows = self._rows("folded_batches_of_all_lanes", bound)
+        else:
+            rows = self._rows("folded_batches", lane, bound)
+        return [_batch_from_row(row) for row in rows]
+
+    def folded_leaves(self, batch_id: str, *, limit: int | None = None) -> list[LeafRange]:
+        rows = self._rows("folded_leaves", self._ordinal(batch_id), -1 if limit is None else limit)
+        return [LeafRange(start, stop) for start, stop in rows]
+
+    def idle_leaves(self, batch_id: str, *, limit: int | None = None) -> list[int]:
+        rows = self._rows("idle_leaves", self._ordinal(batch_id), -1 if limit is None else limit)
+        return [number for (number,) in rows]
+
+    def level_counts(self, batch_id: str) -> dict[int, LevelCounts]:
+        batch = self._ordinal(batch_id)
+        sums: dict[int, list[int]] = {}
+        states: dict[int, dict[str, int]] = {}
+        for level, state, count, *amounts in self._rows("level_counts", batch):
+            states.setdefault(level, {})[state] = count
+            sums[level] = list(map(add, sums.get(level, _ZEROS), amounts))
+        for level, state, count in self._rows("folded_ends", batch):
+            of_level = states.setdefault(level, {})
+            of_level[state] = of_level.get(state, 0) + count
+        counts: dict[int, LevelCounts] = {}
+        for level in sorted(states):
+            micros, tokens, receipts = sums.get(level, _ZEROS)
+            in_order = dict(sorted(states[level].items()))
+            counts[level] = LevelCounts(states=in_order, micros=micros, tokens=tokens, receipts=receipts)
+        return counts
+
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+        found: dict[str, Agent] = {}
+        for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
+            query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
+            found |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
+        return {tuple_id: found[tuple_id] for tuple_id in tuple_ids if tuple_id in found}
+
+    def agents_at(
+        self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
+    ) -> list[Agent]:
+        bound = -1 if limit is None else limit
+        rows = self._rows("agents_at", self._ordinal(batch_id), level, start, stop, int(unended), bound)
+        return list(map(_agent, rows))
+
+    def kept_agents(self, batch_id: str) -> list[Agent]:
+        return list(map(_agent, self._rows("kept_agents", self._ordinal(batch_id))))
+
+    def _ordinal(self, tuple_id: str) -> int:
+        ordinal: int = self._row("summary", *id_key(tuple_id))[0]
+        return ordinal
+
     # Receipts
 
     def receipt(self, receipt_id: str) -> Receipt | None:
@@ -485,6 +556,25 @@ def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
         hits=totals["hits"],
         micros=totals["micros"],
         tokens=totals["tokens"],
+    )
+
+
+def _agent(row: Any) -> Agent:
+    return agent_from_row(row, print_id(row[10]), print_id(row[11]))
+
+
+def _batch_from_row(row: Any) -> BatchRecord:
+    return BatchRecord(
+        id=print_id(row[0]),
+        ordinal=row[1],
+        run=row[2],
+        lane=row[3],
+        rank=row[4],
+        shape=BatchShape(depth=row[5], branching=row[6]),
+        template=row[7],
+        retries=row[8],
+        folded=row[9],
+        state=row[10],
     )
 
 
