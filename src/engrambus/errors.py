@@ -77,6 +77,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── TupleIdMismatch       TUPLE_ID_MISMATCH
 │   │   ├── TupleTooLarge    413  TUPLE_TOO_LARGE
 │   │   ├── DeadlinePast          DEADLINE_PAST
+│   │   ├── NotBeforePastDeadline NOT_BEFORE_PAST_DEADLINE
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
@@ -691,6 +692,10 @@ class TupleTooLarge(TupleRefusal):
 
 class DeadlinePast(TupleRefusal):
     """The deadline has passed."""
+
+
+class NotBeforePastDeadline(TupleRefusal):
+    """The tuple could first be claimed after its deadline."""
 
 
 class StepCycle(TupleRefusal):

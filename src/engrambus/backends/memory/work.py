@@ -20,6 +20,7 @@ from engrambus.space.tuples import (
     BodyPurged,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     EpochBegun,
     Fact,
@@ -50,6 +51,7 @@ from engrambus.space.tuples import (
     WaitKind,
     WorkView,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
@@ -222,11 +224,7 @@ class WorkState:
     def _correct_times(self, was_us: int, now_us: int) -> None:
         """End the leases that a wrong clock had made too long, and shorten the delays."""
         for record in list(self.tuples.values()):
-            if record.state == "claimed" and record.lease_until_us > now_us:
-                self._replace(msgspec.structs.replace(record, lease_until_us=now_us))
-            elif record.state == "waiting" and record.ready_us > now_us:
-                ready_us = now_us + max(0, record.ready_us - was_us)
-                self._replace(msgspec.structs.replace(record, ready_us=ready_us))
+            self._replace(after_clock_corrected(record, was_us, now_us))
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
@@ -465,10 +463,19 @@ class MemoryWorkView:
                 states[record.state] += 1
         return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        times: dict[str, list[int]] = {}
+        for record in self._state.tuples.values():
+            if record.state == "waiting" and record.ready_us > self._as_of:
+                times.setdefault(record.lane, []).append(record.ready_us)
+        return [
+            DelayedCounts(lane=lane, tuples=len(ready), first_us=min(ready)) for lane, ready in sorted(times.items())
+        ]
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
         for record in self._state.tuples.values():
-            if record.state == "waiting":
+            if record.state == "waiting" and record.ready_us <= self._as_of:
                 groups.setdefault((record.lane, self._next_yools(record), record.run), []).append(record)
         return [
             WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])

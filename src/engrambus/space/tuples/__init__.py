@@ -44,6 +44,7 @@ from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfin
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
+    DelayedCounts,
     Epoch,
     IdempotentPut,
     LaneCounts,
@@ -73,6 +74,7 @@ from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
@@ -112,6 +114,7 @@ __all__ = [
     "Claim",
     "Completion",
     "CostHistory",
+    "DelayedCounts",
     "Epoch",
     "EpochBegun",
     "Fact",
@@ -147,6 +150,7 @@ __all__ = [
     "WorkDecide",
     "WorkView",
     "after_claim",
+    "after_clock_corrected",
     "after_cost",
     "after_end",
     "after_execution",

@@ -112,6 +112,15 @@ class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
     claimed: int
 
 
+class DelayedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The waiting tuples of a lane that cannot be claimed yet."""
+
+    lane: str
+    tuples: int
+    first_us: int
+    """When the first of them can be claimed."""
+
+
 class RunningWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that runs now, as it announced itself."""
 
@@ -285,8 +294,12 @@ class WorkView(Protocol):
         """Return the counts of every lane that has waiting or claimed tuples."""
         ...
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        """Return the counts of every lane that has waiting tuples which are not due yet."""
+        ...
+
     def waiting_groups(self) -> list[WaitingGroup]:
-        """Return all waiting tuples by lane, next yools and run, each sorted."""
+        """Return the waiting tuples that are due by lane, next yools and run, each sorted."""
         ...
 
 

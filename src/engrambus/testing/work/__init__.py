@@ -9,6 +9,7 @@ Each test takes a `harness` with a new, empty space; nothing here imports pytest
 
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
+from engrambus.testing.work.delays import DelayConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
@@ -20,6 +21,7 @@ __all__ = [
     "PERSON",
     "RUN",
     "ClaimConformance",
+    "DelayConformance",
     "RestartConformance",
     "SpendingConformance",
     "TupleConformance",
@@ -41,6 +43,7 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    DelayConformance,
     WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,

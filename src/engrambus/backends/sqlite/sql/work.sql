@@ -38,6 +38,7 @@ CREATE TABLE tuples (               -- their state
     run        INTEGER NOT NULL,
     attempts   INTEGER NOT NULL DEFAULT 0,
     ready_at   INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER,             -- time before which its terms let nobody claim it
     epoch      INTEGER,
     counter    INTEGER,
     worker     TEXT,

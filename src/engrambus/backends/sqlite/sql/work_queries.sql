@@ -4,13 +4,18 @@
 -- name: end_later_leases
 UPDATE tuples SET until = min(until, ?) WHERE state = 'claimed';
 
--- name: correct_delays
-UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state = 'waiting' AND ready_at > ?;
+-- name: all_delayed
+SELECT {columns}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'waiting' AND t.ready_at > 0;
+
+-- name: set_ready
+UPDATE tuples SET ready_at = ? WHERE ordinal = ?;
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before;
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -32,8 +37,9 @@ SELECT body FROM bodies WHERE ordinal = ?;
 
 -- name: insert_tuple
 INSERT OR FAIL INTO tuples
-    (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent, needs)
-VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent,
+    needs)
+VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: needs_number
 SELECT number FROM needs WHERE yools = ?;
@@ -232,9 +238,15 @@ SELECT w.lane, n.yools, r.run, count(*), min(w.ordinal) AS oldest
 FROM (
     SELECT lane, needs, run, ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0
     UNION ALL
-    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0
+    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed
+    WHERE state = 'waiting' AND ready_at > 0 AND ready_at <= ?
 ) AS w CROSS JOIN needs AS n ON n.number = w.needs CROSS JOIN runs AS r ON r.number = w.run
 GROUP BY w.lane, w.needs, w.run;
+
+-- name: delayed_counts
+SELECT lane, count(*), min(ready_at) FROM tuples INDEXED BY delayed
+WHERE state = 'waiting' AND ready_at > 0 AND ready_at > ?
+GROUP BY lane ORDER BY lane;
 
 -- name: late_exist
 SELECT EXISTS (

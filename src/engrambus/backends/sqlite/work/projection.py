@@ -21,6 +21,7 @@ from engrambus.space.tuples import (
     CostHistory,
     EpochBegun,
     Fact,
+    Fence,
     IdempotencyKeyUsed,
     LeaseRenewed,
     Price,
@@ -36,6 +37,7 @@ from engrambus.space.tuples import (
     TupleReleased,
     TupleTaken,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_execution,
     after_overspending,
@@ -44,7 +46,7 @@ from engrambus.space.tuples import (
     next_yools,
 )
 
-LAYOUT = 9
+LAYOUT = 10
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 LIVE_STATES = frozenset({"waiting", "claimed"})
 MAX_CACHED_RUNS = 1024
@@ -81,6 +83,39 @@ def id_key(text: str) -> tuple[int, bytes]:
 def print_id(raw: bytes) -> str:
     """Return a digest as text."""
     return "sha256:" + raw.hex()
+
+
+def record_from_row(row: Any) -> TupleRecord:
+    """Return the tuple that a row with the columns of the query `columns` holds."""
+    return TupleRecord(
+        ordinal=row[0],
+        id=print_id(row[1]),
+        state=row[2],
+        lane=row[3],
+        rank=row[4],
+        run=row[5],
+        attempts=row[6],
+        ready_us=row[7],
+        fence=None if row[8] is None else Fence(row[8], row[9]),
+        worker=row[10],
+        lease_until_us=row[11],
+        deadline_us=row[12],
+        retries=row[13],
+        budget_micros=row[14],
+        budget_tokens=row[15],
+        spent_micros=row[16],
+        spent_tokens=row[17],
+        reserved_micros=row[18],
+        reserved_tokens=row[19],
+        alarmed=bool(row[20]),
+        parent_id=None if row[21] is None else print_id(row[21]),
+        put_again_as=None if row[22] is None else print_id(row[22]),
+        own_micros=row[23],
+        own_tokens=row[24],
+        final_receipt_number=row[25],
+        body=row[26],
+        not_before_us=row[28],
+    )
 
 
 class WorkProjection:
@@ -147,7 +182,7 @@ class WorkProjection:
             case ClockCorrected():
                 self.flush()
                 self._execute("end_later_leases", at_us)
-                self._execute("correct_delays", at_us, fact.was_us, at_us)
+                self._correct_delays(fact.was_us, at_us)
                 self.state.fresh_claims = {}
                 self.read.clear()
             case BodyPurged():
@@ -192,6 +227,13 @@ class WorkProjection:
             self.connection.execute(self._sql["merge_receipt_ids"])
             state.merged_receipts = state.receipts
 
+    def _correct_delays(self, was_us: int, now_us: int) -> None:
+        rows: list[Any] = self.connection.execute(self._sql["all_delayed"]).fetchall()
+        for record in map(record_from_row, rows):
+            corrected = after_clock_corrected(record, was_us, now_us)
+            if corrected.ready_us != record.ready_us:
+                self._execute("set_ready", corrected.ready_us, record.ordinal)
+
     def _put(self, fact: TuplePut) -> None:
         self.state.ordinal += 1
         record = new_record(fact, self.state.ordinal)
@@ -204,6 +246,8 @@ class WorkProjection:
             record.lane,
             record.rank,
             run,
+            record.ready_us,
+            record.not_before_us,
             record.deadline_us,
             record.retries,
             record.budget_micros,

@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id
+from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id, record_from_row
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.core.database import FileDamaged
@@ -24,6 +24,7 @@ from engrambus.space.tuples import (
     STATES,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     Fence,
     IdempotentPut,
@@ -357,6 +358,10 @@ class SqliteWorkView:
             if waiting or claimed
         ]
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        rows = self._rows("delayed_counts", self._as_of)
+        return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups = [
             WaitingGroup(
@@ -366,7 +371,7 @@ class SqliteWorkView:
                 tuples=count,
                 oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
             )
-            for lane, yools, run, count, oldest in self._rows("waiting_groups")
+            for lane, yools, run, count, oldest in self._rows("waiting_groups", self._as_of)
         ]
         return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
 
@@ -449,36 +454,4 @@ def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
         hits=totals["hits"],
         micros=totals["micros"],
         tokens=totals["tokens"],
-    )
-
-
-def record_from_row(row: Any) -> TupleRecord:
-    """Return the tuple that a row with the columns of the query `columns` holds."""
-    return TupleRecord(
-        ordinal=row[0],
-        id=print_id(row[1]),
-        state=row[2],
-        lane=row[3],
-        rank=row[4],
-        run=row[5],
-        attempts=row[6],
-        ready_us=row[7],
-        fence=None if row[8] is None else Fence(row[8], row[9]),
-        worker=row[10],
-        lease_until_us=row[11],
-        deadline_us=row[12],
-        retries=row[13],
-        budget_micros=row[14],
-        budget_tokens=row[15],
-        spent_micros=row[16],
-        spent_tokens=row[17],
-        reserved_micros=row[18],
-        reserved_tokens=row[19],
-        alarmed=bool(row[20]),
-        parent_id=None if row[21] is None else print_id(row[21]),
-        put_again_as=None if row[22] is None else print_id(row[22]),
-        own_micros=row[23],
-        own_tokens=row[24],
-        final_receipt_number=row[25],
-        body=row[26],
     )
