@@ -83,6 +83,14 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   ├── ScheduleRefusal           a schedule breaks a rule
+│   │   ├── ScheduleName          SCHEDULE_NAME
+│   │   ├── ScheduleTiming        SCHEDULE_TIMING
+│   │   ├── ScheduleTuple         SCHEDULE_TUPLE
+│   │   ├── CronInvalid           CRON_INVALID
+│   │   ├── CronNeverFires        CRON_NEVER_FIRES
+│   │   ├── IntervalInvalid       INTERVAL_INVALID
+│   │   └── ZoneUnknown           ZONE_UNKNOWN
 │   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
@@ -191,6 +199,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── ScheduleNotFound          SCHEDULE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -201,6 +210,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── TooManySessions          429  TOO_MANY_SESSIONS
 ├── TooManyAgents            429  TOO_MANY_AGENTS
 ├── TooManyReservations      429  TOO_MANY_RESERVATIONS
+├── TooManySchedules         429  TOO_MANY_SCHEDULES
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes with the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
@@ -223,6 +233,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ContradictionDecided      CONTRADICTION_DECIDED
 │   ├── PromotionDecided          PROMOTION_DECIDED
 │   ├── LaneFull             429  LANE_FULL
+│   ├── ScheduleExists            SCHEDULE_EXISTS
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
@@ -718,6 +729,40 @@ class ReceiptForeign(TupleRefusal):
     """The receipt belongs to another tuple."""
 
 
+class ScheduleRefusal(Refusal):
+    """A schedule breaks a rule."""
+
+    code = "SCHEDULE_REFUSED"
+
+
+class ScheduleName(ScheduleRefusal):
+    """The name of the schedule is not valid."""
+
+
+class ScheduleTiming(ScheduleRefusal):
+    """When the schedule is due is not valid."""
+
+
+class ScheduleTuple(ScheduleRefusal):
+    """A schedule cannot emit such tuples."""
+
+
+class CronInvalid(ScheduleRefusal):
+    """The cron expression is not valid."""
+
+
+class CronNeverFires(ScheduleRefusal):
+    """The cron expression is never due."""
+
+
+class IntervalInvalid(ScheduleRefusal):
+    """The interval of the schedule is not valid."""
+
+
+class ZoneUnknown(ScheduleRefusal):
+    """There is no such time zone."""
+
+
 class ReservationPath(Refusal):
     """A path that is to be reserved is not one inside the repository."""
 
@@ -1200,6 +1245,10 @@ class TupleNotFound(NotFound):
     """There is no such tuple."""
 
 
+class ScheduleNotFound(NotFound):
+    """There is no such schedule."""
+
+
 class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
@@ -1257,6 +1306,13 @@ class TooManyAgents(EngramBusError):
 
 class TooManyReservations(EngramBusError):
     """Too much is reserved."""
+
+    status = 429
+    is_denial = True
+
+
+class TooManySchedules(EngramBusError):
+    """There are too many schedules."""
 
     status = 429
     is_denial = True
@@ -1365,6 +1421,10 @@ class LaneFull(Conflict):
     """The lane is full: no more tuples may wait in it."""
 
     status = 429
+
+
+class ScheduleExists(Conflict):
+    """A schedule of that name exists already."""
 
 
 class StaleFence(Conflict):

@@ -13,6 +13,24 @@ from engrambus.backends.memory.store import JournalledStore, MemoryJournal
 from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.schedules import (
+    NEVER_US,
+    Schedule,
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    SchedulePosition,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+    ScheduleView,
+    after_fact,
+    new_schedule,
+)
+from engrambus.space.schedules import after_clock_corrected as schedule_after_clock_corrected
 from engrambus.space.tuples import (
     INTERNAL_RUN,
     AlarmRaised,
@@ -49,7 +67,6 @@ from engrambus.space.tuples import (
     Waiter,
     WaitingGroup,
     WaitKind,
-    WorkView,
     after_claim,
     after_clock_corrected,
     after_cost,
@@ -88,12 +105,13 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
+        self.schedules: dict[str, Schedule] = {}
 
     def find(self, tuple_id: str) -> TupleRecord | None:
         """Return the tuple with that id; `lineage` needs this."""
         return self.tuples.get(tuple_id)
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -144,6 +162,21 @@ class WorkState:
                 self.epoch = Epoch(number=fact.epoch, boot=fact.boot)
             case ClockCorrected():
                 self._correct_times(fact.was_us, at_us)
+            case ScheduleAdded():
+                self.schedules[fact.name] = new_schedule(fact, at_us)
+            case ScheduleRemoved():
+                del self.schedules[fact.name]
+            case (
+                ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+            ):
+                schedule = self.schedules[fact.name]
+                state = after_fact(schedule.state, fact, at_us)
+                self.schedules[fact.name] = msgspec.structs.replace(schedule, state=state)
             case BodyPurged():
                 self.purged[fact.sha] = at_us
             case BodyDamaged():
@@ -151,7 +184,7 @@ class WorkState:
                     if fact.receipt in receipts:
                         receipts.remove(fact.receipt)
 
-    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> WorkView:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> ScheduleView:
         """Return a view of the state as of a moment."""
         return MemoryWorkView(self, time.now_us)
 
@@ -225,6 +258,9 @@ class WorkState:
         """End the leases that a wrong clock had made too long, and shorten the delays."""
         for record in list(self.tuples.values()):
             self._replace(after_clock_corrected(record, was_us, now_us))
+        for schedule in list(self.schedules.values()):
+            state = schedule_after_clock_corrected(schedule, now_us)
+            self.schedules[schedule.name] = msgspec.structs.replace(schedule, state=state)
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
@@ -275,7 +311,7 @@ class WorkState:
 
 
 class MemoryWorkView:
-    """The state as of one moment. `WorkView` documents the methods."""
+    """The state as of one moment. `WorkView` and `ScheduleView` document the methods."""
 
     def __init__(self, state: WorkState, as_of: int) -> None:
         self._state = state
@@ -472,6 +508,35 @@ class MemoryWorkView:
             DelayedCounts(lane=lane, tuples=len(ready), first_us=min(ready)) for lane, ready in sorted(times.items())
         ]
 
+    def schedule(self, name: str) -> Schedule | None:
+        return self._state.schedules.get(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        positions = sorted(
+            SchedulePosition(schedule.state.look_us, schedule.name)
+            for schedule in self._state.schedules.values()
+            if run in (None, schedule.run)
+            and added_by in (None, schedule.added_by)
+            and (until_us is None or schedule.state.look_us <= until_us)
+        )
+        later = (position for position in positions if after is None or position > after)
+        return [self._state.schedules[position.name] for position in later][:limit]
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return sum(added_by in (None, schedule.added_by) for schedule in self._state.schedules.values())
+
+    def next_look_us(self) -> int | None:
+        times = (schedule.state.look_us for schedule in self._state.schedules.values())
+        return min((time_us for time_us in times if time_us != NEVER_US), default=None)
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
         for record in self._state.tuples.values():
@@ -512,7 +577,7 @@ def _ends_a_tuple(facts: Sequence[Fact]) -> bool:
     return TupleDone in map(type, facts)
 
 
-class MemoryWork(JournalledStore[WorkView]):
+class MemoryWork(JournalledStore[ScheduleView]):
     """The work store of one project in memory."""
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:

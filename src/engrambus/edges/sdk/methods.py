@@ -1545,6 +1545,7 @@ class Methods(ABC):
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
@@ -1563,8 +1564,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -1576,13 +1578,14 @@ class Methods(ABC):
             created_at: Time of creation; now by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
 
     def tuple_out(
         self,
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
@@ -1602,8 +1605,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -1616,7 +1620,7 @@ class Methods(ABC):
             block: Seconds to wait while the lane is full
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
 
     def tuple_rd(
         self,

@@ -19,6 +19,7 @@ from engrambus.space.tuples.enqueue import (
     INTERNAL_RUN,
     PutResult,
     gc_draft,
+    put,
 )
 from engrambus.space.tuples.explain import explain_tuple
 from engrambus.space.tuples.facts import (
@@ -60,9 +61,12 @@ from engrambus.space.tuples.ports import (
     WorkView,
 )
 from engrambus.space.tuples.rules import (
+    CheckedTuple,
     check_lane,
     dependencies,
     read_limits,
+    read_tuple,
+    with_delay,
 )
 from engrambus.space.tuples.running_workers import (
     ALARM_YOOL,
@@ -111,6 +115,7 @@ __all__ = [
     "BodyDamaged",
     "BodyPurged",
     "CanRun",
+    "CheckedTuple",
     "Claim",
     "Completion",
     "CostHistory",
@@ -176,9 +181,11 @@ __all__ = [
     "next_yools",
     "pattern_fields",
     "public_tuple",
+    "put",
     "raise_unclaimed_alarm",
     "read_limits",
     "read_pattern",
+    "read_tuple",
     "stamp_authority",
     "step_states",
     "tuple_id",
@@ -189,4 +196,5 @@ __all__ = [
     "visible_run",
     "visible_tuple",
     "visible_tuple_or_receipt",
+    "with_delay",
 ]

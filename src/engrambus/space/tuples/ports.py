@@ -307,8 +307,8 @@ WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
 """A decision: looks at a view under the write lock and returns the facts to journal, and an answer."""
 
 
-WaitKind = Literal["work", "room", "any"]
-"""Kinds of change one can wait for: a claimable tuple, room in a lane, or any visible change."""
+WaitKind = Literal["work", "room", "any", "schedules"]
+"""Kinds of change one can wait for: a claimable tuple, room in a lane, any visible change, or one of a schedule."""
 
 
 class Waiter(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import canonical, digest, is_digest, nfc, parse_time, print_time
+from engrambus.core import canonical, digest, is_digest, nfc, parse_duration, parse_time, print_time
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     DeadlinePast,
@@ -104,6 +104,22 @@ def read_tuple(draft: Mapping[str, Any], authority: Mapping[str, Any], now_us: i
         limits=_check(shape),
         receipt_count=receipt_count or len(shape.receipts),
     )
+
+
+def with_delay(draft: Mapping[str, Any], delay: str, now_us: int) -> dict[str, Any]:
+    """Return a draft that may first be claimed after a delay from now, an ISO 8601 duration."""
+    terms = draft.get("agent_terms") or {}
+    if "id" in draft:
+        raise FieldValue(
+            "A tuple with an id has its time already.", field="delay", hint="Leave the id out: it is computed."
+        )
+    if "not_before_iso" in terms:
+        raise FieldValue("A delay is given once: as `delay` or as `agent_terms.not_before_iso`.", field="delay")
+    try:
+        not_before = print_time(now_us + parse_duration(delay, "delay"))
+    except OverflowError:
+        raise FieldValue("The delay ends after the last time that can be written.", field="delay") from None
+    return {**draft, "agent_terms": {**terms, "not_before_iso": not_before}}
 
 
 def check_new(checked: CheckedTuple, now_us: int) -> None:

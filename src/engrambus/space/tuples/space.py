@@ -101,7 +101,7 @@ class TupleSpace:
                 checked,
                 run=run,
                 settings=self.settings,
-                admit=(lambda draft: None) if trusted else self._admit,
+                admit=(lambda draft: None) if trusted else self.admit,
                 accept=accept,
                 idempotency=idempotency,
                 every_run=every_run,
@@ -119,6 +119,37 @@ class TupleSpace:
                     if remaining <= 0:
                         raise
                 waiter.wait(min(remaining, POLL_SECONDS))
+
+    def admit(self, draft: CheckedTuple) -> int | None:
+        """Refuse a tuple whose yools are unknown, forbidden to its authority or take other arguments.
+
+        Return the retries they allow.
+
+        They are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
+        """
+        if self._lookup is None:
+            return None
+        retries: int | None = None
+        authority = authority_kind(draft.tuple.authority)
+        for position, step in enumerate(draft.tuple.payload):
+            try:
+                entry = self._lookup(step.yool)
+            except YoolNotFound as refusal:
+                refusal.field = f"payload[{position}].yool"
+                raise
+            if not entry.admits(authority):
+                raise YoolForbidden(
+                    f"'{entry.full_name}' does not run on the authority of '{authority}'.",
+                    field=f"payload[{position}].yool",
+                    limit=", ".join(entry.authority),
+                    used=authority,
+                )
+            if entry.arguments is not None:
+                check_arguments(entry.full_name, entry.arguments, step.args, position)
+            allowed = entry.terms.max_retries
+            if allowed is not None and (retries is None or allowed < retries):
+                retries = allowed
+        return retries
 
     def rd(self, pattern: Mapping[str, Any] | TuplePattern, timeout: float = 0.0) -> TupleRecord | None:
         """Return the oldest tuple that matches, in any state; wait up to `timeout` seconds for one."""
@@ -210,7 +241,7 @@ class TupleSpace:
                     field="agent_terms.not_before_iso",
                     hint="Leave it out, or put the task: a worker runs it then.",
                 )
-            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
+            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self.admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
@@ -383,7 +414,7 @@ class TupleSpace:
         self.check_disk_space()
         return self.store.commit(
             lambda view: dead_letters.put_again(
-                view, tuple_id, authority=authority, settings=self.settings, admit=self._admit
+                view, tuple_id, authority=authority, settings=self.settings, admit=self.admit
             )
         )[0]
 
@@ -477,37 +508,6 @@ class TupleSpace:
         with self.store.read() as view:
             due_us = view.next_due_us(pattern, can_run=can_run)
             return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND_US)
-
-    def _admit(self, draft: CheckedTuple) -> int | None:
-        """Refuse a tuple whose yools are unknown, forbidden to its authority or take other arguments.
-
-        Return the retries they allow.
-
-        They are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
-        """
-        if self._lookup is None:
-            return None
-        retries: int | None = None
-        authority = authority_kind(draft.tuple.authority)
-        for position, step in enumerate(draft.tuple.payload):
-            try:
-                entry = self._lookup(step.yool)
-            except YoolNotFound as refusal:
-                refusal.field = f"payload[{position}].yool"
-                raise
-            if not entry.admits(authority):
-                raise YoolForbidden(
-                    f"'{entry.full_name}' does not run on the authority of '{authority}'.",
-                    field=f"payload[{position}].yool",
-                    limit=", ".join(entry.authority),
-                    used=authority,
-                )
-            if entry.arguments is not None:
-                check_arguments(entry.full_name, entry.arguments, step.args, position)
-            allowed = entry.terms.max_retries
-            if allowed is not None and (retries is None or allowed < retries):
-                retries = allowed
-        return retries
 
 
 def _parse(pattern: Mapping[str, Any] | TuplePattern) -> TuplePattern:

@@ -12,6 +12,7 @@ from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.delays import DelayConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
+from engrambus.testing.work.schedules import ScheduleConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
 from engrambus.testing.work.wakeups import WakeupConformance
@@ -23,6 +24,7 @@ __all__ = [
     "ClaimConformance",
     "DelayConformance",
     "RestartConformance",
+    "ScheduleConformance",
     "SpendingConformance",
     "TupleConformance",
     "WakeupConformance",
@@ -44,6 +46,7 @@ class WorkConformance(
     WakeupConformance,
     ClaimConformance,
     DelayConformance,
+    ScheduleConformance,
     WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,

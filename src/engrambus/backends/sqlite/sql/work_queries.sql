@@ -457,3 +457,29 @@ WHERE ordinal = (
 
 -- name: run_totals
 SELECT * FROM runs ORDER BY number;
+
+-- name: insert_schedule
+INSERT INTO schedules (name, run, added_by, look, added, state) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_schedule
+UPDATE schedules SET look = ?, state = ? WHERE name = ?;
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE name = ?;
+
+-- name: schedule
+SELECT added, state FROM schedules WHERE name = ?;
+
+-- name: schedules
+SELECT added, state FROM schedules INDEXED BY schedule_looks
+WHERE (look, name) > (?1, ?2) AND look <= ?3 AND (?4 IS NULL OR run = ?4) AND (?5 IS NULL OR added_by = ?5)
+ORDER BY look, name LIMIT ?6;
+
+-- name: schedule_count
+SELECT count(*) FROM schedules;
+
+-- name: schedule_count_of
+SELECT count(*) FROM schedules INDEXED BY schedule_authors WHERE added_by = ?;
+
+-- name: next_look
+SELECT min(look) FROM schedules INDEXED BY schedule_looks WHERE look < ?;

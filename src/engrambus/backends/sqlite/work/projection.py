@@ -9,9 +9,21 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.schedules import (
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+)
 from engrambus.space.tuples import (
     MAX_GENERATIONS,
     STATES,
@@ -133,7 +145,7 @@ class WorkProjection:
         self._last_written: dict[int, int] = {}
         """The last query gathered for each tuple, as its position in `_WRITE_ORDER`."""
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -183,8 +195,20 @@ class WorkProjection:
                 self.flush()
                 self._execute("end_later_leases", at_us)
                 self._correct_delays(fact.was_us, at_us)
+                ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
                 self.read.clear()
+            case (
+                ScheduleAdded()
+                | ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+                | ScheduleRemoved()
+            ):
+                ScheduleRows(self.connection).apply(fact, at_us)
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():

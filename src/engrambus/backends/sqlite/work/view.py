@@ -13,11 +13,13 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id, record_from_row
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
+from engrambus.space.schedules import Schedule, SchedulePosition
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
@@ -57,7 +59,8 @@ _NEEDS = 27
 
 
 class SqliteWorkView:
-    """The work index through one connection, inside one transaction. `WorkView` documents the methods.
+    """The work index through one connection, inside one transaction. `WorkView` and `ScheduleView` document the
+    methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
     """
@@ -70,6 +73,7 @@ class SqliteWorkView:
         self._state = state
         self._as_of = as_of
         self._read: dict[str, TupleRecord] = {} if read is None else read
+        self._schedules = ScheduleRows(connection)
 
     @property
     def as_of(self) -> int:
@@ -275,6 +279,29 @@ class SqliteWorkView:
         ended_before = _NO_LIMIT if ended_before is None else ended_before
         rows = self._rows("dead_letters", ended_before, include_put_again, run, lane, limit)
         return [record_from_row(row) for row in rows]
+
+    # Schedules
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._schedules.find(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        found = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
+        return list(found)
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return self._schedules.count(added_by)
+
+    def next_look_us(self) -> int | None:
+        return self._schedules.next_look_us()
 
     # Receipts
 

@@ -54,6 +54,14 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
     click.Option(["--no-cache", "no_cache"], is_flag=True, help="Run every step, even if its result is known."),
+    click.Option(
+        ["--in", "delay"], metavar="DURATION", help="How long it waits before a worker may claim it: PT10M, P1D."
+    ),
+    click.Option(
+        ["--at", "not_before"],
+        metavar="TIME",
+        help="When a worker may first claim it: 2026-12-01T09:00+01:00.",
+    ),
     click.Option(["--block", "block"], type=float, help="Seconds to wait while the lane is full."),
     with_fields=False,
 )
@@ -75,7 +83,25 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         if not isinstance(flags, dict):
             raise FieldType("Flags are names with true or false.", field="flags", limit="object")
         fields["flags"] = {**flags, "no_cache": True}
+    if "delay" in values or "not_before" in values:
+        fields = _delayed(fields, values)
     session.call_and_print(operation, fields)
+
+
+def _delayed(fields: Values, values: Values) -> Values:
+    """Return the fields with the delay that the options ask for, instead of any in the file."""
+    from engrambus.errors import FieldType
+
+    if "delay" in values and "not_before" in values:
+        raise click.UsageError("Give --in or --at, not both.")
+    terms = fields.get("agent_terms", {})
+    if not isinstance(terms, dict):
+        raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
+    terms = {name: value for name, value in terms.items() if name != "not_before_iso"}
+    fields = {name: value for name, value in fields.items() if name != "delay"}
+    if "delay" in values:
+        return {**fields, "agent_terms": terms, "delay": values["delay"]}
+    return {**fields, "agent_terms": {**terms, "not_before_iso": values["not_before"]}}
 
 
 @override(*_PATTERN_OPTIONS, with_fields=False)
