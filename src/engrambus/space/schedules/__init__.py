@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engrambus.space.schedules.ports import ScheduleDecide, SchedulePosition, ScheduleView
     from engrambus.space.schedules.rules import upcoming
     from engrambus.space.schedules.schedules import Schedules
-    from engrambus.space.schedules.timing import find_zone, next_after, read_timing, times_until
+    from engrambus.space.schedules.timing import find_zone, local_time, next_after, read_timing, times_until
     from engrambus.space.schedules.transitions import after_clock_corrected, after_fact, new_schedule
     from engrambus.space.schedules.values import (
         MAX_CATCH_UP,
@@ -46,7 +46,7 @@ if not TYPE_CHECKING:
         "ports": "ScheduleDecide SchedulePosition ScheduleView",
         "rules": "upcoming",
         "schedules": "Schedules",
-        "timing": "find_zone next_after read_timing times_until",
+        "timing": "find_zone local_time next_after read_timing times_until",
         "transitions": "after_clock_corrected after_fact new_schedule",
         "values": (
             "MAX_CATCH_UP MAX_SCHEDULES MAX_SCHEDULES_OF_AGENT NEVER_US CatchUp Overlap Schedule ScheduleState "
@@ -59,5 +59,5 @@ __all__ = [
     "ScheduleAdded", "ScheduleDecide", "ScheduleEmitted", "ScheduleFact", "ScheduleMoved", "SchedulePaused",
     "SchedulePosition", "ScheduleRefused", "ScheduleRemoved", "ScheduleResumed", "ScheduleSkipped", "ScheduleState",
     "ScheduleView", "Schedules", "Timing", "after_clock_corrected", "after_fact", "emit_schedules", "find_zone",
-    "new_schedule", "next_after", "read_timing", "times_until", "upcoming",
+    "local_time", "new_schedule", "next_after", "read_timing", "times_until", "upcoming",
 ]

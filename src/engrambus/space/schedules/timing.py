@@ -205,6 +205,11 @@ def _zone_names() -> frozenset[str]:
     return frozenset((files("tzdata") / "zones").read_text("ascii").split())
 
 
+def local_time(zone: str, moment_us: int) -> str:
+    """Print a moment in a time zone: `Tue 2026-12-01 09:00 CET`."""
+    return (_EPOCH + timedelta(microseconds=moment_us)).astimezone(find_zone(zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
+
+
 @lru_cache(maxsize=64)
 def find_zone(name: str) -> ZoneInfo:
     """Return a time zone of the package `tzdata`."""

@@ -38,7 +38,7 @@ _PATTERN_OPTIONS = (
 @override(Argument("file", None, _TUPLE_FILE, required=True), with_fields=False)
 def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Submit a tuple read from a file."""
-    session.call_and_print(operation, _read_tuple(values["file"]))
+    session.call_and_print(operation, read_tuple_file(values["file"]))
 
 
 @override(
@@ -69,9 +69,9 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     """Put a tuple read from a file, or made from options."""
     if "file" not in values and "lane" not in values:
         raise click.UsageError("Give a FILE that holds the tuple, or --lane.")
-    fields: Values = _read_tuple(values["file"]) if "file" in values else {}
+    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
     if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": _step_arguments(values.get("args", ()))}]
+        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
     elif "args" in values:
         raise click.UsageError("--arg goes with --yool.")
     # Options win over the file: one file can be put into several lanes.
@@ -143,7 +143,8 @@ def read_condition(text: str) -> tuple[str, str, Any]:
     return match["path"], _OPERATORS[match["sign"]], _value(match["value"])
 
 
-def _step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+def step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the arguments of a step, as they are typed: NAME=VALUE."""
     arguments: dict[str, Any] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -169,7 +170,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _read_tuple(file: str) -> Values:
+def read_tuple_file(file: str) -> Values:
+    """Return the fields of a tuple from a file, JSON or YAML."""
     from engrambus.core import read_json, read_yaml
     from engrambus.errors import FieldType
 
