@@ -14,6 +14,24 @@ from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import BatchShape, LeafRange, count_leaves, united, without
+from engrambus.space.schedules import (
+    NEVER_US,
+    Schedule,
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    SchedulePosition,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+    ScheduleView,
+    after_fact,
+    new_schedule,
+)
+from engrambus.space.schedules import after_clock_corrected as schedule_after_clock_corrected
 from engrambus.space.tuples import (
     ENDED,
     INTERNAL_RUN,
@@ -29,6 +47,7 @@ from engrambus.space.tuples import (
     BodyPurged,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     EpochBegun,
     Fact,
@@ -64,10 +83,10 @@ from engrambus.space.tuples import (
     Waiter,
     WaitingGroup,
     WaitKind,
-    WorkView,
     after_block,
     after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
@@ -129,12 +148,13 @@ class WorkState:
         self.dependents: dict[str, set[str]] = {}
         """Ids of the tuples that each tuple blocks."""
         self.task_changes: dict[str, list[TaskChange]] = {}
+        self.schedules: dict[str, Schedule] = {}
 
     def find(self, tuple_id: str) -> TupleRecord | None:
         """Return the tuple with that id; `lineage` needs this."""
         return self.tuples.get(tuple_id)
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -215,6 +235,21 @@ class WorkState:
                 self.epoch = Epoch(number=fact.epoch, boot=fact.boot)
             case ClockCorrected():
                 self._correct_times(fact.was_us, at_us)
+            case ScheduleAdded():
+                self.schedules[fact.name] = new_schedule(fact, at_us)
+            case ScheduleRemoved():
+                del self.schedules[fact.name]
+            case (
+                ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+            ):
+                schedule = self.schedules[fact.name]
+                state = after_fact(schedule.state, fact, at_us)
+                self.schedules[fact.name] = msgspec.structs.replace(schedule, state=state)
             case BodyPurged():
                 self.purged[fact.sha] = at_us
             case BodyDamaged():
@@ -222,7 +257,7 @@ class WorkState:
                     if fact.receipt in receipts:
                         receipts.remove(fact.receipt)
 
-    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> WorkView:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> ScheduleView:
         """Return a view of the state as of a moment."""
         return MemoryWorkView(self, time.now_us)
 
@@ -362,11 +397,10 @@ class WorkState:
     def _correct_times(self, was_us: int, now_us: int) -> None:
         """End the leases that a wrong clock had made too long, and shorten the delays."""
         for record in list(self.tuples.values()):
-            if record.state == "claimed" and record.lease_until_us > now_us:
-                self._replace(msgspec.structs.replace(record, lease_until_us=now_us))
-            elif record.state in ("waiting", "blocked") and record.ready_us > now_us:
-                ready_us = now_us + max(0, record.ready_us - was_us)
-                self._replace(msgspec.structs.replace(record, ready_us=ready_us))
+            self._replace(after_clock_corrected(record, was_us, now_us))
+        for schedule in list(self.schedules.values()):
+            state = schedule_after_clock_corrected(schedule, now_us)
+            self.schedules[schedule.name] = msgspec.structs.replace(schedule, state=state)
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
@@ -417,7 +451,7 @@ class WorkState:
 
 
 class MemoryWorkView:
-    """The state as of one moment. `WorkView` documents the methods."""
+    """The state as of one moment. `WorkView` and `ScheduleView` document the methods."""
 
     def __init__(self, state: WorkState, as_of: int) -> None:
         self._state = state
@@ -709,10 +743,48 @@ class MemoryWorkView:
             agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level
         ]
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        times: dict[str, list[int]] = {}
+        for record in self._state.tuples.values():
+            if record.state == "waiting" and record.ready_us > self._as_of:
+                times.setdefault(record.lane, []).append(record.ready_us)
+        return [
+            DelayedCounts(lane=lane, tuples=len(ready), first_us=min(ready)) for lane, ready in sorted(times.items())
+        ]
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._state.schedules.get(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        positions = sorted(
+            SchedulePosition(schedule.state.look_us, schedule.name)
+            for schedule in self._state.schedules.values()
+            if run in (None, schedule.run)
+            and added_by in (None, schedule.added_by)
+            and (until_us is None or schedule.state.look_us <= until_us)
+        )
+        later = (position for position in positions if after is None or position > after)
+        return [self._state.schedules[position.name] for position in later][:limit]
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return sum(added_by in (None, schedule.added_by) for schedule in self._state.schedules.values())
+
+    def next_look_us(self) -> int | None:
+        times = (schedule.state.look_us for schedule in self._state.schedules.values())
+        return min((time_us for time_us in times if time_us != NEVER_US), default=None)
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
         for record in self._state.tuples.values():
-            if record.state == "waiting":
+            if record.state == "waiting" and record.ready_us <= self._as_of:
                 groups.setdefault((record.lane, self._next_yools(record), record.run), []).append(record)
         return [
             WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])
@@ -754,7 +826,7 @@ def _ends_a_tuple(facts: Sequence[Fact]) -> bool:
     return TupleDone in map(type, facts)
 
 
-class MemoryWork(JournalledStore[WorkView]):
+class MemoryWork(JournalledStore[ScheduleView]):
     """The work store of one project in memory."""
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.schedules import AddedSchedule, RemovedSchedule, ScheduleRow, SchedulesAnswer, ShownSchedule
     from engrambus.operations.stats import StatsAnswer
     from engrambus.operations.tasks import ClaimedTask, FinishedTask, ReleasedTasks, TaskAnswer, TaskRow, TasksAnswer
     from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
@@ -1537,6 +1538,129 @@ class Methods(ABC):
         """List the agents of the run."""
         return cast("AgentsAnswer", self._do("list_agents", {}))
 
+    def add_schedule(
+        self,
+        name: str,
+        lane: str,
+        *,
+        cron: str | None = None,
+        every: str | None = None,
+        at: str | None = None,
+        tz: str | None = None,
+        catch_up: Literal["one", "all", "none"] = "one",
+        overlap: Literal["skip", "queue"] | None = None,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> AddedSchedule:
+        """Add a schedule, which puts a task into a lane at certain times.
+
+        Args:
+            name: The schedule's name
+            lane: Queue of its tuples
+            cron: Minute, hour, day of month, month, day of week: 0 3 * * *
+            every: Interval instead of a cron expression: PT15M
+            at: The only time, instead: 2026-12-01T09:00+01:00
+            tz: Time zone of the cron expression [default: UTC]
+            catch_up: What is put for times that nobody was there for
+            overlap: What happens while the previous tuple has not ended [default: skip]
+            payload: Steps: {yool, args, after?}
+            map_pos: Position in the project
+            agent_terms: budget_usd, budget_tokens, max_retries
+            src_ptr: Pointers to its sources
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AddedSchedule", self._do("add_schedule", {"name": name, "lane": lane, "cron": cron, "every": every, "at": at, "tz": tz, "catch_up": catch_up, "overlap": overlap, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "flags": flags, "priority": priority, "schema": schema}, idempotency_key))
+
+    def list_schedules(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> SchedulesAnswer:
+        """List schedules: when each is due next, what it put last, and what was skipped, missed or refused.
+
+        Args:
+            limit: Maximum number of schedules
+            cursor: Cursor of the previous answer
+        """
+        return cast("SchedulesAnswer", self._do("list_schedules", {"limit": limit, "cursor": cursor}))
+
+    def show_schedule(
+        self,
+        name: str,
+    ) -> ShownSchedule:
+        """Show a schedule with its next five times and the task that it puts.
+
+        Args:
+            name: The schedule's name
+        """
+        return cast("ShownSchedule", self._do("show_schedule", {"name": name}))
+
+    def pause_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ScheduleRow:
+        """Pause a schedule: it puts nothing until it is resumed.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ScheduleRow", self._do("pause_schedule", {"name": name}, idempotency_key))
+
+    def resume_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ScheduleRow:
+        """Let a paused schedule go on; nothing is put for the times in between.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ScheduleRow", self._do("resume_schedule", {"name": name}, idempotency_key))
+
+    def remove_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RemovedSchedule:
+        """Remove a schedule; the tasks that it has put stay.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RemovedSchedule", self._do("remove_schedule", {"name": name}, idempotency_key))
+
+    def run_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> DispatchAnswer:
+        """Put a schedule's task now, even if it is paused; its next time stays as it is.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DispatchAnswer", self._do("run_schedule", {"name": name}, idempotency_key))
+
     def inherit(
         self,
         *,
@@ -1823,6 +1947,7 @@ class Methods(ABC):
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
@@ -1842,8 +1967,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -1856,13 +1982,14 @@ class Methods(ABC):
             created_at: Time of creation; now by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
 
     def tuple_out(
         self,
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
@@ -1883,8 +2010,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -1898,7 +2026,7 @@ class Methods(ABC):
             block: Seconds to wait while the lane is full
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
 
     def tuple_rd(
         self,

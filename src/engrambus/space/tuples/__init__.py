@@ -59,6 +59,7 @@ from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern
 from engrambus.space.tuples.ports import (
     Block,
     CostHistory,
+    DelayedCounts,
     Epoch,
     IdempotentPut,
     LaneCounts,
@@ -80,6 +81,7 @@ from engrambus.space.tuples.rules import (
     dependencies,
     read_limits,
     read_tuple,
+    with_delay,
 )
 from engrambus.space.tuples.running_workers import (
     ALARM_YOOL,
@@ -93,6 +95,7 @@ from engrambus.space.tuples.transitions import (
     after_block,
     after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
@@ -156,6 +159,7 @@ __all__ = [
     "Claim",
     "Completion",
     "CostHistory",
+    "DelayedCounts",
     "Epoch",
     "EpochBegun",
     "Fact",
@@ -202,6 +206,7 @@ __all__ = [
     "after_block",
     "after_child_end",
     "after_claim",
+    "after_clock_corrected",
     "after_cost",
     "after_end",
     "after_execution",
@@ -255,4 +260,5 @@ __all__ = [
     "visible_run",
     "visible_tuple",
     "visible_tuple_or_receipt",
+    "with_delay",
 ]

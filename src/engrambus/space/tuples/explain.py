@@ -198,6 +198,9 @@ def _waits_for(
         return
     if record.ready_us > view.as_of:
         seconds = -(-(record.ready_us - view.as_of) // SECOND_US)
+        if record.ready_us == record.not_before_us:
+            yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
+            return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
     yield from _waiting_steps(view, record, look_up)
     yield _worker_it_needs(view, record, look_up, workers)

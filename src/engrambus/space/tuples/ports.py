@@ -135,6 +135,15 @@ class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
     process: str | None = None
 
 
+class DelayedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The waiting tuples of a lane that cannot be claimed yet."""
+
+    lane: str
+    tuples: int
+    first_us: int
+    """When the first of them can be claimed."""
+
+
 class RunningWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that runs now, as it announced itself."""
 
@@ -329,8 +338,12 @@ class WorkView(Protocol):
         """Return the counts of every lane that has waiting or claimed tuples."""
         ...
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        """Return the counts of every lane that has waiting tuples which are not due yet."""
+        ...
+
     def waiting_groups(self) -> list[WaitingGroup]:
-        """Return all waiting tuples by lane, next yools and run, each sorted."""
+        """Return the waiting tuples that are due by lane, next yools and run, each sorted."""
         ...
 
     # Batches (decision 112)
@@ -382,8 +395,8 @@ WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
 """A decision: looks at a view under the write lock and returns the facts to journal, and an answer."""
 
 
-WaitKind = Literal["work", "room", "any"]
-"""Kinds of change one can wait for: a claimable tuple, room in a lane, or any visible change."""
+WaitKind = Literal["work", "room", "any", "schedules"]
+"""Kinds of change one can wait for: a claimable tuple, room in a lane, any visible change, or one of a schedule."""
 
 
 class Waiter(Protocol):

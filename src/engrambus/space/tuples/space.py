@@ -20,6 +20,7 @@ from engrambus.errors import (
     FieldValue,
     LaneFull,
     ReceiptNotFound,
+    TermsInvalid,
     YoolForbidden,
     YoolNotFound,
 )
@@ -216,6 +217,12 @@ class TupleSpace:
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
+            if (checked.limits.not_before_us or 0) > view.as_of:
+                raise TermsInvalid(
+                    "A task that is run at once cannot wait.",
+                    field="agent_terms.not_before_iso",
+                    hint="Leave it out, or put the task: a worker runs it then.",
+                )
             facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self.admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:

@@ -127,6 +127,8 @@ class TupleLimits(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms
     deadline_us: int | None = None
     """Time after which no step is started."""
+    not_before_us: int | None = None
+    """Time before which it is not claimed."""
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
@@ -185,8 +187,10 @@ class TupleRecord(msgspec.Struct, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     attempts: int = 0
     """Number of claims so far."""
+    not_before_us: int | None = None
+    """Time before which its terms let nobody claim it."""
     ready_us: int = 0
-    """Time before which it is not claimed again."""
+    """Time before which it is not claimed, or not claimed again."""
     fence: Fence | None = None
     worker: str | None = None
     lease_until_us: int = 0

@@ -24,6 +24,18 @@ CREATE TABLE applied (              -- the state of this index: always one row
     figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 
+CREATE TABLE schedules (            -- rules that put tuples at certain times
+    number     INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL UNIQUE,
+    run        TEXT    NOT NULL,
+    added_by   TEXT    NOT NULL,
+    look       INTEGER NOT NULL,    -- time of the next look at it
+    added      BLOB    NOT NULL,    -- the fact that added it, as JSON
+    state      BLOB    NOT NULL     -- what has become of it, as JSON
+) STRICT;
+CREATE INDEX schedule_looks ON schedules (look, name);
+CREATE INDEX schedule_authors ON schedules (added_by);
+
 CREATE TABLE bodies (               -- tuples as they were created; never changed, and apart so that a change of state does not rewrite them
     ordinal    INTEGER PRIMARY KEY,
     body       BLOB    NOT NULL
@@ -38,6 +50,7 @@ CREATE TABLE tuples (               -- their state
     run        INTEGER NOT NULL,
     attempts   INTEGER NOT NULL DEFAULT 0,
     ready_at   INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER,             -- time before which its terms let nobody claim it
     epoch      INTEGER,
     counter    INTEGER,
     worker     TEXT,

@@ -4,13 +4,18 @@
 -- name: end_later_leases
 UPDATE tuples SET until = min(until, ?) WHERE state = 'claimed';
 
--- name: correct_delays
-UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state IN ('waiting', 'blocked') AND ready_at > ?;
+-- name: all_delayed
+SELECT {columns}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state IN ('waiting', 'blocked') AND t.ready_at > 0;
+
+-- name: set_ready
+UPDATE tuples SET ready_at = ? WHERE ordinal = ?;
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before;
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -32,8 +37,9 @@ SELECT body FROM bodies WHERE ordinal = ?;
 
 -- name: insert_tuple
 INSERT OR FAIL INTO tuples
-    (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent, needs)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent,
+    needs)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: needs_number
 SELECT number FROM needs WHERE yools = ?;
@@ -294,9 +300,15 @@ SELECT w.lane, n.yools, r.run, count(*), min(w.ordinal) AS oldest
 FROM (
     SELECT lane, needs, run, ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0
     UNION ALL
-    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0
+    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed
+    WHERE state = 'waiting' AND ready_at > 0 AND ready_at <= ?
 ) AS w CROSS JOIN needs AS n ON n.number = w.needs CROSS JOIN runs AS r ON r.number = w.run
 GROUP BY w.lane, w.needs, w.run;
+
+-- name: delayed_counts
+SELECT lane, count(*), min(ready_at) FROM tuples INDEXED BY delayed
+WHERE state = 'waiting' AND ready_at > 0 AND ready_at > ?
+GROUP BY lane ORDER BY lane;
 
 -- name: late_exist
 SELECT EXISTS (
@@ -636,3 +648,28 @@ DELETE FROM new_tuple_ids WHERE head = ? AND ordinal = ?;
 
 -- name: tuple_id
 SELECT id FROM tuples WHERE ordinal = ?;
+-- name: insert_schedule
+INSERT INTO schedules (name, run, added_by, look, added, state) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_schedule
+UPDATE schedules SET look = ?, state = ? WHERE name = ?;
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE name = ?;
+
+-- name: schedule
+SELECT added, state FROM schedules WHERE name = ?;
+
+-- name: schedules
+SELECT added, state FROM schedules INDEXED BY schedule_looks
+WHERE (look, name) > (?1, ?2) AND look <= ?3 AND (?4 IS NULL OR run = ?4) AND (?5 IS NULL OR added_by = ?5)
+ORDER BY look, name LIMIT ?6;
+
+-- name: schedule_count
+SELECT count(*) FROM schedules;
+
+-- name: schedule_count_of
+SELECT count(*) FROM schedules INDEXED BY schedule_authors WHERE added_by = ?;
+
+-- name: next_look
+SELECT min(look) FROM schedules INDEXED BY schedule_looks WHERE look < ?;

@@ -10,10 +10,22 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import LeafRange, count_leaves, united, without
+from engrambus.space.schedules import (
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+)
 from engrambus.space.tuples import (
     LIVE_STATES,
     MAX_GENERATIONS,
@@ -28,6 +40,7 @@ from engrambus.space.tuples import (
     CostHistory,
     EpochBegun,
     Fact,
+    Fence,
     FoldedEnded,
     IdempotencyKeyUsed,
     LeaseRenewed,
@@ -49,6 +62,7 @@ from engrambus.space.tuples import (
     TupleUnblocked,
     after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_execution,
     after_overspending,
@@ -98,6 +112,39 @@ def print_id(raw: bytes) -> str:
     return "sha256:" + raw.hex()
 
 
+def record_from_row(row: Any) -> TupleRecord:
+    """Return the tuple that a row with the columns of the query `columns` holds."""
+    return TupleRecord(
+        ordinal=row[0],
+        id=print_id(row[1]),
+        state=row[2],
+        lane=row[3],
+        rank=row[4],
+        run=row[5],
+        attempts=row[6],
+        ready_us=row[7],
+        fence=None if row[8] is None else Fence(row[8], row[9]),
+        worker=row[10],
+        lease_until_us=row[11],
+        deadline_us=row[12],
+        retries=row[13],
+        budget_micros=row[14],
+        budget_tokens=row[15],
+        spent_micros=row[16],
+        spent_tokens=row[17],
+        reserved_micros=row[18],
+        reserved_tokens=row[19],
+        alarmed=bool(row[20]),
+        parent_id=None if row[21] is None else print_id(row[21]),
+        put_again_as=None if row[22] is None else print_id(row[22]),
+        own_micros=row[23],
+        own_tokens=row[24],
+        final_receipt_number=row[25],
+        body=row[26],
+        not_before_us=row[28],
+    )
+
+
 class WorkProjection:
     """Applies facts through one connection inside one transaction. Rows are gathered and written by `flush`."""
 
@@ -113,7 +160,7 @@ class WorkProjection:
         self._last_written: dict[int, int] = {}
         """The last query gathered for each tuple, as its position in `_WRITE_ORDER`."""
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -188,9 +235,21 @@ class WorkProjection:
             case ClockCorrected():
                 self.flush()
                 self._execute("end_later_leases", at_us)
-                self._execute("correct_delays", at_us, fact.was_us, at_us)
+                self._correct_delays(fact.was_us, at_us)
+                ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
                 self.read.clear()
+            case (
+                ScheduleAdded()
+                | ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+                | ScheduleRemoved()
+            ):
+                ScheduleRows(self.connection).apply(fact, at_us)
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():
@@ -233,6 +292,13 @@ class WorkProjection:
             self.connection.execute(self._sql["merge_receipt_ids"])
             state.merged_receipts = state.receipts
 
+    def _correct_delays(self, was_us: int, now_us: int) -> None:
+        rows: list[Any] = self.connection.execute(self._sql["all_delayed"]).fetchall()
+        for record in map(record_from_row, rows):
+            corrected = after_clock_corrected(record, was_us, now_us)
+            if corrected.ready_us != record.ready_us:
+                self._execute("set_ready", corrected.ready_us, record.ordinal)
+
     def _put(self, fact: TuplePut) -> None:
         self.state.ordinal += 1
         record = new_record(fact, self.state.ordinal)
@@ -246,6 +312,8 @@ class WorkProjection:
             record.lane,
             record.rank,
             run,
+            record.ready_us,
+            record.not_before_us,
             record.deadline_us,
             record.retries,
             record.budget_micros,

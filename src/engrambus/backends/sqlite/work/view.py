@@ -12,13 +12,23 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, agent_from_row, id_head, id_key, print_id, raw_id
+from engrambus.backends.sqlite.work.projection import (
+    RUN_COLUMNS,
+    agent_from_row,
+    id_head,
+    id_key,
+    print_id,
+    raw_id,
+    record_from_row,
+)
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
 from engrambus.space.batches import BatchShape, LeafRange
+from engrambus.space.schedules import Schedule, SchedulePosition
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
@@ -30,6 +40,7 @@ from engrambus.space.tuples import (
     Block,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     Fence,
     IdempotentPut,
@@ -64,7 +75,8 @@ _NEEDS = 27
 
 
 class SqliteWorkView:
-    """The work index through one connection, inside one transaction. `WorkView` documents the methods.
+    """The work index through one connection, inside one transaction. `WorkView` and `ScheduleView` document the
+    methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
     """
@@ -77,6 +89,7 @@ class SqliteWorkView:
         self._state = state
         self._as_of = as_of
         self._read: dict[str, TupleRecord] = {} if read is None else read
+        self._schedules = ScheduleRows(connection)
 
     @property
     def as_of(self) -> int:
@@ -355,6 +368,29 @@ class SqliteWorkView:
         ordinal: int = self._row("summary", *id_key(tuple_id))[0]
         return ordinal
 
+    # Schedules
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._schedules.find(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        found = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
+        return list(found)
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return self._schedules.count(added_by)
+
+    def next_look_us(self) -> int | None:
+        return self._schedules.next_look_us()
+
     # Receipts
 
     def receipt(self, receipt_id: str) -> Receipt | None:
@@ -464,6 +500,10 @@ class SqliteWorkView:
             if any(counts)
         ]
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        rows = self._rows("delayed_counts", self._as_of)
+        return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups = [
             WaitingGroup(
@@ -473,7 +513,7 @@ class SqliteWorkView:
                 tuples=count,
                 oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
             )
-            for lane, yools, run, count, oldest in self._rows("waiting_groups")
+            for lane, yools, run, count, oldest in self._rows("waiting_groups", self._as_of)
         ]
         return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
 
@@ -575,36 +615,4 @@ def _batch_from_row(row: Any) -> BatchRecord:
         retries=row[8],
         folded=row[9],
         state=row[10],
-    )
-
-
-def record_from_row(row: Any) -> TupleRecord:
-    """Return the tuple that a row with the columns of the query `columns` holds."""
-    return TupleRecord(
-        ordinal=row[0],
-        id=print_id(row[1]),
-        state=row[2],
-        lane=row[3],
-        rank=row[4],
-        run=row[5],
-        attempts=row[6],
-        ready_us=row[7],
-        fence=None if row[8] is None else Fence(row[8], row[9]),
-        worker=row[10],
-        lease_until_us=row[11],
-        deadline_us=row[12],
-        retries=row[13],
-        budget_micros=row[14],
-        budget_tokens=row[15],
-        spent_micros=row[16],
-        spent_tokens=row[17],
-        reserved_micros=row[18],
-        reserved_tokens=row[19],
-        alarmed=bool(row[20]),
-        parent_id=None if row[21] is None else print_id(row[21]),
-        put_again_as=None if row[22] is None else print_id(row[22]),
-        own_micros=row[23],
-        own_tokens=row[24],
-        final_receipt_number=row[25],
-        body=row[26],
     )
