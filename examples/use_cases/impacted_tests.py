@@ -19,7 +19,7 @@ from .functions import Function, find_functions, parse_python
 MAX_BETWEEN = 2
 """Most functions between a test and the changed function."""
 _COMMON = frozenset(
-    "get set add pop run call close open read write flush items keys values append extend update send start stop copy "
+    "get set add pop run call close open read write flush items keys values append extend update send start stop copy "  # noqa: SIM905
     "encode decode format strip split join index count sort replace find match search group clear remove insert".split()
 )
 """Methods that many classes have: followed only into files that the caller's file imports itself."""

@@ -347,7 +347,8 @@ STEPS = [
                 ('(hub, depot, "local")', "(hub, depot, LOCAL)"),
                 (
                     "def legs(route):\n",
-                    'def zone_of(address):\n    """The zone of an address: its first digit."""\n    return address.postcode[:1]\n\n\n'
+                    'def zone_of(address):\n    """The zone of an address: its first digit."""\n'
+                    "    return address.postcode[:1]\n\n\n"
                     "def legs(route):\n",
                 ),
             ],
@@ -378,7 +379,8 @@ STEPS = [
                     "        price = price_of(parcel.grams, parcel.express, island)\n",
                 ),
                 (
-                    '            entry.state = "sent"\n        except Exception:\n            pass  # it will be picked up tomorrow\n',
+                    '            entry.state = "sent"\n        except Exception:\n'
+                    "            pass  # it will be picked up tomorrow\n",
                     '            entry.state = "sent"\n        except Exception:\n'
                     "            self.shelf.append(number)  # it will be picked up tomorrow\n",
                 ),
@@ -386,7 +388,8 @@ STEPS = [
             "post/network/zones.py": [
                 (
                     "def zone_of(address):\n",
-                    'def is_island(address):\n    """True if a parcel needs a boat."""\n    return address.postcode in ISLANDS\n\n\n'
+                    'def is_island(address):\n    """True if a parcel needs a boat."""\n'
+                    "    return address.postcode in ISLANDS\n\n\n"
                     "def zone_of(address):\n",
                 ),
                 ("    if address.postcode in ISLANDS:\n", "    if is_island(address):\n"),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engrambus import Bus, Settings, init_project
+from engrambus import Bus, EngramBusError, Settings, init_project
 
 from .commits import Commit, History, clone
 from .functions import Function, broad_catch, changed_functions, find_functions
@@ -107,17 +107,19 @@ def look_at(history: History, commit: Commit) -> Reviewed:
         last = max((before[item.path, item.name].last for item in touched), default=None)
         below = [item for item in old if last is not None and item.first > last]
         for function in [*(before[item.path, item.name] for item in touched[:2]), *below[:1]][:2]:
-            known.append((function, _what_is_true(function, old_files, old_graph)))
+            if text := what_is_true(function, old_graph):
+                known.append((function, text))
     tests = {function: graph.tests(function) for function in functions}
     return Reviewed(commit, files, functions, before, known[:MAX_KNOWN], graph, tests)
 
 
-def _what_is_true(function: Function, files: dict[str, str], graph: CallGraph) -> str:
+def what_is_true(function: Function, graph: CallGraph) -> str:
+    """Return a claim about a function that the source shows, without its place; empty if there is none."""
     callers = graph.callers(function, certain=True)
     if callers:
         names = ", ".join(caller.name for caller in callers[:2]) + (" and others" if len(callers) > 2 else "")
         return f"{function.name}({', '.join(function.arguments[:6])}) is called by {names}."
-    return f"{function.name}({', '.join(function.arguments[:6])}) has {function.last - function.first + 1} lines."
+    return f"{function.name} takes {', '.join(function.arguments[:6])}." if function.arguments else ""
 
 
 def review(bus: Bus, reviewed: Reviewed, history: History, output: Output, *, tests_in: Path | None = None) -> Result:
@@ -169,7 +171,11 @@ def _remember(team: Team, reviewed: Reviewed, function: Function, text: str) -> 
     """Put a claim about a function as it was before the commit; the first one binds the team."""
     kind: Any = "constraint" if function == reviewed.known[0][0] else "fact"
     pointer = function.at(reviewed.commit.parent)
-    engram = team.speak_as("lead").put_engram(text, kind=kind, pointers=[pointer], scope=SCOPE, ttl=TTL)
+    try:
+        engram = team.speak_as("lead").put_engram(text, kind=kind, pointers=[pointer], scope=SCOPE, ttl=TTL)
+    except EngramBusError as problem:
+        team.refused("lead", problem)
+        return ""
     team.say("lead", f"{kind}: {text} ({function.place})", team.count.add("claims put", text + pointer))
     return engram.id
 
@@ -196,7 +202,7 @@ def _review_functions(team: Team, name: str, share: Sequence[Function], reviewed
     report: dict[str, Any] = {"ENGRAMS": [*risks, change]}
     if pastes and excerpt:
         template = team.report(name, report | {"OUTPUT": {"summary": "The lines are:\n" + excerpt}})
-        if template is not None:
+        if template:
             team.output.quote(template.splitlines())
             team.say(name, "leaves the code out, and sends the pointers")
             team.send(name, template.replace('"..."', '"Read; the pointers lead to the lines."'))
@@ -327,8 +333,8 @@ def _renew(team: Team, reviewed: Reviewed, finding: Any) -> None:
     team.read("lead", place, now)
     name = finding.claim.partition("(")[0].partition(" ")[0]
     function = next((item for item in reviewed.functions if item.name == name), None)
-    text = _what_is_true(function, reviewed.files, reviewed.graph) if function else finding.claim
-    if text == finding.claim:
+    text = what_is_true(function, reviewed.graph) if function else finding.claim
+    if text in ("", finding.claim):
         lead.confirm_engram(finding.engram, at=[place])
         team.say("lead", f"confirms it: it is still true, at {now}", style="green")
     else:
@@ -361,7 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> Result:
         checkout = clone(history.folder, reviewed.commit.sha, Path(scratch))
         settings = Settings.from_environment({"HOME": scratch})
         init_project(checkout, settings)
-        with Bus.open(checkout, settings=settings) as bus:
+        with Bus.open(checkout, settings=settings, on_warning=lambda error: output.note(error.detail)) as bus:
             bus.open_run(GOAL)
             return review(bus, reviewed, history, output, tests_in=checkout if chosen.run_tests else None)
 

@@ -100,11 +100,11 @@ class Team:
         self.say(parent, f"→ {', '.join(children)}: {note}", estimate_tokens(text))
 
     def report(self, child: str, sections: Mapping[str, Any]) -> str | None:
-        """Send a child's report to its parent; return what to send instead if it is refused."""
+        """Send a child's report to its parent; return what to send instead if it is refused, None if not."""
         return self.send(child, write_message(self._members[child].role, {"TASK_STATUS": "done", **sections}))
 
     def send(self, child: str, text: str) -> str | None:
-        """Send a child's text to its parent; return what to send instead if it is refused."""
+        """Send a child's text to its parent; return what to send instead if it is refused, None if not."""
         match self._hooks.on_child_response(child, text):
             case Accepted(engrams=engrams, resends=resends, to=to):
                 tokens = self.count.add("children → parents", text)
@@ -120,7 +120,7 @@ class Team:
             case refused:
                 self.count.add("refused", text)
                 self.refused(child, refused.problem)
-                return None
+                return ""
 
     def refused(self, name: str, problem: EngramBusError) -> None:
         """Print and remember a refusal."""
