@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from engrambus import EngramBusError
 from engrambus.edges.cli.screen import safe_line
 
 MAX_WIDTH = 96
@@ -64,6 +65,11 @@ class Output:
     def note(self, text: str, *, style: str = "dim") -> None:
         """Print a remark for the person watching."""
         self.console.print(Text(safe_line(text), style=style), soft_wrap=True)
+
+    def warn(self, error: EngramBusError) -> None:
+        """Print what a limit or a contradiction warns of; that a claim is near another one is no problem."""
+        if error.code not in ("CLAIM_NEAR", "CLAIM_CONFIRMED"):
+            self.note(error.detail, style="yellow")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, total: Sequence[str] = ()) -> None:
         """Print a table whose first column is text and whose others are numbers."""

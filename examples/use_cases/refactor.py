@@ -136,7 +136,7 @@ def refactor(bus: Bus, refactoring: Refactoring, history: History, checkout: Pat
     output.heading("Ben sends what he remembers instead of a pointer")
     _paste_old_copy(team, refactoring, changed)
 
-    output.heading("What moved needs nothing; what changed is read again and confirmed")
+    output.heading("What moved is confirmed; what changed is read again first")
     _renew(team, refactoring, engrams, states, places)
 
     output.heading("Cleo joins, and starts from her brief")
@@ -225,24 +225,26 @@ def _paste_old_copy(team: Team, refactoring: Refactoring, changed: Sequence[Func
 def _renew(
     team: Team, refactoring: Refactoring, engrams: Sequence[Engram], states: dict[str, str], places: dict[str, str]
 ) -> None:
-    """Read the changed lines again, then confirm what is still true of the function, or replace it."""
-    mia = team.speak_as("mia")
-    graph = CallGraph(refactoring.files)
+    """Confirm what is still true of each function, or replace it; changed lines are read again before that."""
+    commit, mia, graph = refactoring.commit, team.speak_as("mia"), CallGraph(refactoring.files)
     for engram in engrams:
         state, place = states[engram.id], places.get(engram.id)
         function = refactoring.now_of(engram.claim)
-        if state == "changed" and function is None:
-            team.say("mia", f"leaves it stale, since its function has another name or is gone: {engram.claim}")
-        elif state == "changed" and place and function:
-            if team.read_with_grant("ada", f"{place}@{refactoring.commit.sha}", place, "Its claim is stale.") is None:
+        if function is None or place is None or not _lies_in(place, function):
+            team.say("mia", f"leaves it, since its lines are in no function of that name: {engram.claim}")
+            continue
+        if state == "changed":
+            answer = team.read_with_grant("ada", f"{place}@{commit.sha}", place, "The claim about it is stale.")
+            if answer is None:
                 continue
-            text = what_is_true(function, graph)
-            if text in ("", engram.claim):
-                mia.confirm_engram(engram.id, at=[place])
-                team.say("mia", f"confirms it at {place}", style="green")
-            else:
-                mia.put_engram(text, at=[function.place], scope=SCOPE, ttl=TTL, replaces=engram.id)
-                team.say("mia", f"replaces it: {text}", team.count.add("claims put", text + place), style="green")
+        text = what_is_true(function, graph)
+        if text in ("", engram.claim):
+            # the pointer of a claim follows lines that only moved; changed lines must be named
+            mia.confirm_engram(engram.id, at=[place] if state == "changed" else ())
+            team.say("mia", f"confirms it at {place}: {engram.claim}", style="green")
+        else:
+            mia.put_engram(text, at=[function.place], scope=SCOPE, ttl=TTL, replaces=engram.id)
+            team.say("mia", f"replaces it: {text}", team.count.add("claims put", text + place), style="green")
     after = Counter(mia.check_evidence(kind="fact", all=True).counts)
     words = ", ".join(f"{count} {state}" for state, count in after.items())
     team.say("mia", f"checks again: {words}", team.count.add("checks", words), style="green")
@@ -308,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> Result:
         checkout = clone(history.folder, refactoring.commit.parent, Path(scratch))
         settings = Settings.from_environment({"HOME": scratch})
         init_project(checkout, settings)
-        with Bus.open(checkout, settings=settings, on_warning=lambda error: output.note(error.detail)) as bus:
+        with Bus.open(checkout, settings=settings, on_warning=output.warn) as bus:
             bus.open_run(GOAL)
             return refactor(bus, refactoring, history, checkout, output)
 

@@ -104,11 +104,10 @@ def look_at(history: History, commit: Commit) -> Reviewed:
         old = find_functions(change.old_path, old_files.get(change.old_path, ""))
         before |= {(change.path, function.name): function for function in old}
         touched = [item for item in functions if item.path == change.path and (item.path, item.name) in before]
-        last = max((before[item.path, item.name].last for item in touched), default=None)
-        below = [item for item in old if last is not None and item.first > last]
-        for function in [*(before[item.path, item.name] for item in touched[:2]), *below[:1]][:2]:
-            if text := what_is_true(function, old_graph):
-                known.append((function, text))
+        last = max((before[item.path, item.name].last for item in touched), default=0)
+        below = [item for item in old if touched and item.first > last]
+        candidates = [*(before[item.path, item.name] for item in touched), *below[:1]]
+        known += [(item, text) for item in candidates[:3] if (text := what_is_true(item, old_graph))]
     tests = {function: graph.tests(function) for function in functions}
     return Reviewed(commit, files, functions, before, known[:MAX_KNOWN], graph, tests)
 
@@ -132,10 +131,14 @@ def review(bus: Bus, reviewed: Reviewed, history: History, output: Output, *, te
     output.heading("Before the commit: what the team knows")
     ids = [_remember(team, reviewed, function, text) for function, text in reviewed.known]
 
-    output.heading("The commit: pointers to its patches, and no content")
+    output.heading("The commit: pointers to what it changes, and no content")
     half = (len(functions) + 1) // 2
     shares = dict(zip(REVIEWERS, (functions[:half], functions[half:]), strict=True))
-    targets = [{"ref": _patch(path, commit), "for": name} for name in REVIEWERS for path in _paths(shares[name])]
+    targets = [
+        {"ref": _span_to_read(function, reviewed).at(commit.sha), "for": name}
+        for name in REVIEWERS
+        for function in shares[name]
+    ]
     team.tell(
         "lead",
         {
@@ -144,11 +147,11 @@ def review(bus: Bus, reviewed: Reviewed, history: History, output: Output, *, te
             "BUDGETS": {"max_engrams": MAX_CLAIMS, "max_repo_spans": SPANS_A_TURN, "max_inline_tokens": 600},
             "INSTRUCTIONS": ["Ada, Ben: read the changed functions. Cleo: which tests can the commit break?"],
         },
-        f"{len(targets)} patch pointer{'s' * (len(targets) != 1)}, each for who reads it",
+        f"{len(targets)} pointers, each for who reads it",
     )
 
     for name, share in shares.items():
-        output.heading(f"{name.capitalize()} reads {len(share)} of the {len(functions)} changed functions")
+        output.heading(f"{name.capitalize()} reads {len(share)} of the {len(functions)} changed functions, and reports")
         _review_functions(team, name, share, reviewed, pastes=name == REVIEWERS[0])
 
     output.heading("Cleo follows the calls: which tests can the commit break?")
@@ -248,7 +251,7 @@ def _report_tests(team: Team, reviewed: Reviewed, tests_in: Path | None) -> list
     direct = {test.node for tests in reviewed.tests.values() for test in tests if not test.through}
     through = len(by_node) - len(direct)
     team.say(
-        "cleo", f"finds {len(by_node)} tests: {len(direct)} call what is changed, {through} reach it through others"
+        "cleo", f"finds {len(by_node)} tests: {len(direct)} call what is changed, {through} may reach it through others"
     )
     nearest = sorted(by_node.values(), key=lambda test: (test.node not in direct, len(test.through), test))[:3]
     for test in nearest[:SPANS_A_TURN]:
@@ -310,6 +313,8 @@ def _decide(team: Team, reviewed: Reviewed) -> tuple[int, bool]:
     for finding in [finding for finding in gate.findings if finding.rule == "stale-decision"][:1]:
         _renew(team, reviewed, finding)
     after = lead.check_gate(commit.parent, head=commit.sha)
+    for finding in after.findings[:1]:
+        team.read("lead", _patch(finding.path, commit), f"the patch of {finding.path}")
     verdict = "passed" if after.passed else f"failed: {after.open} open"
     team.say("lead", f"verdict of the gate: {verdict}", style="green" if after.passed else "red")
     issues = [finding.claim for finding in after.findings[:3]]
@@ -367,7 +372,7 @@ def main(arguments: Sequence[str] | None = None) -> Result:
         checkout = clone(history.folder, reviewed.commit.sha, Path(scratch))
         settings = Settings.from_environment({"HOME": scratch})
         init_project(checkout, settings)
-        with Bus.open(checkout, settings=settings, on_warning=lambda error: output.note(error.detail)) as bus:
+        with Bus.open(checkout, settings=settings, on_warning=output.warn) as bus:
             bus.open_run(GOAL)
             return review(bus, reviewed, history, output, tests_in=checkout if chosen.run_tests else None)
 

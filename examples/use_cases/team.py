@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engrambus import Accepted, Bus, DerefAnswer, EngramBusError, Hooks, Rejected
+from engrambus import Accepted, Bus, DerefAnswer, EngramBusError, Hooks, Rejected, Role, Scope
 from engrambus.core import estimate_tokens
 from engrambus.edges.mcp.answers import compact_text
 from engrambus.operations import OPERATIONS
@@ -22,7 +22,7 @@ from .output import Output
 READ_TOKENS = 400
 """Most tokens of one read."""
 TTL = "P1D"
-SCOPE = "run"
+SCOPE: Scope = "run"
 _UNLIMITED = 10_000
 """No answer here is larger, so each is counted whole."""
 _LINES = re.compile(r"repo:(.+?)(?:#L(\d+)-L(\d+))?@([0-9a-f]+)\Z")
@@ -34,7 +34,7 @@ class Member(NamedTuple):
     """One agent: roles rank architect, director, manager, programmer."""
 
     name: str
-    role: str
+    role: Role
     parent: str | None = None
 
 
@@ -80,7 +80,7 @@ class Team:
 
     def add(self, member: Member) -> None:
         """Add an agent to the run."""
-        self.bus.add_agent(member.name, role=member.role, parent=member.parent)  # type: ignore[arg-type]
+        self.bus.add_agent(member.name, role=member.role, parent=member.parent)
         self._members[member.name] = member
 
     def speak_as(self, name: str) -> Bus:

@@ -52,7 +52,6 @@ class TokensMoved(NamedTuple):
 
 def print_tokens(output: Output, tokens: TokensMoved) -> None:
     """Print both tables: through the bus, and copied."""
-    output.console.print()
     rows = [(kind, f"{moved:,}") for kind, moved in tokens.by_kind.items()]
     output.table(("through the bus", "tokens"), rows, total=("everything that was sent", f"{tokens.bus:,}"))
     copied = [
