@@ -12,7 +12,7 @@ import argparse
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,19 +78,19 @@ class Result(NamedTuple):
 
 
 def choose_commit(history: History) -> Refactoring | None:
-    """Return the newest commit that moves source files and edits functions in them, or else one that only moves."""
-    only_moved: Refactoring | None = None
+    """Return the newest commit that moves source files and edits functions in them; None if there is none."""
+    return next(movable(history), None)
+
+
+def movable(history: History) -> Iterator[Refactoring]:
+    """Yield the commits that move source files and edit functions in them, the newest first."""
     for commit in history.commits("--diff-filter=R", "-M", limit=COMMITS_LOOKED_AT):
         moved = _moved(commit)
-        if not moved or len(commit.sources) > MAX_FILES:
-            continue
-        refactoring = look_at(history, commit)
-        if len(refactoring.known) < MIN_KNOWN:
-            continue
-        if changed_functions(commit._replace(files=tuple(moved)), refactoring.files):
-            return refactoring
-        only_moved = only_moved or refactoring
-    return only_moved
+        if moved and len(commit.sources) <= MAX_FILES:
+            refactoring = look_at(history, commit)
+            changed = changed_functions(commit._replace(files=tuple(moved)), refactoring.files)
+            if changed and len(refactoring.known) >= MIN_KNOWN:
+                yield refactoring
 
 
 def look_at(history: History, commit: Commit) -> Refactoring:
@@ -292,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> Result:
     """Replay a refactoring of a repository in a clone, or of a small repository made for it."""
     parser = argparse.ArgumentParser(description="A scripted team lives through a refactoring of a real history.")
     parser.add_argument("repository", nargs="?", default=".", type=Path, help="a git repository; this one by default")
+    parser.add_argument("--small", action="store_true", help="use a small repository, made for this")
     parser.add_argument("--commit", help="the commit to replay; the newest that moves files by default")
     chosen = parser.parse_args(arguments)
     output = Output()
@@ -299,11 +300,11 @@ def main(arguments: Sequence[str] | None = None) -> Result:
     with tempfile.TemporaryDirectory(prefix="engrambus-refactor-") as scratch:
         history = History(chosen.repository, chosen.commit or "HEAD")
         picked = next(history.commits(limit=1), None) if chosen.commit else None
-        refactoring = look_at(history, picked) if picked else choose_commit(history)
+        refactoring = None if chosen.small else look_at(history, picked) if picked else choose_commit(history)
         if refactoring is None or not refactoring.known:
-            output.note("This history has no commit that moves source files: a small repository is made.")
             small = Path(scratch) / "post-office"
             make_repository(small)
+            output.note("The repository is a small post office, made for this.")
             history = History(small)
             refactoring = choose_commit(history)
         assert refactoring is not None  # noqa: S101  # the small repository has such a commit

@@ -11,7 +11,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,8 +78,17 @@ class Result(NamedTuple):
 
 
 def choose_commit(history: History) -> Reviewed | None:
-    """Return the newest commit with a few changed functions that were there before; one that tests reach, if any."""
+    """Return the newest commit that changes a few functions, of which a test calls one; else without that test."""
     first: Reviewed | None = None
+    for reviewed in reviewable(history):
+        if any(not test.through for tests in reviewed.tests.values() for test in tests):
+            return reviewed
+        first = first or reviewed
+    return first
+
+
+def reviewable(history: History) -> Iterator[Reviewed]:
+    """Yield the commits that change a few functions in a few files, the newest first."""
     for commit in history.commits(limit=COMMITS_LOOKED_AT):
         if not 1 <= len(commit.sources) <= MAX_FILES:
             continue
@@ -87,10 +96,8 @@ def choose_commit(history: History) -> Reviewed | None:
         changed = changed_functions(commit, history.texts(commit.sha, paths))
         if 2 <= len(changed) <= MAX_FUNCTIONS and any(len(changed_lines(commit, item)) > 1 for item in changed):
             reviewed = look_at(history, commit)
-            if reviewed.known and any(reviewed.tests.values()):
-                return reviewed
-            first = first or (reviewed if reviewed.known else None)
-    return first
+            if reviewed.known:
+                yield reviewed
 
 
 def look_at(history: History, commit: Commit) -> Reviewed:
@@ -351,6 +358,7 @@ def main(arguments: Sequence[str] | None = None) -> Result:
     """Review a commit of a repository in a clone, or of a small repository made for it."""
     parser = argparse.ArgumentParser(description="A scripted team reviews one commit of a real history.")
     parser.add_argument("repository", nargs="?", default=".", type=Path, help="a git repository; this one by default")
+    parser.add_argument("--small", action="store_true", help="use a small repository, made for this")
     parser.add_argument("--commit", help="the commit to review; chosen from the newest ones by default")
     parser.add_argument("--run-tests", action="store_true", help="run the impacted tests with pytest: it runs its code")
     chosen = parser.parse_args(arguments)
@@ -361,11 +369,11 @@ def main(arguments: Sequence[str] | None = None) -> Result:
     with tempfile.TemporaryDirectory(prefix="engrambus-review-") as scratch:
         history = History(chosen.repository, chosen.commit or "HEAD")
         picked = next(history.commits(limit=1), None) if chosen.commit else None
-        reviewed = look_at(history, picked) if picked else choose_commit(history)
+        reviewed = None if chosen.small else look_at(history, picked) if picked else choose_commit(history)
         if reviewed is None:
-            output.note("This history has no commit with a few changed functions: a small repository is made.")
             small = Path(scratch) / "post-office"
             make_repository(small)
+            output.note("The repository is a small post office, made for this.")
             history = History(small)
             reviewed = choose_commit(history)
         assert reviewed is not None  # noqa: S101  # the small repository has such a commit

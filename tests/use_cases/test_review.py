@@ -185,7 +185,7 @@ def test_a_history_without_such_a_commit_gets_a_small_repository(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = main([str(tmp_path)])
-    assert "a small repository is made" in capsys.readouterr().out
+    assert "a small post office, made for this" in capsys.readouterr().out
     assert (result.changed, result.reached) == (5, 5)
 
 
