@@ -238,13 +238,16 @@ def _renew(
             if answer is None:
                 continue
         text = what_is_true(function, graph)
-        if text in ("", engram.claim):
-            # the pointer of a claim follows lines that only moved; changed lines must be named
-            mia.confirm_engram(engram.id, at=[place] if state == "changed" else ())
-            team.say("mia", f"confirms it at {place}: {engram.claim}", style="green")
-        else:
-            mia.put_engram(text, at=[function.place], scope=SCOPE, ttl=TTL, replaces=engram.id)
-            team.say("mia", f"replaces it: {text}", team.count.add("claims put", text + place), style="green")
+        try:
+            if text in ("", engram.claim):
+                # the pointer of a claim follows lines that only moved; changed lines must be named
+                mia.confirm_engram(engram.id, at=[place] if state == "changed" else ())
+                team.say("mia", f"confirms it at {place}: {engram.claim}", style="green")
+            else:
+                mia.put_engram(text, at=[function.place], scope=SCOPE, ttl=TTL, replaces=engram.id)
+                team.say("mia", f"replaces it: {text}", team.count.add("claims put", text + place), style="green")
+        except EngramBusError as problem:
+            team.refused("mia", problem)
     after = Counter(mia.check_evidence(kind="fact", all=True).counts)
     words = ", ".join(f"{count} {state}" for state, count in after.items())
     team.say("mia", f"checks again: {words}", team.count.add("checks", words), style="green")

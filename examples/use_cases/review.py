@@ -346,12 +346,15 @@ def _renew(team: Team, reviewed: Reviewed, finding: Any) -> None:
     name = finding.claim.partition("(")[0].partition(" ")[0]
     function = next((item for item in reviewed.functions if item.name == name), None)
     text = what_is_true(function, reviewed.graph) if function else finding.claim
-    if text in ("", finding.claim):
-        lead.confirm_engram(finding.engram, at=[place])
-        team.say("lead", f"confirms it: it is still true, at {now}", style="green")
-    else:
-        lead.put_engram(text, kind="constraint", at=[place], scope=SCOPE, ttl=TTL, replaces=finding.engram)
-        team.say("lead", f"replaces it: {text}", team.count.add("claims put", text + place), style="green")
+    try:
+        if text in ("", finding.claim):
+            lead.confirm_engram(finding.engram, at=[place])
+            team.say("lead", f"confirms it: it is still true, at {now}", style="green")
+        else:
+            lead.put_engram(text, kind="constraint", at=[place], scope=SCOPE, ttl=TTL, replaces=finding.engram)
+            team.say("lead", f"replaces it: {text}", team.count.add("claims put", text + place), style="green")
+    except EngramBusError as problem:  # a later commit has changed these lines again
+        team.refused("lead", problem)
 
 
 def main(arguments: Sequence[str] | None = None) -> Result:
