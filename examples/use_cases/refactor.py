@@ -97,7 +97,11 @@ def look_at(history: History, commit: Commit) -> Refactoring:
     """Read the functions of the files that a commit moves, before and after."""
     files, old_files = history.texts(commit.sha), history.texts(commit.parent)
     graph = CallGraph(old_files)
-    old = [item for change in _moved(commit) for item in find_functions(change.old_path, old_files[change.old_path])]
+    old = [
+        item
+        for change in _moved(commit)
+        for item in find_functions(change.old_path, old_files.get(change.old_path, ""))
+    ]
     longest = sorted(old, key=lambda item: item.first - item.last)[: 2 * MAX_KNOWN]
     known = sorted((function, text) for function in longest if (text := what_is_true(function, graph)))[:MAX_KNOWN]
     now = {change.old_path: find_functions(change.path, files.get(change.path, "")) for change in _moved(commit)}
