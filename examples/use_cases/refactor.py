@@ -125,7 +125,7 @@ def refactor(bus: Bus, refactoring: Refactoring, history: History, checkout: Pat
     _hand_down(team, refactoring)
     for name, share in (("ada", refactoring.known[::2]), ("ben", refactoring.known[1::2])):
         _record(team, name, share, commit)
-    engrams = bus.query_engrams(k=50, scope="run", kind="fact").engrams
+    engrams = sorted(bus.query_engrams(k=50, scope="run", kind="fact").engrams, key=lambda engram: engram.claim)
     team.report("mia", {"OUTPUT": {"summary": f"{len(engrams)} claims are on the bus, each with its lines."}})
     team.report("dan", {"OUTPUT": {"summary": "The module is known; it may be moved."}})
 
