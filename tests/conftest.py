@@ -35,7 +35,7 @@ SLOW = (
     "attacks/test_tokens.py",
     "backends/test_index.py", "backends/test_postings.py", "backends/test_state_machine.py",
     "cli/test_exit_status.py", "cli/test_process.py", "cli/test_up_and_mcp.py", "code/", "cortex/test_contradiction.py",
-    "cortex/test_edges.py", "crash/", "demo/", "docs/", "eval/", "events/test_streams.py", "evidence/test_junit.py",
+    "cortex/test_edges.py", "crash/", "docs/", "eval/", "events/test_streams.py", "evidence/test_junit.py",
     "guardrails/", "http/test_fuzz.py", "http/test_streams.py", "integrations/",
     "knowledge/test_hash_keys.py", "knowledge/test_rules.py",
     "knowledge/test_sentences.py", "limits/test_budget_machine.py", "limits/test_careless_and_hostile_team.py",
@@ -47,7 +47,7 @@ SLOW = (
     "space/test_resume.py", "space/test_sprint.py", "space/test_state_machine.py", "space/test_two_workers_story.py",
     "space/test_worker.py",
     "test_new_operation.py",
-    "torture/",
+    "torture/", "use_cases/",
 )
 # fmt: on
 """Tests that start processes, servers or a browser, search large corpora or many examples: not in `make quick`."""

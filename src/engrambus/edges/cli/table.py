@@ -42,7 +42,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "demo": Entry(
         "start",
-        "Watch four scripted agents review this repository, in about a minute.",
+        "Watch four scripted agents review a commit of this repository, in about a minute.",
         "engrambus demo --fresh",
         "demo:demo",
     ),
