@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from engrambus.errors import NoTupleSpace
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from engrambus.evidence.receipts import BodyStore
     from engrambus.space.tuples import TupleSpace
     from engrambus.space.work import GarbageCollector
+
+
+CALLER: ContextVar[str] = ContextVar("caller", default="")
+"""Full name of the caller whose operation runs in this thread, for the hooks of the tuple space."""
 
 
 class LazyTupleSpace:

@@ -170,7 +170,7 @@ class TupleSpace:
 
         def take() -> list[Claim] | None:
             before_claim()
-            while self._may_match(parsed, can_run):
+            while self.may_claim(parsed, can_run):
                 claimed, not_claimed = self._claim(parsed, worker, limit, can_run)
                 for fact in not_claimed:
                     if isinstance(fact, TupleDone):
@@ -180,6 +180,10 @@ class TupleSpace:
             return None
 
         return self._wait(take, parsed, "work", timeout, can_run) or []
+
+    def may_claim(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
+        """True if a claim seems to find a tuple. Reads without the lock, so that idle workers do not block others."""
+        return self._may_match(pattern, can_run)
 
     def _claim(
         self, pattern: TuplePattern, worker: str, limit: int, can_run: CanRun | None
@@ -196,14 +200,18 @@ class TupleSpace:
         return self.store.commit(decide, synced=False)
 
     def out_claimed(
-        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
+        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str, recorded: bool = False
     ) -> tuple[PutResult, Claim | None]:
-        """Put a tuple and claim it in the same commit; return no claim if it was already in the space."""
+        """Put a tuple and claim it in the same commit; return no claim if it was already in the space.
+
+        `recorded` is for work that is done outside the space: its yool is in no catalog.
+        """
         self.check_disk_space()
+        admit = (lambda draft: None) if recorded else self._admit
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
-            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
+            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
@@ -274,6 +282,10 @@ class TupleSpace:
             lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self._boot),
             synced=False,
         )
+
+    def check_result(self, claim: Claim, receipt: Receipt) -> Receipt:
+        """Return the receipt of an execution as it is to be recorded."""
+        return receipt
 
     def waits_for_budget(self, claim: Claim, step: int, price: Price, yool: str) -> bool:
         """True if a step has to wait for others that are running. Reads without the lock."""
