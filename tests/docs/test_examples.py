@@ -36,6 +36,8 @@ PAGES = (
     "docs/demo.md",
     "docs/catalog.md",
     "docs/work.md",
+    "docs/migration.md",
+    "docs/primitive-hooks.md",
 )
 
 
