@@ -84,7 +84,8 @@ def test_a_failure_is_recorded_and_raised(old: Old) -> None:
 def test_artifacts_are_written_first_and_stored_besides(old: Old, tmp_path: Path) -> None:
     folder = tmp_path / "artifacts"
     folder.mkdir()
-    with ArtifactShim(**old.options()) as shim:
+    shim = ArtifactShim(**old.options())
+    with shim:
         shim.write_artifact(folder / "a.txt", b"one")
         with shim.capture(folder, yool="agent.write.report"):
             (folder / "b.txt").write_text("two")

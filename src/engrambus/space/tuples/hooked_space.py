@@ -41,9 +41,12 @@ MAX_LOOKAHEAD = 10_000
 
 NOT_PRIMITIVES = frozenset(
     {
+        "admit",
         "announce",
+        "block",
         "check_disk_space",
         "close",
+        "commit_ending",
         "get",
         "missing_bodies",
         "public_tuple",
@@ -58,6 +61,7 @@ NOT_PRIMITIVES = frozenset(
         "report_damage",
         "rewrite_receipts",
         "running_workers",
+        "unblock",
         "unclaimed_work",
         "waits_for_budget",
         "write_receipts",
@@ -173,12 +177,39 @@ class HookedSpace(TupleSpace):
             lambda final: PrimitiveOutcome(ids=(tuple_id,), receipt=_data(final)),
         )
 
+    def around(
+        self,
+        primitive: Primitive,
+        act: Callable[[], T],
+        *,
+        drafts: Sequence[Mapping[str, Any]] = (),
+        authority: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        tuple_id: str | None = None,
+        batch: str | None = None,
+        lane: str | None = None,
+    ) -> T:
+        if not self.hooks.listens(primitive):
+            return act()
+        if tuple_id is not None:
+            call = self._call_about(primitive, self.get(tuple_id), batch=batch)
+        elif drafts:
+            call = self._new_call(primitive, drafts, authority or {}, run or "")
+        else:
+            call = PrimitiveCall(primitive=primitive, caller=self._caller(), run=run, lane=lane, batch=batch)
+        known = tuple(id for id in (tuple_id or batch,) if id is not None)
+        return self._hooked(call, act, lambda answer: PrimitiveOutcome(ids=known or _ids_in(answer)))
+
     # For workers
 
     def may_claim(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
         if not self.hooks.listens("claim"):
             return super().may_claim(pattern, can_run)
         return next(self._not_refused(pattern, 1, can_run), None) is not None
+
+    def _unfold_for(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> None:
+        """Unfold as many leaves as if those whose claim was refused were not there."""
+        super()._unfold_for(pattern, limit + len(self._refused_claims), can_run)
 
     def _claim(
         self, pattern: TuplePattern, worker: str, limit: int, can_run: CanRun | None
@@ -214,7 +245,7 @@ class HookedSpace(TupleSpace):
             refused = set(self._refused_claims)
         with self.store.read() as view:
             epoch = view.current_epoch()
-            number = epoch.number + (epoch.boot != self._boot)
+            number = epoch.number + (epoch.boot != self.boot)
             window = min(limit + len(refused), MAX_LOOKAHEAD)
             records = view.claimable(pattern, epoch=number, limit=window, can_run=can_run)
         yield from (record for record in records if record.id not in refused)
@@ -366,6 +397,12 @@ def _call_about_claim(primitive: Primitive, claim: Claim, **members: Any) -> Pri
 
 def _step_call(claim: Claim, receipt: Receipt) -> PrimitiveCall:
     return _call_about_claim("step_complete", claim, step=receipt.step, yool=receipt.yool, receipt=_data(receipt))
+
+
+def _ids_in(answer: object) -> tuple[str, ...]:
+    """Return the id that an answer is or has."""
+    found = answer if isinstance(answer, str) else getattr(answer, "id", None)
+    return (found,) if isinstance(found, str) else ()
 
 
 def _found(record: TupleRecord | None) -> PrimitiveOutcome:

@@ -56,6 +56,8 @@ class PrimitiveCall(msgspec.Struct, frozen=True, kw_only=True):
     """The tuples: as they were sent for `out`, `eval` and `record`, else as they are in the space, with their ids."""
     pattern: tuple[tuple[str, str, Any], ...] = ()
     """Conditions of `rd` and `in`: path, operator, value."""
+    batch: str | None = None
+    """Id of the batch."""
     step: int | None = None
     yool: str | None = None
     """Full name of the step's yool."""
