@@ -38,6 +38,8 @@ PAGES = (
     "docs/catalog.md",
     "docs/work.md",
     "docs/sprint.md",
+    "docs/migration.md",
+    "docs/primitive-hooks.md",
 )
 
 

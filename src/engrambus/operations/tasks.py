@@ -154,10 +154,16 @@ def add_task(context: Context, request: AddTask) -> TaskRow:
         pointers=tuple(_checked(context, request.at)),
     )
     authority = stamp_authority(context.caller, ci=context.tuple_space.ci)
-    put = space.store.commit(
-        lambda view: tasks.add_task(
-            view, terms, authority=authority, settings=space.settings, idempotency=idempotency_of(context)
-        )
+    put = space.around(
+        "out",
+        lambda: space.store.commit(
+            lambda view: tasks.add_task(
+                view, terms, authority=authority, settings=space.settings, idempotency=idempotency_of(context)
+            )
+        ),
+        drafts=({"lane": TASK_LANE, "title": title, "priority": request.priority},),
+        authority=authority,
+        run=context.caller.run.run_id,
     )
     with space.store.read() as view:
         return _row(context, view, _task(view, put.id))
@@ -281,7 +287,8 @@ def claim_task(context: Context, request: ClaimTask) -> ClaimedTask:
                 process=request.process,
             )
 
-        task_id = space.store.commit(decide)
+        claimed = None if request.id is None else _task_id(context, request.id)
+        task_id = space.around("claim", lambda: space.store.commit(decide), tuple_id=claimed, lane=TASK_LANE)
     with space.store.read() as view:
         task = _task(view, task_id)
         row = _fields(context, view, task)
@@ -381,19 +388,23 @@ def finish_task(context: Context, request: FinishTask) -> FinishedTask:
     with context.store.read() as memory:
         check_run_goes_on(memory, context.caller)
         gone = _gone(memory)
-        final, freed = space.store.commit(
-            lambda view: tasks.finish_task(
-                view,
-                find_tuple(view, record.id),
-                evidence,
-                actor=actor,
-                note=_one_line(request.note),
-                settings=space.settings,
-                boot=space.boot,
-                is_dead=is_dead,
-                is_gone=gone,
-                fence=request.fence,
-            )
+        final, freed = space.around(
+            "tuple_complete",
+            lambda: space.store.commit(
+                lambda view: tasks.finish_task(
+                    view,
+                    find_tuple(view, record.id),
+                    evidence,
+                    actor=actor,
+                    note=_one_line(request.note),
+                    settings=space.settings,
+                    boot=space.boot,
+                    is_dead=is_dead,
+                    is_gone=gone,
+                    fence=request.fence,
+                )
+            ),
+            tuple_id=record.id,
         )
     with space.store.read() as view:
         freed_tasks = [_task(view, tuple_id) for tuple_id in freed if find_tuple(view, tuple_id).lane == TASK_LANE]
@@ -604,7 +615,13 @@ def cancel_task(context: Context, request: ShowTask) -> CancelAnswer:
         facts, final = tasks.cancel_task(view, task.record)
         return facts, CancelAnswer(id=task.record.id, receipt_id=final.id)
 
-    return space.store.commit(decide)
+    return space.around("cancel", lambda: space.store.commit(decide), tuple_id=_task_id(context, request.id))
+
+
+def _task_id(context: Context, id_or_prefix: str) -> str:
+    """Return the whole id of a task that the caller sees."""
+    with context.tuple_space.space.store.read() as view:
+        return _visible(context, view, id_or_prefix).id
 
 
 def actor_of(caller: Caller) -> str:

@@ -34,6 +34,7 @@ _EVERY_CALL: ErrorTypes = (
     errors.DiskError,
     errors.ClockAhead,
     errors.FormatUnknown,
+    errors.HookInvalid,
     errors.Internal,
 )
 _WITH_TOKEN: ErrorTypes = (
@@ -63,6 +64,7 @@ _WITH_BODY: ErrorTypes = (
     errors.InvisibleText,
 )
 _WRITING: ErrorTypes = (
+    errors.HookRefusal,
     errors.IdempotencyConflict,
     errors.DiskPressure,
     errors.InvisibleText,

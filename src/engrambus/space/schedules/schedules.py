@@ -70,7 +70,7 @@ class Schedules:
                 view, schedule, settings=self._space.settings, admit=self._space.admit, idempotency=idempotency
             )
 
-        return self.store.commit(decide)
+        return self._space.around("out", lambda: self.store.commit(decide))
 
     def next_look_us(self) -> tuple[int | None, int]:
         """Return when a schedule has to be looked at next, and the time now. Reads without the lock."""

@@ -44,6 +44,7 @@ from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut, Tuple
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern, read_pattern
 from engrambus.space.tuples.ports import RunningWorker, WaitKind, WorkDecide, WorkStore, WorkView
+from engrambus.space.tuples.primitive_hooks import Primitive
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
 from engrambus.space.tuples.running_workers import UnclaimedWork, alarm_key, raise_unclaimed_alarm, unclaimed_work
 from engrambus.space.tuples.status import public_tuple
@@ -184,7 +185,7 @@ class TupleSpace:
         def take() -> list[Claim] | None:
             before_claim()
             self._unfold_for(parsed, limit, can_run)
-            while self._may_match(parsed, can_run):
+            while self.may_claim(parsed, can_run):
                 claimed, not_claimed = self._claim(parsed, worker, limit, can_run)
                 for fact in not_claimed:
                     if isinstance(fact, TupleDone):
@@ -194,6 +195,10 @@ class TupleSpace:
             return None
 
         return self._wait(take, parsed, "work", timeout, can_run) or []
+
+    def may_claim(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
+        """True if a claim seems to find a tuple. Reads without the lock, so that idle workers do not block others."""
+        return self._may_match(pattern, can_run)
 
     def _claim(
         self, pattern: TuplePattern, worker: str, limit: int, can_run: CanRun | None
@@ -210,10 +215,14 @@ class TupleSpace:
         return self.commit_ending(decide, synced=False)
 
     def out_claimed(
-        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
+        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str, recorded: bool = False
     ) -> tuple[PutResult, Claim | None]:
-        """Put a tuple and claim it in the same commit; return no claim if it was already in the space."""
+        """Put a tuple and claim it in the same commit; return no claim if it was already in the space.
+
+        `recorded` is for work that is done outside the space: its yool is in no catalog.
+        """
         self.check_disk_space()
+        admit = (lambda draft: None) if recorded else self.admit
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
@@ -223,7 +232,7 @@ class TupleSpace:
                     field="agent_terms.not_before_iso",
                     hint="Leave it out, or put the task: a worker runs it then.",
                 )
-            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self.admit)
+            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
@@ -297,6 +306,10 @@ class TupleSpace:
             synced=False,
         )
 
+    def check_result(self, claim: Claim, receipt: Receipt) -> Receipt:
+        """Return the receipt of an execution as it is to be recorded."""
+        return receipt
+
     def waits_for_budget(self, claim: Claim, step: int, price: Price, yool: str) -> bool:
         """True if a step has to wait for others that are running. Reads without the lock."""
         with self.store.read() as view:
@@ -354,6 +367,24 @@ class TupleSpace:
             if view.idempotent_put(alarm_key(work)) is not None:
                 return
         self.store.commit(lambda view: raise_unclaimed_alarm(view, work, self.settings))
+
+    def around(
+        self,
+        primitive: Primitive,
+        act: Callable[[], T],
+        *,
+        drafts: Sequence[Mapping[str, Any]] = (),
+        authority: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        tuple_id: str | None = None,
+        batch: str | None = None,
+        lane: str | None = None,
+    ) -> T:
+        """Carry out a primitive whose commit is elsewhere, between its hooks; a plain space has none.
+
+        The other arguments say what hooks are shown.
+        """
+        return act()
 
     # What blocks tuples
 

@@ -186,7 +186,7 @@ class LaneWorkerPool:
             due_us = view.next_due_us(self._pattern, can_run=can_run)
             if due_us is not None:
                 seconds = min(IDLE_SECONDS, (due_us - view.as_of) / SECOND_US)
-            elif view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1, can_run=can_run):
+            elif self._deps.space.may_claim(self._pattern, can_run):
                 return True
             elif other_workers and self._comes_back(view, other_workers, can_run):
                 seconds = IDLE_SECONDS
