@@ -141,9 +141,9 @@ def add_task(context: Context, request: AddTask) -> TaskRow:
     title = " ".join(request.title.split())
     if not title:
         raise FieldValue("Say what is to be done.", field="title")
-    with context.store.read() as view:
-        check_run_goes_on(view, context.caller)
-        owner = _agent_named(view, context.caller, request.for_agent, "for_agent")
+    with context.store.read() as memory:
+        check_run_goes_on(memory, context.caller)
+        owner = _agent_named(memory, context.caller, request.for_agent, "for_agent")
     space = context.tuple_space.space
     terms = tasks.TaskTerms(
         title=title,
@@ -536,6 +536,7 @@ class ReleaseTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     id: Annotated[str, Meta(max_length=80, description="The task's id; by default all you have claimed")] | None = None
     note: Note = ""
     all: Annotated[bool, Meta(description="Also what your descendants have claimed")] = False
+    fence: Annotated[str, Meta(max_length=40, description="Only if it still is this claim")] | None = None
 
 
 class ReleasedTasks(Struct, frozen=True, kw_only=True):
@@ -555,7 +556,7 @@ class ReleasedTasks(Struct, frozen=True, kw_only=True):
         rank=49,
         arguments=("id",),
     ),
-    tool=Tool(part_of=PART_OF, action="release", hidden=("all",)),
+    tool=Tool(part_of=PART_OF, action="release", hidden=("all", "fence")),
     prose=("note",),
 )
 def release_tasks(context: Context, request: ReleaseTasks) -> ReleasedTasks:
@@ -569,10 +570,13 @@ def release_tasks(context: Context, request: ReleaseTasks) -> ReleasedTasks:
     def decide(view: WorkView) -> tuple[Sequence[Any], list[str]]:
         if request.id is None:
             records = [record for record in view.live_in(TASK_LANE) if record.worker in holders]
+            records = [record for record in records if record.state == "claimed"]
         else:
             records = [_visible(context, view, request.id)]
             if records[0].worker != actor:
                 tasks.check_may_change(_task(view, records[0].id), actor)
+            if request.fence is not None and str(records[0].fence) != request.fence:
+                return [], []
         return tasks.release_tasks(view, records, actor=actor, note=_one_line(request.note))
 
     with space.store.read() as view:  # a hook releases at the end of every session; most have claimed nothing

@@ -11,8 +11,21 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.operations.tasks import ListTasks, TaskRow, list_tasks
 from engrambus.operations.tuples import LOCAL_ONLY
-from engrambus.space.tuples import INTERNAL_RUN, RunTotals, StepState, TupleRecord, WorkView, last_receipt, step_states
+from engrambus.space.tasks import TASK_RUN
+from engrambus.space.tuples import (
+    INTERNAL_RUN,
+    LIVE_STATES,
+    TASK_LANE,
+    RunTotals,
+    StepState,
+    TupleRecord,
+    WorkView,
+    describe_block,
+    last_receipt,
+    step_states,
+)
 
 MAX_LISTED = 200
 
@@ -21,10 +34,12 @@ class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="Maximum number of tuples of each kind")] = 50
 
 
-class LaneRow(Struct, frozen=True, kw_only=True):
+class LaneRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: str
     waiting: int
     claimed: int
+    blocked: int = 0
+    """Tuples that wait for other tuples, or were blocked."""
 
 
 class UnclaimedRow(Struct, frozen=True, kw_only=True):
@@ -72,6 +87,15 @@ class BoardTotals(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
+class BlockedRow(Struct, frozen=True, kw_only=True):
+    """A tuple that is not claimed until something else has happened; tasks are listed apart."""
+
+    id: str
+    lane: str
+    blocked: list[str]
+    """What blocks it, in words."""
+
+
 class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: str
     run_id: str | None = None
@@ -86,6 +110,10 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Newest first, without dead letters."""
     dead: list[TupleRow]
     """Dead letters that were not put again, newest first."""
+    tasks: list[TaskRow] = []
+    """Tasks of agents and people that have not ended; always of the whole project."""
+    blocked: list[BlockedRow] = []
+    """Blocked tuples of the runs shown, oldest first."""
 
 
 @operation(
@@ -111,16 +139,27 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             run_id=run,
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
             lanes=[
-                LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed)
+                LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed, blocked=counts.blocked)
                 for counts in view.lane_counts()
+                if counts.lane != TASK_LANE
             ],
             unclaimed=unclaimed,
             running=[
                 _row(view, record)
                 for record in view.list_claimed(run, limit=request.limit)
-                if record.run != INTERNAL_RUN
+                if record.run != INTERNAL_RUN and record.lane != TASK_LANE
             ],
             ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
+            tasks=list_tasks(context, ListTasks(limit=request.limit)).tasks,
+            blocked=[
+                BlockedRow(
+                    id=record.id,
+                    lane=record.lane,
+                    blocked=[describe_block(view, item)[0] for item in view.blocks(record.id)],
+                )
+                for record in view.list_blocked(run, limit=request.limit)
+                if record.lane != TASK_LANE
+            ],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
 
@@ -148,7 +187,7 @@ def _unclaimed(context: Context) -> list[UnclaimedRow]:
 def _totals(every_run: list[RunTotals]) -> BoardTotals:
     states: dict[str, int] = {}
     # decision 106: what the product does by itself is counted only where it was given up.
-    runs = [totals for totals in every_run if totals.run != INTERNAL_RUN]
+    runs = [totals for totals in every_run if totals.run not in (INTERNAL_RUN, TASK_RUN)]
     given_up = sum(totals.states.get("dead", 0) - totals.put_again for totals in every_run)
     for totals in runs:
         for state, count in totals.states.items():
@@ -228,9 +267,9 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             hits=totals.hits,
             usd=totals.micros / MICROS_PER_DOLLAR,
             tokens=totals.tokens,
-            unfinished=totals.states.get("waiting", 0) + totals.states.get("claimed", 0),
+            unfinished=sum(totals.states.get(state, 0) for state in LIVE_STATES),
         )
         for totals in reversed(runs)
-        if context.run_seen in (None, totals.run) and totals.run != INTERNAL_RUN
+        if context.run_seen in (None, totals.run) and totals.run not in (INTERNAL_RUN, TASK_RUN)
     ]
     return WorkRunsAnswer(runs=rows, unclaimed=_unclaimed(context))

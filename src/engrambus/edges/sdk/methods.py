@@ -1654,6 +1654,7 @@ class Methods(ABC):
         *,
         note: str = "",
         all: bool = False,
+        fence: str | None = None,
         idempotency_key: str | None = None,
     ) -> ReleasedTasks:
         """Give back a task that you do not finish, with a note for the next; by default all that you have claimed.
@@ -1662,9 +1663,10 @@ class Methods(ABC):
             id: The task's id; by default all you have claimed
             note: A note for whoever reads the task later
             all: Also what your descendants have claimed
+            fence: Only if it still is this claim
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("ReleasedTasks", self._do("release_tasks", {"id": id, "note": note, "all": all}, idempotency_key))
+        return cast("ReleasedTasks", self._do("release_tasks", {"id": id, "note": note, "all": all, "fence": fence}, idempotency_key))
 
     def cancel_task(
         self,

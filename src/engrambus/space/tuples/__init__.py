@@ -50,7 +50,6 @@ from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
-    Block,
     CostHistory,
     Epoch,
     IdempotentPut,
@@ -61,6 +60,7 @@ from engrambus.space.tuples.ports import (
     RunningWorker,
     RunTotals,
     TaskChange,
+    TupleBlock,
     Waiter,
     WaitingGroup,
     WaitKind,
@@ -127,7 +127,6 @@ __all__ = [
     "TASK_LANE",
     "TASK_YOOL",
     "AlarmRaised",
-    "Block",
     "BodyDamaged",
     "BodyPurged",
     "CanRun",
@@ -158,6 +157,7 @@ __all__ = [
     "StepState",
     "TaskChange",
     "TaskChanged",
+    "TupleBlock",
     "TupleBlocked",
     "TupleClaimed",
     "TupleDone",

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from engrambus.core import short_id
 from engrambus.errors import DependencyCycle, TooManyDependencies, TupleEnded, TupleNotFound
 from engrambus.space.tuples.facts import Fact, TupleBlocked, TupleReleased, TupleUnblocked
-from engrambus.space.tuples.ports import Block, WorkView
+from engrambus.space.tuples.ports import TupleBlock, WorkView
 from engrambus.space.tuples.rules import MAX_DEPENDENCIES
 from engrambus.space.tuples.values import ENDED, TASK_LANE, TupleRecord
 
@@ -118,7 +118,7 @@ def check_no_cycle(view: WorkView, tuple_id: str, awaited: str) -> None:
                 queue.append(blocker)
 
 
-def describe_block(view: WorkView, item: Block) -> tuple[str, str | None]:
+def describe_block(view: WorkView, item: TupleBlock) -> tuple[str, str | None]:
     """Return what blocks a tuple in words, and what to do about it if it will not go away by itself."""
     if item.on is None:
         by = f" ({item.by.rpartition('/')[2]})" if item.by else ""

@@ -190,9 +190,9 @@ class WorkProjection:
     def finish(self) -> None:
         """Write everything gathered, pending figures included."""
         figures, self.state.figures = self.state.figures, PendingFigures()
-        for lane, counts in figures.lanes.items():
-            if any(counts):
-                self._execute("add_lane_counts", lane, *counts)
+        for lane, lane_counts in figures.lanes.items():
+            if any(lane_counts):
+                self._execute("add_lane_counts", lane, *lane_counts)
         for run, counts in figures.runs.items():
             self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
         for yool, history in figures.yools.items():

@@ -24,7 +24,6 @@ from engrambus.space.tuples import (
     LIVE_STATES,
     STATES,
     TASK_LANE,
-    Block,
     CanRun,
     CostHistory,
     Epoch,
@@ -37,6 +36,7 @@ from engrambus.space.tuples import (
     RunningStep,
     RunTotals,
     TaskChange,
+    TupleBlock,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
@@ -363,9 +363,9 @@ class SqliteWorkView:
     def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("blocked", run, limit)]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         return [
-            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            TupleBlock(on=print_id(raw) if raw else None, reason=reason, by=by)
             for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
         ]
 

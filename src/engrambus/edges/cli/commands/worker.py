@@ -160,11 +160,13 @@ def _chosen_run(session: Session, gateway: Gateway) -> str | None:
 
 def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, Any]) -> dict[str, list[TupleRecord]]:
     """Return the waiting and claimed tuples that match, by run, the newest run first."""
+    from engrambus.space.tuples import TASK_LANE
+
     records: list[TupleRecord] = []
     for state in ("waiting", "claimed"):
         after = 0
         while page := dependencies.space.rd_all({**conditions, "state": state}, limit=500, after=after):
-            records += page
+            records += [record for record in page if record.lane != TASK_LANE]
             after = page[-1].ordinal
     with dependencies.space.store.read() as view:
         by_run: dict[str, list[TupleRecord]] = {figures.run: [] for figures in reversed(view.run_totals())}
