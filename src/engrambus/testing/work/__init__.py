@@ -7,6 +7,7 @@
 Each test takes a `harness` with a new, empty space; nothing here imports pytest.
 """
 
+from engrambus.testing.work.blocks import BlockConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.figures import WorkFigureConformance
@@ -19,6 +20,7 @@ from engrambus.testing.work.workers import WorkerConformance
 __all__ = [
     "PERSON",
     "RUN",
+    "BlockConformance",
     "ClaimConformance",
     "RestartConformance",
     "SpendingConformance",
@@ -41,6 +43,7 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    BlockConformance,
     WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,
