@@ -95,6 +95,8 @@ class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids of the tasks and tuples that must be done first."""
     blocked: list[str] = []
     """What blocks it, in words."""
+    receipt_id: str | None = None
+    """The final receipt."""
 
 
 class AddTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -296,8 +298,6 @@ class TaskAnswer(TaskRow, frozen=True, kw_only=True, omit_defaults=True):
     """A task with its history and its evidence."""
 
     history: list[TaskNote] = []
-    receipt_id: str | None = None
-    """The final receipt."""
     evidence: list[EvidenceRef] = []
 
 
@@ -319,12 +319,8 @@ def show_task(context: Context, request: ShowTask) -> TaskAnswer:
     with context.tuple_space.space.store.read() as view:
         task = _task(view, _visible(context, view, request.id).id)
         final = last_receipt(view, task.record) if task.state in ("done", "cancelled") else None
-        return TaskAnswer(
-            **_fields(context, view, task),
-            history=_history(task),
-            receipt_id=final.id if final is not None else None,
-            evidence=list(final.evidence) if final is not None else [],
-        )
+        evidence = list(final.evidence) if final is not None else []
+        return TaskAnswer(**_fields(context, view, task), history=_history(task), evidence=evidence)
 
 
 class FinishTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -645,6 +641,11 @@ def task_lines(context: Context, reader: Caller, *, limit: int) -> list[str]:
     return lines
 
 
+def ended_row(context: Context, view: WorkView, record: TupleRecord) -> TaskRow:
+    """Return a task that has ended as a row of a list."""
+    return _row(context, view, tasks.read_task(view, record, is_dead))
+
+
 def _due_words(row: TaskRow) -> str:
     if row.due is None:
         return ""
@@ -710,6 +711,7 @@ def _row(context: Context, view: WorkView, task: Task, actor: str | None = None)
 def _fields(context: Context, view: WorkView, task: Task, actor: str | None = None) -> dict[str, Any]:
     record = task.record
     actor = actor_of(context.caller) if actor is None else actor
+    final = last_receipt(view, record) if task.state in ("done", "cancelled") else None
     return {
         "id": record.id,
         "title": task.title or record.lane,
@@ -728,6 +730,7 @@ def _fields(context: Context, view: WorkView, task: Task, actor: str | None = No
         "at": list(task.pointers),
         "blocked_on": [item.on for item in task.blocks if item.on is not None],
         "blocked": [describe_block(view, item)[0] for item in task.blocks],
+        "receipt_id": final.id if final is not None else None,
     }
 
 

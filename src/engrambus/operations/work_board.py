@@ -11,7 +11,7 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
-from engrambus.operations.tasks import ListTasks, TaskRow, list_tasks
+from engrambus.operations.tasks import ListTasks, TaskRow, ended_row, list_tasks
 from engrambus.operations.tuples import LOCAL_ONLY
 from engrambus.space.tasks import TASK_RUN
 from engrambus.space.tuples import (
@@ -28,6 +28,7 @@ from engrambus.space.tuples import (
 )
 
 MAX_LISTED = 200
+MAX_ENDED_TASKS = 10
 
 
 class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,7 +112,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dead: list[TupleRow]
     """Dead letters that were not put again, newest first."""
     tasks: list[TaskRow] = []
-    """Tasks of agents and people that have not ended; always of the whole project."""
+    """Tasks of agents and people: those that have not ended, then the last that have; always of the whole project."""
     blocked: list[BlockedRow] = []
     """Blocked tuples of the runs shown, oldest first."""
 
@@ -149,8 +150,13 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
                 for record in view.list_claimed(run, limit=request.limit)
                 if record.run != INTERNAL_RUN and record.lane != TASK_LANE
             ],
-            ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
-            tasks=list_tasks(context, ListTasks(limit=request.limit)).tasks,
+            ended=[
+                _row(view, record) for record in view.list_ended(run, limit=request.limit) if record.lane != TASK_LANE
+            ],
+            tasks=[
+                *list_tasks(context, ListTasks(limit=request.limit)).tasks,
+                *(ended_row(context, view, record) for record in view.list_ended(TASK_RUN, limit=MAX_ENDED_TASKS)),
+            ],
             blocked=[
                 BlockedRow(
                     id=record.id,

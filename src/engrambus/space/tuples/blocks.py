@@ -106,9 +106,8 @@ def check_no_cycle(view: WorkView, tuple_id: str, awaited: str) -> None:
             raise DependencyCycle(
                 f"{short_id(tuple_id)} would wait for itself: {shown}.",
                 field="after",
-                used=awaited,
-                hint=f"Take one of these dependencies away first: engrambus task unblock {short_id(chain[-2])} "
-                f"--on {short_id(chain[-1])}."
+                used=short_id(awaited),
+                hint=f"`task.unblock` takes a dependency away: of {short_id(chain[-2])} on {short_id(chain[-1])}."
                 if len(chain) > 1
                 else "A tuple does not wait for itself.",
             )
