@@ -129,7 +129,9 @@ def describe_block(view: WorkView, item: TupleBlock) -> tuple[str, str | None]:
         return f"It waits for {name}, which was given up.", f"engrambus again {name}"
     if record.state == "cancelled":
         return f"It waits for {name}, which was cancelled.", f"--on {name}"
-    doing = f", claimed by {record.worker}" if record.state == "claimed" else f", {record.state}"
+    doing = (
+        f", claimed by {str(record.worker).rpartition('/')[2]}" if record.state == "claimed" else f", {record.state}"
+    )
     return f"It waits for {name}{doing}.", None
 
 
