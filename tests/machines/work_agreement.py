@@ -409,7 +409,7 @@ def _everything(space: TupleSpace) -> Any:
     with space.store.read() as view:
         records = view.matching(_EVERYTHING, limit=10_000)
         ids = [record.id for record in records]
-        receipts = [(view.receipt_ids(tuple_id), view.finished_steps(tuple_id)) for tuple_id in ids]
+        receipts: list[Any] = [(view.receipt_ids(tuple_id), view.finished_steps(tuple_id)) for tuple_id in ids]
         receipts += [(view.blocks(tuple_id), view.dependents(tuple_id)) for tuple_id in ids]
     return records, receipts, _figures(space)
 

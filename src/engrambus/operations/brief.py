@@ -252,7 +252,7 @@ def _task_lines(context: Context, reader: Caller) -> list[str]:
     """Return what the reader has claimed and which task is ready for it, in a few lines."""
     if not reader.name or not context.tuple_space.has_journal():
         return []
-    from engrambus.operations.tasks import task_lines
+    from engrambus.operations.task_rows import task_lines
 
     return task_lines(context, reader, limit=MAX_TASK_LINES)
 

@@ -11,7 +11,8 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
-from engrambus.operations.tasks import ListTasks, TaskRow, ended_row, list_tasks
+from engrambus.operations.task_rows import TaskRow, ended_row
+from engrambus.operations.tasks import ListTasks, list_tasks
 from engrambus.operations.tuples import LOCAL_ONLY
 from engrambus.space.tasks import TASK_RUN
 from engrambus.space.tuples import (
