@@ -11,6 +11,7 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.operations.batches import BatchRow, batch_row
 from engrambus.operations.task_rows import TaskRow, ended_row
 from engrambus.operations.tasks import ListTasks, list_tasks
 from engrambus.operations.tuples import LOCAL_ONLY
@@ -18,12 +19,14 @@ from engrambus.space.tasks import TASK_RUN
 from engrambus.space.tuples import (
     INTERNAL_RUN,
     LIVE_STATES,
+    OPEN,
     TASK_LANE,
     RunTotals,
     StepState,
     TupleRecord,
     WorkView,
     describe_block,
+    folded_agents,
     last_receipt,
     step_states,
 )
@@ -42,6 +45,10 @@ class LaneRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     claimed: int
     blocked: int = 0
     """Tuples that wait for other tuples, or were blocked."""
+    delayed: int = 0
+    """How many of the waiting ones cannot be claimed yet."""
+    not_before: str | None = None
+    """When the first of those can be claimed."""
 
 
 class UnclaimedRow(Struct, frozen=True, kw_only=True):
@@ -107,6 +114,8 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lanes with waiting or claimed tuples, always of all runs, because runs share lanes."""
     unclaimed: list[UnclaimedRow]
     """Waiting tuples, of the runs shown, that no running worker can run."""
+    batches: list[BatchRow]
+    """Batches that go on, newest first, with their agents that are not materialised."""
     running: list[TupleRow]
     ended: list[TupleRow]
     """Newest first, without dead letters."""
@@ -140,12 +149,11 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             as_of=print_time(view.as_of),
             run_id=run,
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
-            lanes=[
-                LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed, blocked=counts.blocked)
-                for counts in view.lane_counts()
-                if counts.lane != TASK_LANE
-            ],
+            lanes=_lanes(view),
             unclaimed=unclaimed,
+            batches=[
+                batch_row(view, batch) for batch in view.list_batches(run, limit=request.limit) if batch.state == OPEN
+            ],
             running=[
                 _row(view, record)
                 for record in view.list_claimed(run, limit=request.limit)
@@ -169,6 +177,22 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             ],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
+
+
+def _lanes(view: WorkView) -> list[LaneRow]:
+    delayed = {counts.lane: counts for counts in view.delayed_counts()}
+    return [
+        LaneRow(
+            lane=counts.lane,
+            waiting=counts.waiting,
+            claimed=counts.claimed,
+            blocked=counts.blocked,
+            delayed=delayed[counts.lane].tuples if counts.lane in delayed else 0,
+            not_before=print_time(delayed[counts.lane].first_us) if counts.lane in delayed else None,
+        )
+        for counts in view.lane_counts()
+        if counts.lane != TASK_LANE
+    ]
 
 
 def _unclaimed(context: Context) -> list[UnclaimedRow]:
@@ -242,6 +266,8 @@ class WorkRunRow(Struct, frozen=True, kw_only=True):
     tokens: int
     unfinished: int
     """Tuples that have not ended; `engrambus resume` runs them."""
+    folded: int
+    """Agents of batches that are not materialised."""
 
 
 class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
@@ -266,6 +292,9 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
     with context.tuple_space.space.store.read() as view:
         runs = view.run_totals()
+        folded: dict[str, int] = {}
+        for batch in view.folded_batches(None):
+            folded[batch.run] = folded.get(batch.run, 0) + folded_agents(view, batch)
     rows = [
         WorkRunRow(
             run_id=totals.run,
@@ -274,7 +303,8 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             hits=totals.hits,
             usd=totals.micros / MICROS_PER_DOLLAR,
             tokens=totals.tokens,
-            unfinished=sum(totals.states.get(state, 0) for state in LIVE_STATES),
+            unfinished=sum(totals.states.get(state, 0) for state in (*LIVE_STATES, OPEN)),
+            folded=folded.get(totals.run, 0),
         )
         for totals in reversed(runs)
         if context.run_seen in (None, totals.run) and totals.run not in (INTERNAL_RUN, TASK_RUN)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engrambus.operations.admin import PolicyAnswer, PolicyShown
     from engrambus.operations.answers import AnswerTaken
     from engrambus.operations.artifacts import ArtifactAnswer
+    from engrambus.operations.batches import BatchAnswer, BatchesAnswer, FoldAnswer, SpawnAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.contradictions import ContradictionRow, ContradictionsAnswer
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.schedules import AddedSchedule, RemovedSchedule, ScheduleRow, SchedulesAnswer, ShownSchedule
     from engrambus.operations.stats import StatsAnswer
     from engrambus.operations.task_changes import ReleasedTasks
     from engrambus.operations.task_rows import ClaimedTask, TaskAnswer, TaskRow
@@ -123,6 +125,97 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ArtifactAnswer", self._do("store_artifact", {"text": text, "name": name}, idempotency_key))
+
+    def spawn_batch(
+        self,
+        lane: str,
+        depth: int,
+        branching: int,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        compression_threshold: int | None = None,
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> SpawnAnswer:
+        """Spawn a batch: a tree of agents of which only what workers reach becomes tasks.
+
+        Args:
+            lane: Queue its leaves wait in
+            depth: Levels below the root
+            branching: Children of each node above the leaves
+            payload: Steps of each leaf; ${agent.path} and ${agent.number} in arguments are filled in
+            compression_threshold: Leaves from which it is put folded; the project's setting by default
+            map_pos: Its position in the project
+            agent_terms: budget_usd, budget_tokens of the whole batch; deadline_iso, max_retries of each leaf
+            src_ptr: Pointers to its sources
+            parent_id: Parent tuple; shares its spending
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("SpawnAnswer", self._do("spawn_batch", {"lane": lane, "depth": depth, "branching": branching, "payload": payload, "compression_threshold": compression_threshold, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema}, idempotency_key))
+
+    def show_batch(
+        self,
+        id: str,
+    ) -> BatchAnswer:
+        """Show a batch: how many agents of each level are folded, waiting, running or ended, and their cost.
+
+        Args:
+            id: The batch's id, or its first digits
+        """
+        return cast("BatchAnswer", self._do("show_batch", {"id": id}))
+
+    def list_batches(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> BatchesAnswer:
+        """List batches, newest first, with how many of their agents are not materialised.
+
+        Args:
+            limit: Maximum number of batches
+            cursor: Cursor of the previous answer
+        """
+        return cast("BatchesAnswer", self._do("list_batches", {"limit": limit, "cursor": cursor}))
+
+    def compress_batch(
+        self,
+        id: str,
+        *,
+        path: str = "0",
+        idempotency_key: str | None = None,
+    ) -> FoldAnswer:
+        """Fold everything below a node of a batch that nothing has happened to; refused while an agent below it runs.
+
+        Args:
+            id: The batch's id, or its first digits
+            path: The node to fold, like 0.3.1; 0 is the whole batch
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FoldAnswer", self._do("compress_batch", {"id": id, "path": path}, idempotency_key))
+
+    def prune_batch(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> FoldAnswer:
+        """Fold every agent of a batch that nothing has happened to; the others stay as they are.
+
+        Args:
+            id: The batch's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FoldAnswer", self._do("prune_batch", {"id": id}, idempotency_key))
 
     def brief(
         self,
@@ -1447,6 +1540,129 @@ class Methods(ABC):
         """List the agents of the run."""
         return cast("AgentsAnswer", self._do("list_agents", {}))
 
+    def add_schedule(
+        self,
+        name: str,
+        lane: str,
+        *,
+        cron: str | None = None,
+        every: str | None = None,
+        at: str | None = None,
+        tz: str | None = None,
+        catch_up: Literal["one", "all", "none"] = "one",
+        overlap: Literal["skip", "queue"] | None = None,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> AddedSchedule:
+        """Add a schedule, which puts a task into a lane at certain times.
+
+        Args:
+            name: The schedule's name
+            lane: Queue of its tuples
+            cron: Minute, hour, day of month, month, day of week: 0 3 * * *
+            every: Interval instead of a cron expression: PT15M
+            at: The only time, instead: 2026-12-01T09:00+01:00
+            tz: Time zone of the cron expression [default: UTC]
+            catch_up: What is put for times that nobody was there for
+            overlap: What happens while the previous tuple has not ended [default: skip]
+            payload: Steps: {yool, args, after?}
+            map_pos: Position in the project
+            agent_terms: budget_usd, budget_tokens, max_retries
+            src_ptr: Pointers to its sources
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AddedSchedule", self._do("add_schedule", {"name": name, "lane": lane, "cron": cron, "every": every, "at": at, "tz": tz, "catch_up": catch_up, "overlap": overlap, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "flags": flags, "priority": priority, "schema": schema}, idempotency_key))
+
+    def list_schedules(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> SchedulesAnswer:
+        """List schedules: when each is due next, what it put last, and what was skipped, missed or refused.
+
+        Args:
+            limit: Maximum number of schedules
+            cursor: Cursor of the previous answer
+        """
+        return cast("SchedulesAnswer", self._do("list_schedules", {"limit": limit, "cursor": cursor}))
+
+    def show_schedule(
+        self,
+        name: str,
+    ) -> ShownSchedule:
+        """Show a schedule with its next five times and the task that it puts.
+
+        Args:
+            name: The schedule's name
+        """
+        return cast("ShownSchedule", self._do("show_schedule", {"name": name}))
+
+    def pause_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ScheduleRow:
+        """Pause a schedule: it puts nothing until it is resumed.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ScheduleRow", self._do("pause_schedule", {"name": name}, idempotency_key))
+
+    def resume_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ScheduleRow:
+        """Let a paused schedule go on; nothing is put for the times in between.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ScheduleRow", self._do("resume_schedule", {"name": name}, idempotency_key))
+
+    def remove_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RemovedSchedule:
+        """Remove a schedule; the tasks that it has put stay.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RemovedSchedule", self._do("remove_schedule", {"name": name}, idempotency_key))
+
+    def run_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> DispatchAnswer:
+        """Put a schedule's task now, even if it is paused; its next time stays as it is.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DispatchAnswer", self._do("run_schedule", {"name": name}, idempotency_key))
+
     def inherit(
         self,
         *,
@@ -1735,6 +1951,7 @@ class Methods(ABC):
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
@@ -1754,8 +1971,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -1768,13 +1986,14 @@ class Methods(ABC):
             created_at: Time of creation; now by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
 
     def tuple_out(
         self,
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
@@ -1795,8 +2014,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -1810,7 +2030,7 @@ class Methods(ABC):
             block: Seconds to wait while the lane is full
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
 
     def tuple_rd(
         self,
@@ -1899,10 +2119,10 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> CancelAnswer:
-        """Cancel a task that is waiting or running.
+        """Cancel a task that is waiting or running, or a batch or a node of one with everything below it.
 
         Args:
-            id: The tuple's id, or its first digits
+            id: The tuple's id, or its first digits; ID/0.3 for a node of a batch
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("CancelAnswer", self._do("cancel_tuple", {"id": id}, idempotency_key))

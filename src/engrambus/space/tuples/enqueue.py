@@ -69,7 +69,7 @@ def put(
         every_run: Whether the caller sees other runs; if not, their tuples do not exist for it
     """
     if idempotency is not None and (previous := view.idempotent_put(idempotency[0])) is not None:
-        return [], [_repeated(previous, idempotency[1])]
+        return [], [repeated_put(previous, idempotency[1])]
     key, request_digest = idempotency or (None, None)
     facts: list[Fact] = []
     answers: list[PutResult] = []
@@ -123,7 +123,7 @@ def put(
     return facts, answers
 
 
-def _repeated(previous: IdempotentPut, request_digest: str) -> PutResult:
+def repeated_put(previous: IdempotentPut, request_digest: str) -> PutResult:
     """Return the answer to a repeated request, or refuse another request under the same key."""
     if previous.request_digest != request_digest:
         raise IdempotencyConflict(field="Idempotency-Key", hint=USE_ANOTHER_KEY)
@@ -166,6 +166,18 @@ def _generation(view: WorkView, parent_id: str | None, depths: dict[str, int], r
             hint="Choose a parent further up the chain.",
         )
     return depths[parent_id] + 1
+
+
+def generation_below(view: WorkView, parent_id: str | None, run: str | None) -> int:
+    """Return the depth of a tuple with that parent; `run` is the only run the caller sees, None for all."""
+    return _generation(view, parent_id, {}, run)
+
+
+def check_room(view: WorkView, lane: str, count: int, settings: SpaceSettings) -> None:
+    """Refuse tuples that do not all fit into a lane."""
+    waiting = view.waiting_count(lane)
+    if waiting + count > settings.queue_maxsize:
+        raise _lane_full(lane, settings.queue_maxsize, waiting)
 
 
 def _acceptance(tuple_id: str, now_us: int) -> Receipt:

@@ -18,7 +18,7 @@ from engrambus.space.tuples.next_steps import next_yools
 from engrambus.space.tuples.ports import RunningWorker, WorkView
 from engrambus.space.tuples.rules import dependencies
 from engrambus.space.tuples.status import last_receipt
-from engrambus.space.tuples.values import ENDED, TASK_LANE, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples.values import ENDED, OPEN, TASK_LANE, Price, SpaceSettings, TupleRecord
 
 LookUp = Callable[[str], CatalogEntry]
 """Returns the catalog entry of a yool's name, or refuses."""
@@ -62,12 +62,26 @@ def explain_tuple(
             reason="It is ready: a task for an agent or a person.",
             next=(f"engrambus task claim {short_id(record.id)}",),
         )
+    if record.state == OPEN:
+        return _explain_open(view, record)
     waits_for = tuple(_waits_for(view, record, look_up, settings, workers))
     return Explanation(
         reason="It waits." if failed is None else f"Attempt {record.attempts} failed; it waits for the next one.",
         failed=failed,
         waits_for=waits_for,
         next=tuple(_next_of_waiting(record)),
+    )
+
+
+def _explain_open(view: WorkView, record: TupleRecord) -> Explanation:
+    """Explain a node of a batch that waits for the agents below it."""
+    agent = view.agents([record.id])[record.id]
+    children = agent.position.children
+    batch_id = short_id(agent.position.batch)
+    return Explanation(
+        reason="It is a node of a batch, and ends when everything below it has ended.",
+        waits_for=(f"{agent.children_left:,} of its {children:,} children have not ended.",),
+        next=(f"engrambus batch show {batch_id}", f"engrambus cancel {short_id(record.id)}"),
     )
 
 
@@ -184,6 +198,9 @@ def _waits_for(
         return
     if record.ready_us > view.as_of:
         seconds = -(-(record.ready_us - view.as_of) // SECOND_US)
+        if record.ready_us == record.not_before_us:
+            yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
+            return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
     yield from _waiting_steps(view, record, look_up)
     yield _worker_it_needs(view, record, look_up, workers)

@@ -11,6 +11,7 @@ import msgspec
 from engrambus.core.journal import JournalGap
 from engrambus.core.project_clock import ClockChange
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.tuples.values import AgentPosition
 
 Ids = tuple[str, ...]
 
@@ -38,6 +39,8 @@ class TuplePut(_Fact, frozen=True, tag="tuple.out"):
     """Number of retries allowed by its yools, if its own terms set none."""
     blocked_by: Ids = ()
     """Ids of the tuples it waits for: those of its `after` that were not done."""
+    agent: AgentPosition | None = None
+    """Its place in a batch."""
 
 
 class IdempotencyKeyUsed(_Fact, frozen=True, tag="tuple.asked"):
@@ -194,6 +197,51 @@ class AlarmRaised(_Fact, frozen=True, tag="budget.alarm"):
     """Id of the alarm tuple."""
 
 
+class BatchSpawned(_Fact, frozen=True, tag="batch.spawned"):
+    """A batch was spawned, with all its leaves folded; its root was put before, in the same commit."""
+
+    id: str
+    """Id of its root."""
+    depth: int
+    branching: int
+    template: msgspec.Raw
+    """Canonical JSON of a leaf, without its place in the batch."""
+    retries: int | None = None
+    """Number of retries allowed by the yools of a leaf, if its own terms set none."""
+
+
+class LeavesUnfolded(_Fact, frozen=True, tag="batch.unfolded"):
+    """Folded leaves of a batch became tuples, which are put in the same commit."""
+
+    id: str
+    start: int
+    stop: int
+
+
+class AgentsFolded(_Fact, frozen=True, tag="batch.folded"):
+    """Agents of a batch that nothing had happened to were folded again: their tuples leave the space."""
+
+    id: str
+    leaves: tuple[tuple[int, int], ...]
+    """Ranges of their numbers."""
+    nodes: tuple[tuple[int, int], ...]
+    """Level and number of each materialised node above them that is whole again."""
+
+
+class FoldedEnded(_Fact, frozen=True, tag="batch.ended"):
+    """Folded agents of a batch ended without ever having been tuples."""
+
+    id: str
+    level: int
+    """Level and number of the materialised node they belong to."""
+    number: int
+    state: str
+    leaves: tuple[tuple[int, int], ...]
+    """Ranges of the leaves among them."""
+    agents: tuple[tuple[int, int], ...]
+    """Levels, and how many agents of each have ended."""
+
+
 class EpochBegun(_Fact, frozen=True, tag="epoch.begun"):
     """The machine restarted: every earlier claim is void, since the process that made it is gone."""
 
@@ -235,6 +283,10 @@ Fact = (
     | StepHit
     | TupleDone
     | AlarmRaised
+    | BatchSpawned
+    | LeavesUnfolded
+    | AgentsFolded
+    | FoldedEnded
     | EpochBegun
     | BodyDamaged
     | BodyPurged

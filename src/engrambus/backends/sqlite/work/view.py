@@ -12,24 +12,39 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id
+from engrambus.backends.sqlite.work.projection import (
+    RUN_COLUMNS,
+    agent_from_row,
+    id_head,
+    id_key,
+    print_id,
+    raw_id,
+    record_from_row,
+)
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
+from engrambus.space.batches import BatchShape, LeafRange
+from engrambus.space.schedules import Schedule, SchedulePosition
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
     LIVE_STATES,
     STATES,
     TASK_LANE,
+    Agent,
+    BatchRecord,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     Fence,
     IdempotentPut,
     LaneCounts,
+    LevelCounts,
     ListedReceipt,
     Price,
     ReceiptPosition,
@@ -60,7 +75,8 @@ _NEEDS = 27
 
 
 class SqliteWorkView:
-    """The work index through one connection, inside one transaction. `WorkView` documents the methods.
+    """The work index through one connection, inside one transaction. `WorkView` and `ScheduleView` document the
+    methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
     """
@@ -73,6 +89,7 @@ class SqliteWorkView:
         self._state = state
         self._as_of = as_of
         self._read: dict[str, TupleRecord] = {} if read is None else read
+        self._schedules = ScheduleRows(connection)
 
     @property
     def as_of(self) -> int:
@@ -284,6 +301,96 @@ class SqliteWorkView:
         rows = self._rows("dead_letters", ended_before, include_put_again, run, lane, limit)
         return [record_from_row(row) for row in rows]
 
+    # Batches
+
+    def has_batches(self) -> bool:
+        return bool(self._row("any_batch")[0])
+
+    def batch(self, batch_id: str) -> BatchRecord | None:
+        row = self._row("batch", *id_key(batch_id)) if is_digest(batch_id) else None
+        return _batch_from_row(row) if row else None
+
+    def list_batches(self, run: str | None, *, limit: int, before: int | None = None) -> list[BatchRecord]:
+        rows = self._rows("batches", run, _NO_LIMIT if before is None else before, limit)
+        return [_batch_from_row(row) for row in rows]
+
+    def folded_batches(self, lane: str | None, *, limit: int | None = None) -> list[BatchRecord]:
+        bound = -1 if limit is None else limit
+        if lane is None:
+            rows = self._rows("folded_batches_of_all_lanes", bound)
+        else:
+            rows = self._rows("folded_batches", lane, bound)
+        return [_batch_from_row(row) for row in rows]
+
+    def folded_leaves(self, batch_id: str, *, limit: int | None = None) -> list[LeafRange]:
+        rows = self._rows("folded_leaves", self._ordinal(batch_id), -1 if limit is None else limit)
+        return [LeafRange(start, stop) for start, stop in rows]
+
+    def idle_leaves(self, batch_id: str, *, limit: int | None = None) -> list[int]:
+        rows = self._rows("idle_leaves", self._ordinal(batch_id), -1 if limit is None else limit)
+        return [number for (number,) in rows]
+
+    def level_counts(self, batch_id: str) -> dict[int, LevelCounts]:
+        batch = self._ordinal(batch_id)
+        sums: dict[int, list[int]] = {}
+        states: dict[int, dict[str, int]] = {}
+        for level, state, count, *amounts in self._rows("level_counts", batch):
+            states.setdefault(level, {})[state] = count
+            sums[level] = list(map(add, sums.get(level, _ZEROS), amounts))
+        for level, state, count in self._rows("folded_ends", batch):
+            of_level = states.setdefault(level, {})
+            of_level[state] = of_level.get(state, 0) + count
+        counts: dict[int, LevelCounts] = {}
+        for level in sorted(states):
+            micros, tokens, receipts = sums.get(level, _ZEROS)
+            in_order = dict(sorted(states[level].items()))
+            counts[level] = LevelCounts(states=in_order, micros=micros, tokens=tokens, receipts=receipts)
+        return counts
+
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+        found: dict[str, Agent] = {}
+        for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
+            query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
+            found |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
+        return {tuple_id: found[tuple_id] for tuple_id in tuple_ids if tuple_id in found}
+
+    def agents_at(
+        self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
+    ) -> list[Agent]:
+        bound = -1 if limit is None else limit
+        rows = self._rows("agents_at", self._ordinal(batch_id), level, start, stop, int(unended), bound)
+        return list(map(_agent, rows))
+
+    def kept_agents(self, batch_id: str) -> list[Agent]:
+        return list(map(_agent, self._rows("kept_agents", self._ordinal(batch_id))))
+
+    def _ordinal(self, tuple_id: str) -> int:
+        ordinal: int = self._row("summary", *id_key(tuple_id))[0]
+        return ordinal
+
+    # Schedules
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._schedules.find(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        found = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
+        return list(found)
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return self._schedules.count(added_by)
+
+    def next_look_us(self) -> int | None:
+        return self._schedules.next_look_us()
+
     # Receipts
 
     def receipt(self, receipt_id: str) -> Receipt | None:
@@ -393,6 +500,10 @@ class SqliteWorkView:
             if any(counts)
         ]
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        rows = self._rows("delayed_counts", self._as_of)
+        return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups = [
             WaitingGroup(
@@ -402,7 +513,7 @@ class SqliteWorkView:
                 tuples=count,
                 oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
             )
-            for lane, yools, run, count, oldest in self._rows("waiting_groups")
+            for lane, yools, run, count, oldest in self._rows("waiting_groups", self._as_of)
         ]
         return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
 
@@ -488,33 +599,20 @@ def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
     )
 
 
-def record_from_row(row: Any) -> TupleRecord:
-    """Return the tuple that a row with the columns of the query `columns` holds."""
-    return TupleRecord(
-        ordinal=row[0],
-        id=print_id(row[1]),
-        state=row[2],
+def _agent(row: Any) -> Agent:
+    return agent_from_row(row, print_id(row[10]), print_id(row[11]))
+
+
+def _batch_from_row(row: Any) -> BatchRecord:
+    return BatchRecord(
+        id=print_id(row[0]),
+        ordinal=row[1],
+        run=row[2],
         lane=row[3],
         rank=row[4],
-        run=row[5],
-        attempts=row[6],
-        ready_us=row[7],
-        fence=None if row[8] is None else Fence(row[8], row[9]),
-        worker=row[10],
-        lease_until_us=row[11],
-        deadline_us=row[12],
-        retries=row[13],
-        budget_micros=row[14],
-        budget_tokens=row[15],
-        spent_micros=row[16],
-        spent_tokens=row[17],
-        reserved_micros=row[18],
-        reserved_tokens=row[19],
-        alarmed=bool(row[20]),
-        parent_id=None if row[21] is None else print_id(row[21]),
-        put_again_as=None if row[22] is None else print_id(row[22]),
-        own_micros=row[23],
-        own_tokens=row[24],
-        final_receipt_number=row[25],
-        body=row[26],
+        shape=BatchShape(depth=row[5], branching=row[6]),
+        template=row[7],
+        retries=row[8],
+        folded=row[9],
+        state=row[10],
     )
