@@ -370,6 +370,8 @@ CHANGES = (
     ("asked", "UPDATE asked SET request = 'another'"),
     ("running", "UPDATE running SET micros = micros + 1"),
     ("counted", "UPDATE counted SET micros = micros + 1"),
+    ("blocks", "UPDATE blocks SET by = 'another'"),
+    ("task_changes", "UPDATE task_changes SET text = 'another'"),
     ("tuples", "UPDATE tuples SET needs = 7 WHERE ordinal = 1"),
     ("needs", "UPDATE needs SET yools = '[]' WHERE number = 1"),
     ("run numbers", "UPDATE runs SET run = 'another'"),
@@ -392,6 +394,10 @@ def full(folder: Path) -> SqliteWorkHarness:
     harness.space.record_cost(second.id, second.fence, 0, Price(micros=2))
     hit = (1, done.receipts[0].id)
     harness.space.complete([Completion(id=second.id, fence=second.fence, hits=(hit,))])
+    (blocked,) = put(harness, draft("blocked"))
+    harness.space.block(blocked, reason="why", by="me")
+    note = TaskChanged(id=blocked, what="blocked", by="me", text="why")
+    harness.space.store.commit(lambda view: ([note], None))
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size_bytes=1, reason="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness
