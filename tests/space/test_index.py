@@ -21,7 +21,7 @@ from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
 from engrambus.evidence.receipts import ReceiptFolder
-from engrambus.space.tuples import BodyPurged, Claim, Completion, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples import BodyPurged, Claim, Completion, Price, SpaceSettings, TaskChanged, TupleRecord
 from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
 from tests.harness.stores import SqliteWorkHarness
