@@ -40,6 +40,7 @@ PAGES = (
     "docs/sprint.md",
     "docs/migration.md",
     "docs/primitive-hooks.md",
+    "docs/tasks.md",
 )
 
 

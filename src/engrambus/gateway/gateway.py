@@ -39,6 +39,7 @@ from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.refusal_texts import hide_secrets_in
 from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
+from engrambus.gateway.task_leases import TaskLeases
 from engrambus.knowledge import messages
 from engrambus.policy import ADMIN, Caller, with_article
 from engrambus.policy.secrets import check_no_secrets
@@ -106,6 +107,7 @@ class Gateway:
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self.tuple_space = tuple_space or LazyTupleSpace()
+        self._task_leases = TaskLeases(self.tuple_space)
         self._embeddings = embeddings or LazyEmbeddings()
         self._randomness = randomness
         self._cortex = cortex
@@ -285,6 +287,7 @@ class Gateway:
         if operation.writes:
             with _naming_fields(context):
                 answer = _run(operation, context, request)
+        self._task_leases.renew(context.caller, context.as_of)
         self._deliver_warnings(operation, context, on_warning)
         return _visible(operation, answer)
 

@@ -90,7 +90,7 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
         override="work:dispatch",
     ),
     tool=Tool(
-        about="Submit a task (a tuple).",
+        about="Submit a tuple.",
         needs_yools=True,
         hidden=(
             *("after", "authority", "created_at", "delay", "flags", "id", "map_pos", "parent_id", "priority"),

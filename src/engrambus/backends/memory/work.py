@@ -42,7 +42,6 @@ from engrambus.space.tuples import (
     AlarmRaised,
     BatchRecord,
     BatchSpawned,
-    Block,
     BodyDamaged,
     BodyPurged,
     CanRun,
@@ -71,6 +70,7 @@ from engrambus.space.tuples import (
     StepStarted,
     TaskChange,
     TaskChanged,
+    TupleBlock,
     TupleBlocked,
     TupleClaimed,
     TupleDone,
@@ -143,7 +143,7 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
-        self.blocks: dict[str, dict[str, Block]] = {}
+        self.blocks: dict[str, dict[str, TupleBlock]] = {}
         """What blocks each blocked tuple, by the id of a tuple, or "" for a reason in words."""
         self.dependents: dict[str, set[str]] = {}
         """Ids of the tuples that each tuple blocks."""
@@ -295,9 +295,9 @@ class WorkState:
                 self.dependents.setdefault(fact.id, set()).add(dependent)
 
     def _add_blocks(self, tuple_id: str, on: Sequence[str], reason: str | None, by: str) -> None:
-        added = {blocker: Block(on=blocker, by=by) for blocker in on}
+        added = {blocker: TupleBlock(on=blocker, by=by) for blocker in on}
         if reason is not None:
-            added[""] = Block(reason=reason, by=by)
+            added[""] = TupleBlock(reason=reason, by=by)
         if added:
             self.blocks.setdefault(tuple_id, {}).update(added)
         for blocker in on:
@@ -516,7 +516,7 @@ class MemoryWorkView:
         blocked = (record for record in self._state.tuples.values() if record.state == "blocked")
         return [record for record in blocked if run in (None, record.run)][:limit]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         blocks = self._state.blocks.get(tuple_id, {})
         return [blocks[blocker] for blocker in sorted(blocks, key=lambda blocker: (not blocker, blocker))]
 

@@ -57,7 +57,6 @@ from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
-    Block,
     CostHistory,
     DelayedCounts,
     Epoch,
@@ -69,6 +68,7 @@ from engrambus.space.tuples.ports import (
     RunningWorker,
     RunTotals,
     TaskChange,
+    TupleBlock,
     Waiter,
     WaitingGroup,
     WaitKind,
@@ -151,7 +151,6 @@ __all__ = [
     "BatchRecord",
     "BatchSpace",
     "BatchSpawned",
-    "Block",
     "BodyDamaged",
     "BodyPurged",
     "CanRun",
@@ -188,6 +187,7 @@ __all__ = [
     "StepState",
     "TaskChange",
     "TaskChanged",
+    "TupleBlock",
     "TupleBlocked",
     "TupleClaimed",
     "TupleDone",

@@ -114,7 +114,7 @@ class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
     blocked: int = 0
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TupleBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that keeps a tuple from being claimed: a tuple that is not done, or a reason in words."""
 
     on: str | None = None
@@ -235,7 +235,7 @@ class WorkView(Protocol):
         """Return the blocked tuples of a run, or of all, oldest first."""
         ...
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         """Return what blocks a tuple: tuples in the order of their ids, then the reason in words."""
         ...
 

@@ -389,7 +389,7 @@ class TupleSpace:
     # What blocks tuples
 
     def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
-        """Block a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
+        """TupleBlock a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
 
         def decide(view: WorkView) -> tuple[Sequence[Any], None]:
             return blocks.block(view, find_tuple(view, tuple_id), on=on, reason=reason, by=by), None

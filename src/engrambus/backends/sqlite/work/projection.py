@@ -72,7 +72,7 @@ from engrambus.space.tuples import (
     next_yools,
 )
 
-LAYOUT = 10
+LAYOUT = 11
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 REASON = b""
 """The blocker of a tuple that is blocked by a reason in words."""
@@ -269,9 +269,9 @@ class WorkProjection:
     def finish(self) -> None:
         """Write everything gathered, pending figures included."""
         figures, self.state.figures = self.state.figures, PendingFigures()
-        for lane, counts in figures.lanes.items():
-            if any(counts):
-                self._execute("add_lane_counts", lane, *counts)
+        for lane, lane_counts in figures.lanes.items():
+            if any(lane_counts):
+                self._execute("add_lane_counts", lane, *lane_counts)
         for run, counts in figures.runs.items():
             self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
         for yool, history in figures.yools.items():

@@ -37,7 +37,6 @@ from engrambus.space.tuples import (
     TASK_LANE,
     Agent,
     BatchRecord,
-    Block,
     CanRun,
     CostHistory,
     DelayedCounts,
@@ -52,6 +51,7 @@ from engrambus.space.tuples import (
     RunningStep,
     RunTotals,
     TaskChange,
+    TupleBlock,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
@@ -470,9 +470,9 @@ class SqliteWorkView:
     def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("blocked", run, limit)]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         return [
-            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            TupleBlock(on=print_id(raw) if raw else None, reason=reason, by=by)
             for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
         ]
 
