@@ -137,7 +137,7 @@ def test_nonsense_names_the_option(terminal: Terminal) -> None:
 
 def test_agents_see_and_change_their_own_schedules_only(gateway: Gateway, repository: Repository) -> None:
     write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([LINT, DEPLOY]))
-    with run_server(gateway, repository) as bus:
+    with run_server(gateway, repository):
         agent = OPERATIONS["add_agent"]
         worker, other = (
             Credential(token=gateway.call(agent, agent.request(name=name), LOCAL_ADMIN).token)
@@ -203,7 +203,7 @@ def test_the_background_emits_a_schedule_that_is_added_while_it_sleeps() -> None
 
 
 def test_a_worker_emits(terminal: Terminal) -> None:
-    at = print_time(SystemClock().now() + 4 * SECOND_US)
+    at = print_time(SystemClock().now() + 10 * SECOND_US)
     terminal.run(*_sum("schedule", "add", "once", "--at", at))
     worker = terminal.start("worker", "--lane", "build", "--import", "tests.space.yools")
     try:
@@ -217,7 +217,7 @@ def test_a_worker_emits(terminal: Terminal) -> None:
 
 
 def test_a_worker_that_exits_by_itself_puts_what_is_due_first(terminal: Terminal) -> None:
-    at = print_time(SystemClock().now() + 2 * SECOND_US)
+    at = print_time(SystemClock().now() + 10 * SECOND_US)
     terminal.run(*_sum("schedule", "add", "once", "--at", at))
     while SystemClock().now() < parse_time(at):
         time.sleep(0.1)

@@ -102,6 +102,7 @@ class ScheduleConformance:
         assert (schedule.emitted, schedule.missed, schedule.skipped) == (3, 0, 0)
         assert (schedule.last_us, schedule.last_due_us) == (harness.clock.now(), harness.clock.now())
         assert schedule.last_tuple == claim.id
+        add(harness, "unchanged")
         assert harness.space.store.verify() == []
 
     def test_an_interval_keeps_its_phase(self, harness: WorkHarness) -> None:
