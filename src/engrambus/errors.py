@@ -81,7 +81,16 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
+│   │   ├── DependencyCycle       DEPENDENCY_CYCLE
+│   │   ├── TooManyDependencies   TOO_MANY_DEPENDENCIES
+│   │   ├── TaskEvidence          TASK_EVIDENCE
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
+│   │   ├── ReceiptForeign        RECEIPT_FOREIGN
+│   │   ├── BatchShapeInvalid     BATCH_SHAPE_INVALID
+│   │   ├── BatchTooLarge         BATCH_TOO_LARGE
+│   │   ├── BatchThreshold        BATCH_THRESHOLD
+│   │   ├── BatchTemplate         BATCH_TEMPLATE
+│   │   └── BatchPath             BATCH_PATH
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
 │   ├── ScheduleRefusal           a schedule breaks a rule
 │   │   ├── ScheduleName          SCHEDULE_NAME
@@ -199,6 +208,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── NoTaskReady               NO_TASK_READY
+│   ├── BatchNotFound             BATCH_NOT_FOUND
 │   ├── ScheduleNotFound          SCHEDULE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
@@ -236,6 +247,10 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ScheduleExists            SCHEDULE_EXISTS
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
+│   ├── TaskHeld                  TASK_HELD
+│   ├── TaskLost                  TASK_LOST
+│   ├── TaskBlocked               TASK_BLOCKED
+│   ├── BatchRunning              BATCH_RUNNING
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
@@ -721,12 +736,44 @@ class LineageTooLong(TupleRefusal):
     """The tuple has too many ancestors."""
 
 
+class DependencyCycle(TupleRefusal):
+    """The tuple would wait for itself."""
+
+
+class TooManyDependencies(TupleRefusal):
+    """A tuple waits for too many others, or too many wait for it."""
+
+
+class TaskEvidence(TupleRefusal):
+    """A task is done with evidence: a pointer that resolves, or a receipt that ended with 0."""
+
+
 class AuthorityStamped(TupleRefusal):
     """Authority is stamped by the gateway and cannot be written by a caller."""
 
 
 class ReceiptForeign(TupleRefusal):
     """The receipt belongs to another tuple."""
+
+
+class BatchShapeInvalid(TupleRefusal):
+    """The batch has no level below its root, no children, or too many levels."""
+
+
+class BatchTooLarge(TupleRefusal):
+    """The batch has too many leaves."""
+
+
+class BatchThreshold(TupleRefusal):
+    """The number of leaves from which a batch is put folded is at least 1."""
+
+
+class BatchTemplate(TupleRefusal):
+    """The tuple cannot be the template of a batch's leaves."""
+
+
+class BatchPath(TupleRefusal):
+    """The path does not name an agent of the batch."""
 
 
 class ScheduleRefusal(Refusal):
@@ -1245,6 +1292,14 @@ class TupleNotFound(NotFound):
     """There is no such tuple."""
 
 
+class NoTaskReady(NotFound):
+    """No task is ready for you."""
+
+
+class BatchNotFound(NotFound):
+    """There is no such batch."""
+
+
 class ScheduleNotFound(NotFound):
     """There is no such schedule."""
 
@@ -1433,6 +1488,22 @@ class StaleFence(Conflict):
 
 class TupleEnded(Conflict):
     """The tuple is already finished."""
+
+
+class TaskHeld(Conflict):
+    """Another agent or a person has the task."""
+
+
+class TaskLost(Conflict):
+    """Your claim on the task has ended and another has it now."""
+
+
+class TaskBlocked(Conflict):
+    """The task is blocked."""
+
+
+class BatchRunning(Conflict):
+    """Agents of the batch are running, and only idle ones can be folded."""
 
 
 class ProjectExists(Conflict):

@@ -15,12 +15,14 @@ from engrambus.operations.engram_about import read_cursor
 from engrambus.policy import ADMIN
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     PutResult,
     StepState,
     TuplePattern,
     TupleRecord,
     WorkView,
     check_stamp,
+    folded_agents,
     last_receipt,
     public_tuple,
     read_pattern,
@@ -55,6 +57,7 @@ class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     parent_id: Annotated[str | UnsetType | None, Meta(description="Parent tuple; shares its spending")] = UNSET
     flags: Annotated[dict[str, Any] | UnsetType, Meta(description="no_cache: use no cached result")] = UNSET
     priority: Annotated[int | UnsetType, Meta(description="Higher is claimed first; 0 by default")] = UNSET
+    after: Annotated[list[str] | UnsetType, Meta(description="Ids of tuples that must be done first")] = UNSET
     schema: Annotated[str | UnsetType, Meta(description="yool-tuple/v1 or v2")] = UNSET
     id: Annotated[str | UnsetType, Meta(description="Its id; leave out to have it computed")] = UNSET
     authority: Annotated[dict[str, Any] | UnsetType, Meta(description="Set for you; only sent with an id")] = UNSET
@@ -89,7 +92,10 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
     tool=Tool(
         about="Submit a task (a tuple).",
         needs_yools=True,
-        hidden=("authority", "created_at", "delay", "flags", "id", "parent_id", "priority", "receipts", "schema"),
+        hidden=(
+            *("after", "authority", "created_at", "delay", "flags", "id", "map_pos", "parent_id", "priority"),
+            *("receipts", "schema", "src_ptr"),
+        ),
         explained=("agent_terms", "payload"),
     ),
     prose=("lane",),
@@ -142,6 +148,12 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
     if "id" not in draft and draft.get("parent_id"):
         with context.tuple_space.space.store.read() as work:
             draft["parent_id"] = visible_tuple(work, context.caller, draft["parent_id"], "parent_id").id
+    if "id" not in draft and draft.get("after"):
+        with context.tuple_space.space.store.read() as work:
+            draft["after"] = [
+                visible_tuple(work, context.caller, tuple_id, f"after[{position}]").id
+                for position, tuple_id in enumerate(draft["after"])
+            ]
     if "authority" in draft:
         with context.tuple_space.space.store.read() as work:
             check_stamp(work, draft, stamp, context.caller)
@@ -151,12 +163,13 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
         run=context.caller.run.run_id,
         block=block,
         accept=accept,
-        idempotency=_idempotency(context),
+        idempotency=idempotency_of(context),
         every_run=context.caller.role == ADMIN,
     )[0]
 
 
-def _idempotency(context: Context) -> tuple[str, str] | None:
+def idempotency_of(context: Context) -> tuple[str, str] | None:
+    """Return the idempotency key of a call, with its caller, and the digest of the request."""
     # decision 24: a dispatch's key is journalled with its tuple, since no commit spans two journals. Hence it is passed
     # on here, and not handled by `Context.commit`.
     sent = context.idempotency
@@ -166,7 +179,7 @@ def _idempotency(context: Context) -> tuple[str, str] | None:
 class TupleRd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lane: Annotated[str | None, Meta(description="Only tuples of this lane")] = None
     state: Annotated[
-        str | None, Meta(description="Only tuples in this state: waiting, claimed, done, dead, cancelled")
+        str | None, Meta(description="Only tuples in this state: waiting, blocked, claimed, done, dead, cancelled")
     ] = None
     pattern: Annotated[
         dict[str, Any] | UnsetType,
@@ -277,6 +290,10 @@ class TupleStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The final receipt."""
     error: str | None = None
     """The error of its end or of its last failed attempt."""
+    agents: int | None = None
+    """Agents of all levels, if it is a batch."""
+    folded: int | None = None
+    """Those of them that are not materialised."""
 
 
 @operation(
@@ -304,6 +321,7 @@ def tuple_observe(context: Context, request: TupleId) -> TupleStatus:
 def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
     receipts = view.receipt_ids(record.id)
     last = view.receipt(receipts[-1]) if receipts else None
+    batch = None if record.tuple.payload else view.batch(record.id)
     return TupleStatus(
         id=record.id,
         state=record.state,
@@ -319,6 +337,8 @@ def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
         not_before=_not_before(view, record),
         terminal=receipts[-1] if record.state in ENDED else None,
         error=last.error if last is not None else None,
+        agents=None if batch is None else batch.shape.agents,
+        folded=None if batch is None else folded_agents(view, batch),
     )
 
 
@@ -409,6 +429,12 @@ def tuple_again(context: Context, request: TupleId) -> DispatchAnswer:
     return DispatchAnswer(id=put.id, receipt_id=None, new=put.new)
 
 
+class CancelTuple(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[
+        str, Meta(max_length=900, description="The tuple's id, or its first digits; ID/0.3 for a node of a batch")
+    ]
+
+
 class CancelAnswer(Struct, frozen=True, kw_only=True):
     id: str
     receipt_id: str
@@ -428,8 +454,11 @@ class CancelAnswer(Struct, frozen=True, kw_only=True):
     ),
     absent_from=LOCAL_ONLY,
 )
-def cancel_tuple(context: Context, request: TupleId) -> CancelAnswer:
-    """Cancel a task that is waiting or running."""
-    with context.tuple_space.space.store.read() as view:
-        record = visible_tuple(view, context.caller, request.id)
-    return CancelAnswer(id=record.id, receipt_id=context.tuple_space.space.cancel(record.id).id)
+def cancel_tuple(context: Context, request: CancelTuple) -> CancelAnswer:
+    """Cancel a task that is waiting or running, or a batch or a node of one with everything below it."""
+    space = context.tuple_space.space
+    tuple_id, slash, path = request.id.partition("/")
+    with space.store.read() as view:
+        record = visible_tuple(view, context.caller, tuple_id)
+    receipt = BatchSpace(space).cancel(record.id, path) if slash else space.cancel(record.id)
+    return CancelAnswer(id=receipt.tuple_id, receipt_id=receipt.id)

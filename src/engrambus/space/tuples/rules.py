@@ -23,6 +23,7 @@ from engrambus.errors import (
     StepUnknown,
     TermsInvalid,
     TimeInvalid,
+    TooManyDependencies,
     TupleIdMismatch,
     TupleSchema,
     TupleTooLarge,
@@ -35,6 +36,8 @@ MAX_TUPLE_BYTES = 1 << 20
 MAX_STEPS = 256
 MAX_LANE = 128
 MAX_POINTERS = 64
+MAX_DEPENDENCIES = 64
+"""Tuples that one may wait for directly."""
 MAX_SINGLE_MOVES = 16
 """Number of microseconds tried one by one before `with_free_id` searches in leaps."""
 _FLAGS = frozenset({"no_cache"})
@@ -314,8 +317,20 @@ def _check(shape: Tuple) -> TupleLimits:
         for name, value in shape.flags.items():
             if name not in _FLAGS or not isinstance(value, bool):
                 raise FieldValue("The only flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
+    if shape.after is not msgspec.UNSET:
+        _check_after(shape.after)
     _check_steps(shape.payload)
     return read_limits(shape.agent_terms, shape.schema)
+
+
+def _check_after(after: tuple[str, ...]) -> None:
+    if len(after) > MAX_DEPENDENCIES:
+        raise TooManyDependencies(field="after", limit=MAX_DEPENDENCIES, used=len(after))
+    for position, tuple_id in enumerate(after):
+        if not is_digest(tuple_id):
+            raise FieldValue(
+                "A tuple to wait for is named by its full id.", field=f"after[{position}]", used=tuple_id[:80]
+            )
 
 
 def check_lane(lane: str, *, field: str = "lane") -> None:

@@ -7,6 +7,7 @@
 Each test takes a `harness` with a new, empty space; nothing here imports pytest.
 """
 
+from engrambus.testing.work.batches import BatchConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.delays import DelayConformance
@@ -21,6 +22,7 @@ from engrambus.testing.work.workers import WorkerConformance
 __all__ = [
     "PERSON",
     "RUN",
+    "BatchConformance",
     "ClaimConformance",
     "DelayConformance",
     "RestartConformance",
@@ -52,5 +54,6 @@ class WorkConformance(
     WorkBudgetConformance,
     WorkFigureConformance,
     RestartConformance,
+    BatchConformance,
 ):
     """Everything a work store must do."""

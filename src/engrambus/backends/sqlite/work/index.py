@@ -43,9 +43,18 @@ COMPARED = {
         purged="sha",
         asked="key",
         running="ordinal step",
+        blocks="ordinal blocker",
+        task_changes="ordinal number",
         counted="ordinal epoch counter step",
     ),
-    **whole_tables(needs="number", schedules="number"),
+    **whole_tables(
+        needs="number",
+        batches="ordinal",
+        folded_leaves="batch start",
+        folded_ends="batch level state",
+        agents="ordinal",
+        schedules="number",
+    ),
     "run numbers": ComparedTable(("SELECT number, run FROM runs",), ("number",)),
     "applied": ComparedTable(
         (

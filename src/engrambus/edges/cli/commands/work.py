@@ -88,6 +88,52 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     session.call_and_print(operation, fields)
 
 
+@override(
+    Argument("file", None, "The tuple of each leaf as JSON or YAML; - reads stdin", required=False),
+    click.Option(["--lane", "lane"], help="The lane (queue) of its leaves."),
+    click.Option(["--yool", "yool"], help="The function each leaf runs, by its name in the catalog."),
+    click.Option(
+        ["--arg", "args"],
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="With --yool: an argument (repeatable); ${agent.path} and ${agent.number} in it are filled in.",
+    ),
+    click.Option(["--depth", "depth"], type=int, help="Levels below the root."),
+    click.Option(["--branching", "branching"], type=int, help="Children of each node above the leaves."),
+    click.Option(
+        ["--threshold", "compression_threshold"],
+        type=int,
+        help="Leaves from which the batch is put folded; YOOL_TUPLE_COMPRESSION_THRESHOLD by default.",
+    ),
+    click.Option(["--budget-usd", "budget_usd"], type=float, help="What all agents of the batch may spend together."),
+    click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
+    click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
+    with_fields=False,
+)
+def batch_spawn(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Spawn a batch from a file, or from options."""
+    if "file" not in values and "lane" not in values:
+        raise click.UsageError("Give a FILE that holds the tuple of a leaf, or --lane.")
+    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
+    if "yool" in values:
+        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
+    elif "args" in values:
+        raise click.UsageError("--arg goes with --yool.")
+    names = ("lane", "priority", "parent_id", "depth", "branching", "compression_threshold")
+    fields |= {name: values[name] for name in names if name in values}
+    session.option_names["compression_threshold"] = "--threshold"
+    if "budget_usd" in values:
+        fields["agent_terms"] = {**fields.get("agent_terms", {}), "budget_usd": values["budget_usd"]}
+    session.call_and_print(operation, fields)
+
+
+@override(argument_help={"id": ("ID[/PATH]", "The batch's id, or its first digits, and a node of it like /0.3")})
+def batch_compress(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Fold what is idle below a node."""
+    batch_id, slash, path = values["id"].partition("/")
+    session.call_and_print(operation, {**values, "id": batch_id, **({"path": path} if slash else {})})
+
+
 def _delayed(fields: Values, values: Values) -> Values:
     """Return the fields with the delay that the options ask for, instead of any in the file."""
     from engrambus.errors import FieldType

@@ -158,7 +158,9 @@ def _chosen_run(session: Session, gateway: Gateway) -> str | None:
 
 
 def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, Any]) -> dict[str, list[TupleRecord]]:
-    """Return the waiting and claimed tuples that match, by run, the newest run first."""
+    """Return the waiting and claimed tuples and the folded batches that match, by run, the newest run first."""
+    from engrambus.space.tuples import pattern_fields, read_pattern
+
     records: list[TupleRecord] = []
     for state in ("waiting", "claimed"):
         after = 0
@@ -166,6 +168,9 @@ def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, A
             records += page
             after = page[-1].ordinal
     with dependencies.space.store.read() as view:
+        roots = [view.find(batch.id) for batch in view.folded_batches(None)]
+        pattern = read_pattern(conditions)
+        records += [root for root in roots if root is not None and pattern.matches(pattern_fields(root))]
         by_run: dict[str, list[TupleRecord]] = {figures.run: [] for figures in reversed(view.run_totals())}
     for record in sorted(records, key=lambda record: record.ordinal):
         by_run[record.run].append(record)
@@ -191,6 +196,10 @@ def _describe_tuple(
 
     with dependencies.space.store.read() as view:
         done, now_us = view.finished_steps(record.id), view.as_of
+        batch = view.batch(record.id) if record.state == "open" else None
+    if batch is not None:
+        yield f"{short_id(record.id)} goes on: {batch.folded:,} leaves of the batch are folded"
+        return
     prefix = short_id(record.id)
     steps = [step.yool for step in record.tuple.payload]
     needed = next_yools(record.body, done)
@@ -247,9 +256,9 @@ def _work(
 
     def count_waiting() -> int:
         with dependencies.space.store.read() as view:
-            return sum(
-                lane.waiting for lane in view.lane_counts() if pattern.for_field("lane").matches({"lane": lane.lane})
-            )
+            lanes = [(lane.lane, lane.waiting) for lane in view.lane_counts()]
+            lanes += [(batch.lane, batch.folded) for batch in view.folded_batches(None)]
+        return sum(waiting for lane, waiting in lanes if pattern.for_field("lane").matches({"lane": lane}))
 
     printer = ProgressPrinter(session, count_waiting, dependencies.bodies)
     pool = LaneWorkerPool(dependencies, pattern, concurrency=concurrency, on_progress=printer.print)
