@@ -57,12 +57,12 @@ def test_each_time_has_its_tuple_exactly_once(tmp_path: Path) -> None:
             time.sleep(dice.random() * 0.2)
             victim = processes.pop(dice.randrange(len(processes)))
             victim.send_signal(signal.SIGKILL)
-            victim.wait()
+            victim.communicate()
             processes.append(start())
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
     schedules.emit_due()  # what came due since the last of them
     puts: Counter[str] = Counter()
     times: dict[str, list[int]] = {f"s{number}": [] for number in range(SCHEDULES)}
