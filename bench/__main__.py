@@ -26,6 +26,7 @@ from bench.page import page_rows
 from bench.peers import peer_rows
 from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
+from bench.schedules import schedule_rows
 from bench.verification import verification_rows
 from bench.work import work_rows
 from engrambus.app import init_project, open_project
@@ -103,6 +104,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             )
         progress.update(task, description="work")
         rows += work_rows(scratch, peers=peers)
+        rows += schedule_rows(scratch / "schedules")
     gateway.close()
     return recall_rows(recalls) + rows
 

@@ -256,8 +256,8 @@ def _tuple_space(
 
     def has_run_ended(run: str) -> bool:
         with knowledge.read() as view:
-            found = view.run(run)
-        return found is None or found.ended
+            record = view.run(run)
+        return record is None or record.ended
 
     def has_journal() -> bool:
         check_remains(project.state, WORK_JOURNAL, journal_key)

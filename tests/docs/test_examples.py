@@ -41,6 +41,7 @@ PAGES = (
     "docs/migration.md",
     "docs/primitive-hooks.md",
     "docs/tasks.md",
+    "docs/schedules.md",
 )
 
 

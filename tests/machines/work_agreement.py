@@ -92,6 +92,8 @@ def drafts() -> st.SearchStrategy[dict[str, Any]]:
                         {"budget_usd": 0.01, "budget_tokens": 10, "max_retries": 0},
                         {"max_retries": 3},
                         {"budget_usd": -1},
+                        {"not_before_iso": "2026-01-01T00:00:09Z"},
+                        {"not_before_iso": "2026-01-01T00:00:02Z", "deadline_iso": "2026-01-01T00:00:40Z"},
                     )
                 ),
                 "flags": st.just({"no_cache": True}),

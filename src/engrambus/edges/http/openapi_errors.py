@@ -168,9 +168,16 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "receipts": (errors.ReceiptNotFound,),
     "review": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown, errors.TooManyAgents),
+    "schedules": (
+        *_WORK,
+        errors.ScheduleRefusal,
+        errors.ScheduleNotFound,
+        errors.ScheduleExists,
+        errors.TooManySchedules,
+    ),
     "sessions": (errors.SessionNotFound,),
     "tokens": (errors.TokenNotFound,),
-    "tuples": (*_WORK, *_POINTED_AT),
+    "tuples": (*_WORK, *_POINTED_AT, errors.TtlInvalid),
     "turns": (errors.SessionUnknown,),
     "work_board": (errors.NoTupleSpace,),
 }

@@ -1971,9 +1971,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
-            delay: How long it waits before it may be claimed: PT10M
+            delay: How long it waits before it may be claimed: PT10M; sets agent_terms.not_before_iso
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -2014,9 +2014,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
-            delay: How long it waits before it may be claimed: PT10M
+            delay: How long it waits before it may be claimed: PT10M; sets agent_terms.not_before_iso
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
