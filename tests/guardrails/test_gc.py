@@ -280,6 +280,31 @@ def test_bodies_of_unfinished_tuples_are_kept(harness: WorkerHarness) -> None:
     assert not harness.deps.bodies.exists(left)
 
 
+# YT-13, YT-10: a tuple that is not due yet, or waits for a worker again, is unfinished too
+def test_bodies_of_tuples_that_wait_to_be_claimed_again_are_kept(harness: WorkerHarness) -> None:
+    named, hit, free = (
+        receipt.artifacts[0].sha
+        for text in ("named", "hit", "free")
+        for receipt in harness.receipts(_run(harness, text))
+        if receipt.artifacts
+    )
+    later = harness.put(step("agent.sum.numbers", a=1, b=2), lane="later", src_ptr=[f"artifact:{named}"])
+    half = harness.put(step("agent.leave.report", text="hit"), step("agent.fail.always"), lane="half")
+    (delayed,), (halved,) = (harness.space.claim({"id": tuple_id}, worker="w") for tuple_id in (later, half))
+    with harness.space.store.read() as view:
+        (cached,) = (
+            receipt
+            for _, receipt in view.list_receipts(None, limit=99)
+            if any(artifact.sha == hit for artifact in receipt.artifacts)
+        )
+    harness.space.complete([Completion(id=half, fence=halved.fence, hits=((0, cached.id),))])
+    harness.space.release([(later, delayed.fence)], delay_us=DAY_US)
+    harness.space.release([(half, halved.fence)])
+    done = collector(harness, grace=3600.0, max_total_mb=0).collect()
+    assert {row.why: row.bodies for row in done.kept if row.bodies} == {"running": 2}
+    assert [harness.deps.bodies.exists(sha) for sha in (named, hit, free)] == [True, True, False]
+
+
 def _run(harness: WorkerHarness, text: str) -> str:
     """Run a step that leaves a file; return its tuple's id."""
     tuple_id = harness.put(step("agent.leave.report", text=text))

@@ -14,6 +14,7 @@ from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
+    ENDED,
     INTERNAL_RUN,
     AlarmRaised,
     BodyDamaged,
@@ -418,6 +419,10 @@ class MemoryWorkView:
             msgspec.structs.replace(totals, states=dict(sorted(totals.states.items())))
             for totals in self._state.totals.values()
         ]
+
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        records = (record for record in self._state.tuples.values() if record.ordinal > after)
+        return [record for record in records if record.state not in (*ENDED, "taken")][:limit]
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         claimed = (record for record in self._state.tuples.values() if record.state == "claimed")

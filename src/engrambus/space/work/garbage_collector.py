@@ -18,14 +18,12 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, parse_ref
 from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, ReceiptFolder, with_step_receipts
 from engrambus.policy.guardrails import MB, Retention, free_bytes
-from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace, WorkView, read_pattern
+from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace
 from engrambus.space.work.step_folder import abandoned, sweep
 
 LOCK_FILE, SCRATCH_FOLDER = "gc.lock", "scratch"
 GRACE_SECONDS = 3600
 """Time for which a body that a caller stored, or that was read, is never deleted: somebody may be about to name it."""
-MAX_UNFINISHED = 100_000
-"""Number of claimed, and of waiting, tuples whose bodies are looked up."""
 MIN_SEGMENT_BYTES = 1 << 20
 """Size from which a segment of the journal is rotated into a file of its own."""
 BATCH = 500
@@ -190,9 +188,9 @@ class GarbageCollector:
 
     def _survey(self, on_progress: GcProgress) -> PurgePlanner:
         """Show every receipt to a planner."""
+        # Read before the bodies: what a step stores from now on is newer than any receipt that names it.
+        needed = self._needed_by_unfinished()
         with self._space.store.read() as view:
-            # Read before the bodies: what a step stores from now on is newer than any receipt that names it.
-            needed = _needed_by_unfinished(view)
             pinned = with_step_receipts(self._pinned(), view.receipt)
         fresh_us = round((time.time() - self._grace_seconds) * SECOND_US)
         planner = PurgePlanner(self._bodies.stored(), pinned, needed, fresh_us=fresh_us)
@@ -207,6 +205,20 @@ class GarbageCollector:
             if len(page) < BATCH:
                 return planner
 
+    def _needed_by_unfinished(self) -> set[str]:
+        """Return the receipts that unfinished tuples have so far, and the bodies they point at."""
+        needed: set[str] = set()
+        after = 0
+        while True:
+            # A page at a time: there may be millions, and a transaction that long would let SQLite's WAL grow.
+            with self._space.store.read() as view:
+                page = view.list_unfinished(limit=BATCH, after=after)
+                for record in page:
+                    needed.update(view.receipt_ids(record.id), _bodies_pointed_at(record))
+            if len(page) < BATCH:
+                return needed
+            after = page[-1].ordinal
+
     def _purge(self, planner: PurgePlanner, purges: list[Purge], on_progress: GcProgress) -> int:
         freed, total = 0, sum(purge.body.size for purge in purges)
         for start in range(0, len(purges), BATCH):
@@ -220,14 +232,6 @@ class GarbageCollector:
             on_progress(min(freed, total - 1), total)
         on_progress(1, 1)
         return freed
-
-
-def _needed_by_unfinished(view: WorkView) -> set[str]:
-    """Return the receipts that running tuples have so far, and the bodies that unfinished ones point at."""
-    running = view.list_claimed(None, limit=MAX_UNFINISHED)
-    waiting = view.claimable(read_pattern({}), epoch=view.current_epoch().number, limit=MAX_UNFINISHED)
-    needed = {receipt_id for record in running for receipt_id in view.receipt_ids(record.id)}
-    return needed.union(*map(_bodies_pointed_at, (*running, *waiting)))
 
 
 def _bodies_pointed_at(record: TupleRecord) -> set[str]:
