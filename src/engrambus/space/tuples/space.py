@@ -22,7 +22,15 @@ from engrambus.errors import (
     YoolForbidden,
     YoolNotFound,
 )
-from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
+from engrambus.evidence.receipts import (
+    EMPTY_DIGEST,
+    BodyStore,
+    ComparedFiles,
+    Receipt,
+    ReceiptFolder,
+    ReceiptLookup,
+    bodies_of,
+)
 from engrambus.space.catalog import Catalog, CatalogEntry, check_arguments
 from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
 from engrambus.space.tuples.access import authority_kind, find_tuple
@@ -39,6 +47,8 @@ from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, Tu
 
 T = TypeVar("T")
 
+ALL_IDS = 1 << 40
+"""More receipts than there can be."""
 POLL_SECONDS = 1.0
 """Longest sleep of a wait, in case a writer died between its commit and the wake-up (decision 23)."""
 
@@ -410,6 +420,20 @@ class TupleSpace:
     def receipt_differences(self, folder: ReceiptFolder) -> Iterator[tuple[Path, str]]:
         """Yield each file in the folder that is not as the journal has it, with what is wrong."""
         return folder.differences(self._numbered_receipts)
+
+    def rewrite_changed_receipts(self, folder: ReceiptFolder, *, dry_run: bool) -> ComparedFiles:
+        """Compare the files that were changed since the last time with the journal, and write again what differs."""
+
+        def receipt(receipt_id: str) -> Receipt | None:
+            with self.store.read() as view:
+                return view.receipt(receipt_id)
+
+        def ids_starting(digits: str) -> list[str]:
+            with self.store.read() as view:
+                return view.receipt_ids_starting(digits, limit=ALL_IDS)
+
+        lookup = ReceiptLookup(ids_starting, receipt, self._numbered_receipts)
+        return folder.rewrite_changed(lookup, dry_run=dry_run)
 
     def rewrite_receipts(self, folder: ReceiptFolder) -> None:
         """Compare every file in the folder with the journal, and write again what differs."""

@@ -120,10 +120,11 @@ class GarbageCollector:
         """Delete what may go; with `dry_run` only report it."""
         with file_lock(self._catalog / LOCK_FILE) if not dry_run else nullcontext():
             retention = (overrides or RetentionOverrides()).apply_to(self._retention())
-            total = _folder_size(self._catalog)
+            others = self._size_of_others()
+            receipts = self._space.rewrite_changed_receipts(self._receipts, dry_run=dry_run)
+            total = others + receipts.bytes_before
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)
-            rewritten = self._rewrite_receipts(dry_run)
             free = self._free(self._catalog) + (leftovers.bytes if dry_run else 0)
             planner = self._survey(on_progress)
             excess_bytes = max(
@@ -139,12 +140,12 @@ class GarbageCollector:
             freed = sum(purge.body.size for purge in purges) if dry_run else self._purge(planner, purges, on_progress)
             midnight_us = now_us - now_us % DAY_US
             rotated = self._space.store.rotate(least_bytes=MIN_SEGMENT_BYTES, before_us=midnight_us, dry_run=dry_run)
-            after = total - leftovers.bytes - freed if dry_run else _folder_size(self._catalog)
+            after = total - leftovers.bytes - freed if dry_run else self._size_of_others() + receipts.bytes_after
             kept = [*_by_reason(planner.keeps(purges).items()), self._running_folders()]
             return GcReport(
                 dry_run=dry_run,
                 receipts=planner.receipts,
-                rewritten=rewritten,
+                rewritten=receipts.differing,
                 freed=[*_by_reason(_purged_sizes(purges).items()), leftovers],
                 kept=kept,
                 pinned=planner.pinned,
@@ -158,12 +159,9 @@ class GarbageCollector:
                 enough=after <= retention.max_total_mb * MB and free + freed >= retention.free_mb_floor * MB,
             )
 
-    def _rewrite_receipts(self, dry_run: bool) -> int:
-        """Write the files of receipts again that are not as the journal has them; return how many there are."""
-        count = sum(1 for _ in self._space.receipt_differences(self._receipts))
-        if count and not dry_run:
-            self._space.rewrite_receipts(self._receipts)
-        return count
+    def _size_of_others(self) -> int:
+        """Return the size of everything but the files of receipts: there may be a million, and they are listed once."""
+        return _folder_size(self._catalog, without=self._receipts.folder)
 
     def _running_folders(self) -> BodyCount:
         """Count the folders of steps that are running."""
@@ -252,9 +250,12 @@ def _by_reason(sizes: Iterable[tuple[str, list[int]]]) -> list[BodyCount]:
     return [BodyCount(why=why, bodies=len(row), bytes=sum(row)) for why, row in sizes]
 
 
-def _folder_size(root: Path) -> int:
+def _folder_size(root: Path, *, without: Path | None = None) -> int:
+    """Return the size of all files in a folder, as their lengths; leave one of its folders out."""
     total = 0
-    for folder, _, names in os.walk(root):
+    for folder, inner, names in os.walk(root):
+        if without is not None and without.name in inner and folder == str(without.parent):
+            inner.remove(without.name)
         for name in names:
             with suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_size
