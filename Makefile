@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help browser up test quick check generate reading bench smoke torture clients lock clean
+.PHONY: help browser up test quick check generate reading bench smoke torture short-torture year clients lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ check: $(VENV)/.dev ## format, lint, types, layers, reading targets, documentati
 
 bench: $(VENV)/.bench ## measure performance (writes docs/performance.md)
 	@$(BIN)/python -m bench
+
+year: $(VENV)/.dev ## a year of work on a turned clock, ten tasks of each kind a day, with what it cost (`make test` has a short version)
+	@ENGRAMBUS_YEAR=10 $(BIN)/python -m pytest -s tests/guardrails/test_year.py
 
 torture: $(VENV)/.dev ## kills, power cuts, disk errors, damaged files and mixed load, for 90 minutes (`make test` has a short version)
 	@ENGRAMBUS_CRASH_ROUNDS=60 $(BIN)/python -m pytest -s tests/crash
