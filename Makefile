@@ -77,6 +77,12 @@ torture: $(VENV)/.dev ## kills, power cuts, disk errors, damaged files and mixed
 	@ENGRAMBUS_CRASH_ROUNDS=60 $(BIN)/python -m pytest -s tests/crash
 	@$(BIN)/python -m tests.torture
 
+ROUNDS = 50
+short-torture: $(VENV)/.dev ## the same with 50 cases of each part and two minutes of load, and what the torture does not go through yet
+	@ENGRAMBUS_CRASH_ROUNDS=10 $(BIN)/python -m pytest -q tests/crash
+	@$(BIN)/python -m tests.torture --rounds $(ROUNDS) --minutes 2
+	@$(BIN)/python -m tests.torture.untried
+
 NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error
 clients: $(VENV)/.dev ## test with the real Claude Code, Codex and Gemini CLI and a scripted model (large downloads)
 	@mkdir -p $(VENV)/clients

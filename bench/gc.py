@@ -1,15 +1,20 @@
 """Garbage collection of a million receipts while workers go on: what it costs, and how long it makes a worker wait.
 
-The collection runs in a process of its own, as `engrambus gc` does; a worker in this one puts, claims and completes
-tuples one at a time before and during it. Half of the receipts are older than the warm days, so their bodies go.
+`python -m bench.gc` measures this alone. The collection runs in a process of its own, as `engrambus gc` does; a worker in
+this one puts, claims and completes tuples one at a time before and during it. The receipts are of two years, so most of
+the bodies they name go.
 """
 
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +64,7 @@ def fill(folder: Path, receipts: int = RECEIPTS) -> None:
             body = bodies[(start + n) * BODIES // tuples]
             done.append(_completion(claim, body, now_us - round(age_days * DAY_US)))
         space.complete(done)
-    _receipts(folder).catch_up(lambda after, limit: space._numbered_receipts(after, limit))
+    space.write_receipts(_receipts(folder))
     space.close()
 
 
@@ -125,9 +130,8 @@ def collect(folder: Path) -> Collection:
     return done
 
 
-def work_while(space: TupleSpace, is_over: object) -> list[float]:
+def work_while(space: TupleSpace, is_over: Callable[[], bool]) -> list[float]:
     """Put, claim and complete tuples one at a time; return the durations of claims and completions in µs, sorted."""
-    assert callable(is_over)
     times: list[float] = []
     while not is_over():
         space.out({"lane": "bench", "payload": [{"yool": "agent.bench.nothing"}]}, authority=PERSON, run=RUN)
@@ -137,6 +141,10 @@ def work_while(space: TupleSpace, is_over: object) -> list[float]:
         space.complete([completion(claim)])
         times += [(middle - start) * 1e6, (time.perf_counter() - middle) * 1e6]
     return sorted(times)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
 
 
 def gc_rows(scratch: Path, receipts: int = RECEIPTS) -> list[Row]:
@@ -150,7 +158,7 @@ def gc_rows(scratch: Path, receipts: int = RECEIPTS) -> list[Row]:
     rows = []
     for name in ("the first collection", "the next collection"):
         process = subprocess.Popen([sys.executable, "-m", "bench.gc", str(folder)], stdout=subprocess.PIPE)
-        busy = work_while(space, lambda process=process: process.poll() is not None)
+        busy = work_while(space, partial(_has_ended, process))
         output, _ = process.communicate()
         found = msgspec.json.decode(output, type=Collection)
         what = f"{name} over {found.receipts:,} receipts, {found.deleted:,} bodies deleted"
@@ -169,4 +177,13 @@ def gc_rows(scratch: Path, receipts: int = RECEIPTS) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(collect(Path(sys.argv[1]))).decode())
+    if len(sys.argv) > 1:  # the process of one collection
+        print(msgspec.json.encode(collect(Path(sys.argv[1]))).decode())
+    else:
+        from bench.measure import show
+
+        place = Path(tempfile.mkdtemp(prefix="engrambus-bench-", dir=Path.cwd()))
+        try:
+            show(gc_rows(place))
+        finally:
+            shutil.rmtree(place)

@@ -268,6 +268,7 @@ def leave_unfinished(year: Year, lane: str) -> tuple[str, str, str]:
 
 
 # YT-13, YT-09, YT-10
+@pytest.mark.timeout(900 if SCALE == 1 else 4 * 3600)  # alone on a machine it takes a minute
 def test_a_year_of_work_stays_below_the_limit_and_still_resumes_and_replays(
     repository: Repository, settings: Settings, tmp_path: Path
 ) -> None:

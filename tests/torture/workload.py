@@ -232,8 +232,8 @@ class Writer:
         """Start a step, count what it spent, renew the claim, and hand the tuple back for later."""
         name = os.urandom(8).hex()
         with self._attempt("spend", name):
-            draft = {"lane": LATER_LANE, "payload": [{"yool": "agent.lint.ruff", "args": {"name": name}}]}
-            draft["agent_terms"] = {"budget_usd": 1}
+            step = {"yool": "agent.lint.ruff", "args": {"name": name}}
+            draft = {"lane": LATER_LANE, "payload": [step], "agent_terms": {"budget_usd": 1}}
             tuple_id = self._space.out(draft, authority=PERSON, run=self._run())[0].id
             (claim,) = self._space.claim({"id": tuple_id}, worker="torture", timeout=0)
             self._space.start_step(claim, 0, Price(micros=SPENT_MICROS), yool="agent.lint.ruff.v1")
@@ -252,7 +252,7 @@ class Writer:
             with self._space.store.read() as view:
                 cached = view.cached_receipt(REUSED_KEY)
             done = self._finished(claim, key=REUSED_KEY)
-            if cached is not None:
+            if cached is not None and done.final_receipt is not None:
                 last = msgspec.structs.replace(done.final_receipt, receipts=(cached.id,), id="")
                 last = msgspec.structs.replace(last, id=receipt_id(last))
                 done = msgspec.structs.replace(done, receipts=(), hits=((0, cached.id),), final_receipt=last)

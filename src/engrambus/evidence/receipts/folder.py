@@ -29,6 +29,7 @@ RECEIPTS_POSITION = "receipts.written"
 """Name of the position file in the folder of derived files."""
 COMPARED_SUFFIX = ".compared"
 """End of the name of the file that notes when the files were compared last; it begins as the position file's does."""
+DIGITS = "0123456789abcdef"
 CLOCK_TICK_NS = 2_000_000_000
 """How far the time of a change may be behind the clock: file systems use a coarser one."""
 
@@ -37,12 +38,20 @@ ReadReceipts = Callable[[int, int], Iterable[tuple[int, Receipt]]]
 
 
 class ReceiptLookup(NamedTuple):
-    """What a collection asks the journal about receipts."""
+    """What is asked of the journal about receipts."""
 
     ids_starting: Callable[[str], Iterable[str]]
     """Returns the ids whose hash starts with these hex digits."""
     receipt: Callable[[str], Receipt | None]
     after: ReadReceipts
+
+
+class FileStatus(NamedTuple):
+    """What the folder says about a file."""
+
+    size: int
+    changed_ns: int
+    """When content or status changed last. A program can set the time of the content, but not this one."""
 
 
 class ComparedFiles(NamedTuple):
@@ -107,15 +116,13 @@ class ReceiptFolder:
 
     def path(self, receipt_id: str) -> Path:
         """Return the path of a receipt's file."""
-        digits = receipt_id.removeprefix("sha256:")
-        return self._folder / digits[:2] / f"{digits[2:]}.json"
+        return self._folder / relative_path(receipt_id)
 
-    def catch_up(self, read_receipts: ReadReceipts, *, batch: int = 500) -> int:
+    def catch_up(self, receipts: ReceiptLookup, *, batch: int = 500) -> int:
         """Write every receipt that is not there yet; return how many were written."""
         files.make_folder(self._folder)
         noted, written = self._read_position(), 0
-        # Listed before the journal is read: a file that another process writes from now on is not in the list.
-        strange = set() if noted.on_disk() else set(self._files())
+        is_trusted, read_receipts = noted.on_disk() > 0, receipts.after
         page = list(read_receipts(max(0, noted.number - 1), batch + 1))
         if noted.number and (not page or page[0][1].id != noted.last_id):
             # Another receipt has that number now: the journal lost its end, or was restored from a copy.
@@ -130,19 +137,19 @@ class ReceiptFolder:
             for number, receipt in page:
                 # What was written before a restart of the machine may be torn; what is compared after it is on disk.
                 self.write(receipt, synced=number <= on_disk)
-                strange.discard(self.path(receipt.id))
             written += len(page)
             position, last = page[-1]
             self._write_position(_Position(position, last.id, boot_id(), min(position, on_disk)))
             page = list(read_receipts(position, batch))
-        for path in strange:
-            files.remove(path)
+        if not is_trusted:
+            for path in self._strange(receipts):
+                files.remove(path)
         return written
 
-    def rewrite(self, read_receipts: ReadReceipts) -> None:
+    def rewrite(self, receipts: ReceiptLookup) -> None:
         """Compare every file with the journal; write those that differ, and remove those it does not have."""
         files.remove(self._position_file)
-        self.catch_up(read_receipts)
+        self.catch_up(receipts)
 
     def restore(self, receipt: Receipt, read_receipts: ReadReceipts, *, batch: int = 500) -> RestoredFile | None:
         """Write the file of one receipt if it is not as the journal has it; return what was wrong, None if nothing.
@@ -161,21 +168,19 @@ class ReceiptFolder:
             return RestoredFile(f"{problem}, and it could not be written again: {trouble}", is_written=False)
         return RestoredFile(f"{problem}; it was written again", is_written=True)
 
-    def differences(self, read_receipts: ReadReceipts, *, batch: int = 500) -> Iterator[tuple[Path, str]]:
+    def differences(self, receipts: ReceiptLookup, *, batch: int = 500) -> Iterator[tuple[Path, str]]:
         """Yield each file that is not as the journal has it, with what is wrong with it.
 
         A receipt that no worker has written as a file yet is no difference, nor is a file that a power cut may have
         torn: the next worker writes it.
         """
-        strange, on_disk = set(self._files()), self._noted_position().on_disk()
-        position = 0
-        while page := list(read_receipts(position, batch)):
+        on_disk, position = self._noted_position().on_disk(), 0
+        while position < on_disk and (page := list(receipts.after(position, batch))):
             for position, receipt in page:
                 problem = self.problem(receipt) if position <= on_disk else None
                 if problem:
                     yield self.path(receipt.id), problem
-                strange.discard(self.path(receipt.id))
-        yield from ((path, "is no receipt of the journal") for path in sorted(strange))
+        yield from ((path, "is no receipt of the journal") for path in self._strange(receipts))
 
     def rewrite_changed(self, receipts: ReceiptLookup, *, dry_run: bool = False) -> ComparedFiles:
         """Compare the files that were changed since they were compared last, and write those again that differ.
@@ -187,8 +192,8 @@ class ReceiptFolder:
         since_ns = self._compared_ns(now_ns)
         unwritten = self._unwritten(receipts.after)
         comparison = _Comparison(self, receipts, since_ns, unwritten, rewrites=not dry_run)
-        for number in range(256):
-            comparison.compare(f"{number:02x}")
+        for digit in DIGITS:
+            comparison.compare(digit)
         if comparison.rewrites and unwritten is not None:
             files.replace_file(self._compared_file(), _checked(str(now_ns - CLOCK_TICK_NS)))
         return ComparedFiles(comparison.differing, comparison.bytes_before, comparison.bytes_after)
@@ -207,16 +212,27 @@ class ReceiptFolder:
             position = page[-1][0]
         return ids
 
-    def statuses(self, head: str) -> dict[str, os.stat_result]:
-        """Return the status of each file in one of the inner folders, by name."""
+    def listed(self, digit: str) -> dict[str, FileStatus]:
+        """Return the files whose hash begins with a hex digit, by their path in the folder."""
+        listed: dict[str, FileStatus] = {}
         with suppress(FileNotFoundError):
-            folder = files.open_folder(self._folder / head)
-            try:
-                with os.scandir(folder) as entries:
-                    return {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
-            finally:
-                os.close(folder)
-        return {}
+            for head in files.folder_names(self._folder):
+                if len(head) == 2 and head[0] == digit:
+                    listed |= self._listed_in(head)
+        return listed
+
+    def _listed_in(self, head: str) -> dict[str, FileStatus]:
+        listed: dict[str, FileStatus] = {}
+        folder = files.open_folder(self._folder / head)
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # a draft that its writer has renamed meanwhile
+                        status = entry.stat(follow_symlinks=False)
+                        listed[f"{head}/{entry.name}"] = FileStatus(status.st_size, status.st_ctime_ns)
+        finally:
+            os.close(folder)
+        return listed
 
     def _compared_file(self) -> Path:
         return self._position_file.with_name(f"{self._position_file.stem}{COMPARED_SUFFIX}")
@@ -240,14 +256,14 @@ class ReceiptFolder:
             return f"the file of a receipt cannot be read: {problem}"
         return None if content == _text(receipt) else "a receipt differs from the journal"
 
-    def _files(self) -> Iterator[Path]:
-        """Yield the files that have a receipt's name."""
-        with suppress(FileNotFoundError):
-            for head in files.folder_names(self._folder):
-                if len(head) == 2:
-                    for name in files.folder_names(self._folder / head):
-                        if name.endswith(".json") and not name.startswith("."):
-                            yield self._folder / head / name
+    def _strange(self, receipts: ReceiptLookup) -> Iterator[Path]:
+        """Yield the files that have a receipt's name and are none of the journal, in order."""
+        for digit in DIGITS:
+            # Listed before the journal is read: a file that another process writes from now on is not in the list.
+            names = {name for name in self.listed(digit) if is_receipt_name(name)}
+            if names:
+                names.difference_update(map(relative_path, receipts.ids_starting(digit)))
+                yield from (self._folder / name for name in sorted(names))
 
     def write(self, receipt: Receipt, *, synced: bool) -> None:
         """Write the file of a receipt unless it is there as the journal has it."""
@@ -280,7 +296,7 @@ class ReceiptFolder:
 
 
 class _Comparison:
-    """One pass over the files, an inner folder at a time: neither all their names nor all ids are held at once."""
+    """One pass over the files in sixteen parts: neither all their names nor all ids are held at once."""
 
     def __init__(
         self,
@@ -301,23 +317,23 @@ class _Comparison:
         self.bytes_before = 0
         self.bytes_after = 0
 
-    def compare(self, head: str) -> None:
-        """Compare one inner folder."""
+    def compare(self, digit: str) -> None:
+        """Compare the files whose hash begins with a hex digit."""
         # Listed before the journal is read: a file that another process writes from now on is not in the list.
-        statuses = self._folder.statuses(head)
-        size = sum(status.st_size for status in statuses.values())
+        statuses = self._folder.listed(digit)
+        size = sum(status.size for status in statuses.values())
         self.bytes_before += size
         self.bytes_after += size
-        for receipt_id in self._receipts.ids_starting(head):
-            status = statuses.pop(self._folder.path(receipt_id).name, None)
+        for receipt_id in self._receipts.ids_starting(digit):
+            status = statuses.pop(relative_path(receipt_id), None)
             if self._unwritten is None or receipt_id in self._unwritten:
                 continue
-            # The time of the last change of a file, unlike that of its content, cannot be set by a program.
-            if status is None or status.st_ctime_ns >= self._since_ns:
-                self._compare_file(receipt_id, 0 if status is None else status.st_size)
+            # decision 118: a collection over a million receipts does not read a million files
+            if status is None or status.changed_ns >= self._since_ns:
+                self._compare_file(receipt_id, 0 if status is None else status.size)
         for name, status in statuses.items():
-            if name.endswith(".json") and not name.startswith("."):
-                self._remove(self._folder.path(f"sha256:{head}{name.removesuffix('.json')}"), status.st_size)
+            if is_receipt_name(name):
+                self._remove(self._folder.folder / name, status.size)
 
     def _compare_file(self, receipt_id: str, size: int) -> None:
         receipt = self._receipts.receipt(receipt_id)
@@ -343,6 +359,17 @@ class _Comparison:
             yield
         except (OSError, EngramBusError):
             self.rewrites = False
+
+
+def relative_path(receipt_id: str) -> str:
+    """Return the path of a receipt's file in the folder."""
+    digits = receipt_id.removeprefix("sha256:")
+    return f"{digits[:2]}/{digits[2:]}.json"
+
+
+def is_receipt_name(path: str) -> bool:
+    """True if a file in an inner folder is named as a receipt's; others are drafts, or not ours."""
+    return path.endswith(".json") and path[3:4] != "."
 
 
 def _checked(text: str) -> bytes:

@@ -25,7 +25,6 @@ from engrambus.errors import (
 from engrambus.evidence.receipts import (
     EMPTY_DIGEST,
     BodyStore,
-    ComparedFiles,
     Receipt,
     ReceiptFolder,
     ReceiptLookup,
@@ -415,14 +414,19 @@ class TupleSpace:
     def write_receipts(self, folder: ReceiptFolder) -> int:
         """Write every receipt that is not a file in the folder yet; return how many were written."""
         with naming_the_disk():
-            return folder.catch_up(self._numbered_receipts)
+            return folder.catch_up(self.receipt_lookup)
 
     def receipt_differences(self, folder: ReceiptFolder) -> Iterator[tuple[Path, str]]:
         """Yield each file in the folder that is not as the journal has it, with what is wrong."""
-        return folder.differences(self._numbered_receipts)
+        return folder.differences(self.receipt_lookup)
 
-    def rewrite_changed_receipts(self, folder: ReceiptFolder, *, dry_run: bool) -> ComparedFiles:
-        """Compare the files that were changed since the last time with the journal, and write again what differs."""
+    def rewrite_receipts(self, folder: ReceiptFolder) -> None:
+        """Compare every file in the folder with the journal, and write again what differs."""
+        folder.rewrite(self.receipt_lookup)
+
+    @property
+    def receipt_lookup(self) -> ReceiptLookup:
+        """Reads receipts, each time as of then."""
 
         def receipt(receipt_id: str) -> Receipt | None:
             with self.store.read() as view:
@@ -432,12 +436,7 @@ class TupleSpace:
             with self.store.read() as view:
                 return view.receipt_ids_starting(digits, limit=ALL_IDS)
 
-        lookup = ReceiptLookup(ids_starting, receipt, self._numbered_receipts)
-        return folder.rewrite_changed(lookup, dry_run=dry_run)
-
-    def rewrite_receipts(self, folder: ReceiptFolder) -> None:
-        """Compare every file in the folder with the journal, and write again what differs."""
-        folder.rewrite(self._numbered_receipts)
+        return ReceiptLookup(ids_starting, receipt, self._numbered_receipts)
 
     def missing_bodies(self, bodies: BodyStore, *, batch: int = 500) -> Iterator[tuple[str, str]]:
         """Yield digest and receipt of each body that a receipt names and that is neither stored nor was deleted."""

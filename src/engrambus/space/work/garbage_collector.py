@@ -121,7 +121,7 @@ class GarbageCollector:
         with file_lock(self._catalog / LOCK_FILE) if not dry_run else nullcontext():
             retention = (overrides or RetentionOverrides()).apply_to(self._retention())
             others = self._size_of_others()
-            receipts = self._space.rewrite_changed_receipts(self._receipts, dry_run=dry_run)
+            receipts = self._receipts.rewrite_changed(self._space.receipt_lookup, dry_run=dry_run)
             total = others + receipts.bytes_before
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)
