@@ -43,7 +43,9 @@ def lookup(numbered_receipts: list[tuple[int, Receipt]], positions: list[int] | 
         return [row for row in numbered_receipts if row[0] > position][:limit]
 
     by_id = {receipt.id: receipt for _, receipt in numbered_receipts}
-    return ReceiptLookup(lambda digits: [id for id in by_id if id[7:].startswith(digits)], by_id.get, after)
+    return ReceiptLookup(
+        lambda digits: [id for id in by_id if id[7:].startswith(digits)], lambda ids: map(by_id.__getitem__, ids), after
+    )
 
 
 def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def test_several_threads_may_write_receipts_at_once(harness: WorkerHarness, tmp_
     def read_receipts(after: int, limit: int) -> list[tuple[int, Receipt]]:
         return [(after + 1, receipt)] if after < 200 else []
 
-    receipts = ReceiptLookup(lambda digits: [receipt.id], {receipt.id: receipt}.get, read_receipts)
+    receipts = ReceiptLookup(lambda digits: [receipt.id], lambda ids: [receipt], read_receipts)
     with ThreadPoolExecutor(4) as threads:
         futures = [
             threads.submit(ReceiptFolder(tmp_path / "copies", tmp_path / "written").catch_up, receipts)

@@ -30,6 +30,7 @@ RECEIPTS_POSITION = "receipts.written"
 COMPARED_SUFFIX = ".compared"
 """End of the name of the file that notes when the files were compared last; it begins as the position file's does."""
 DIGITS = "0123456789abcdef"
+BATCH = 500
 CLOCK_TICK_NS = 2_000_000_000
 """How far the time of a change may be behind the clock: file systems use a coarser one."""
 
@@ -42,7 +43,8 @@ class ReceiptLookup(NamedTuple):
 
     ids_starting: Callable[[str], Iterable[str]]
     """Returns the ids whose hash starts with these hex digits."""
-    receipt: Callable[[str], Receipt | None]
+    receipts: Callable[[list[str]], Iterable[Receipt]]
+    """Returns the receipts with these ids."""
     after: ReadReceipts
 
 
@@ -324,26 +326,32 @@ class _Comparison:
         size = sum(status.size for status in statuses.values())
         self.bytes_before += size
         self.bytes_after += size
+        doubtful: dict[str, int] = {}
         for receipt_id in self._receipts.ids_starting(digit):
             status = statuses.pop(relative_path(receipt_id), None)
             if self._unwritten is None or receipt_id in self._unwritten:
                 continue
             # decision 118: a collection over a million receipts does not read a million files
             if status is None or status.changed_ns >= self._since_ns:
-                self._compare_file(receipt_id, 0 if status is None else status.size)
+                doubtful[receipt_id] = 0 if status is None else status.size
+            if len(doubtful) == BATCH:
+                self._compare_files(doubtful)
+                doubtful.clear()
+        self._compare_files(doubtful)
         for name, status in statuses.items():
             if is_receipt_name(name):
                 self._remove(self._folder.folder / name, status.size)
 
-    def _compare_file(self, receipt_id: str, size: int) -> None:
-        receipt = self._receipts.receipt(receipt_id)
-        if receipt is None or self._folder.problem(receipt) is None:
-            return
-        self.differing += 1
-        with self._refused_by_the_disk():
-            if self.rewrites:
-                self._folder.write(receipt, synced=True)
-                self.bytes_after += len(_text(receipt)) - size
+    def _compare_files(self, sizes: dict[str, int]) -> None:
+        """Compare the files of these receipts, of this size now, and write again what differs."""
+        for receipt in self._receipts.receipts(list(sizes)):
+            if self._folder.problem(receipt) is None:
+                continue
+            self.differing += 1
+            with self._refused_by_the_disk():
+                if self.rewrites:
+                    self._folder.write(receipt, synced=True)
+                    self.bytes_after += len(_text(receipt)) - sizes[receipt.id]
 
     def _remove(self, path: Path, size: int) -> None:
         self.differing += 1

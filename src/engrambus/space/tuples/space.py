@@ -428,15 +428,16 @@ class TupleSpace:
     def receipt_lookup(self) -> ReceiptLookup:
         """Reads receipts, each time as of then."""
 
-        def receipt(receipt_id: str) -> Receipt | None:
+        def receipts(ids: list[str]) -> list[Receipt]:
             with self.store.read() as view:
-                return view.receipt(receipt_id)
+                found = (view.receipt(receipt_id) for receipt_id in ids)
+                return [receipt for receipt in found if receipt is not None]
 
         def ids_starting(digits: str) -> list[str]:
             with self.store.read() as view:
                 return view.receipt_ids_starting(digits, limit=ALL_IDS)
 
-        return ReceiptLookup(ids_starting, receipt, self._numbered_receipts)
+        return ReceiptLookup(ids_starting, receipts, self._numbered_receipts)
 
     def missing_bodies(self, bodies: BodyStore, *, batch: int = 500) -> Iterator[tuple[str, str]]:
         """Yield digest and receipt of each body that a receipt names and that is neither stored nor was deleted."""
