@@ -1,8 +1,8 @@
 """Garbage collection of a million receipts while workers go on: what it costs, and how long it makes a worker wait.
 
-`python -m bench.gc` measures this alone. The collection runs in a process of its own, as `engrambus gc` does; a worker in
-this one puts, claims and completes tuples one at a time before and during it. The receipts are of two years, so most of
-the bodies they name go.
+`python -m bench.gc` measures this alone. The collection runs in a process of its own, as `engrambus gc` does; a worker
+in this one puts, claims and completes tuples one at a time before and during it. The receipts are of two years, so
+most of the bodies they name go.
 """
 
 from __future__ import annotations
