@@ -39,6 +39,7 @@ GROUPS = {
     "promotion": "Decide which engrams other projects see: requests of agents that wait for an admin.",
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
     "reservation": "List, check and release what agents have reserved: files that others keep out of.",
+    "schedule": "Put tasks at certain times: by a cron expression, at an interval or once.",
     "memory": "Search memory files, and record what the team should remember.",
     "review": "Accept or reject what agents contribute to the team's memory.",
     "contradiction": "Decide which of two contradictory claims holds.",
