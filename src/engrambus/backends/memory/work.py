@@ -616,6 +616,10 @@ class MemoryWorkView:
             for totals in self._state.totals.values()
         ]
 
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        records = (record for record in self._state.tuples.values() if record.ordinal > after)
+        return [record for record in records if record.state not in (*ENDED, "taken")][:limit]
+
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         claimed = (record for record in self._state.tuples.values() if record.state == "claimed")
         return [record for record in claimed if run in (None, record.run)][:limit]

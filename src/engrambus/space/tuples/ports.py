@@ -304,6 +304,10 @@ class WorkView(Protocol):
         """Return the totals of every run that has tuples, in the order of their first tuples."""
         ...
 
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        """Return tuples that have neither ended nor been taken, with an ordinal greater than `after`, oldest first."""
+        ...
+
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         """Return the claimed tuples of a run, or of all, oldest first."""
         ...

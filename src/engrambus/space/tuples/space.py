@@ -24,7 +24,14 @@ from engrambus.errors import (
     YoolForbidden,
     YoolNotFound,
 )
-from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
+from engrambus.evidence.receipts import (
+    EMPTY_DIGEST,
+    BodyStore,
+    Receipt,
+    ReceiptFolder,
+    ReceiptLookup,
+    bodies_of,
+)
 from engrambus.space.catalog import Catalog, CatalogEntry, check_arguments
 from engrambus.space.tuples import (
     batch_ends,
@@ -52,6 +59,8 @@ from engrambus.space.tuples.values import TASK_LANE, Claim, Fence, Price, SpaceS
 
 T = TypeVar("T")
 
+ALL_IDS = 1 << 40
+"""More receipts than there can be."""
 POLL_SECONDS = 1.0
 """Longest sleep of a wait, in case a writer died between its commit and the wake-up (decision 23)."""
 
@@ -502,15 +511,30 @@ class TupleSpace:
     def write_receipts(self, folder: ReceiptFolder) -> int:
         """Write every receipt that is not a file in the folder yet; return how many were written."""
         with naming_the_disk():
-            return folder.catch_up(self._numbered_receipts)
+            return folder.catch_up(self.receipt_lookup)
 
     def receipt_differences(self, folder: ReceiptFolder) -> Iterator[tuple[Path, str]]:
         """Yield each file in the folder that is not as the journal has it, with what is wrong."""
-        return folder.differences(self._numbered_receipts)
+        return folder.differences(self.receipt_lookup)
 
     def rewrite_receipts(self, folder: ReceiptFolder) -> None:
         """Compare every file in the folder with the journal, and write again what differs."""
-        folder.rewrite(self._numbered_receipts)
+        folder.rewrite(self.receipt_lookup)
+
+    @property
+    def receipt_lookup(self) -> ReceiptLookup:
+        """Reads receipts, each time as of then."""
+
+        def receipts(ids: list[str]) -> list[Receipt]:
+            with self.store.read() as view:
+                found = (view.receipt(receipt_id) for receipt_id in ids)
+                return [receipt for receipt in found if receipt is not None]
+
+        def ids_starting(digits: str) -> list[str]:
+            with self.store.read() as view:
+                return view.receipt_ids_starting(digits, limit=ALL_IDS)
+
+        return ReceiptLookup(ids_starting, receipts, self._numbered_receipts)
 
     def missing_bodies(self, bodies: BodyStore, *, batch: int = 500) -> Iterator[tuple[str, str]]:
         """Yield digest and receipt of each body that a receipt names and that is neither stored nor was deleted."""

@@ -378,6 +378,12 @@ FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS
 WHERE t.lane = ?
 ORDER BY t.ordinal DESC LIMIT 1;
 
+-- name: unfinished
+SELECT {columns}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.ordinal > ? AND t.state NOT IN ('done', 'dead', 'cancelled', 'taken')
+ORDER BY t.ordinal LIMIT ?;
+
 -- name: claimed
 SELECT {columns}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run

@@ -281,6 +281,9 @@ class SqliteWorkView:
         first = _first_matching(left, conditions, 1)
         return first[0].lease_until_us if first else None
 
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        return [record_from_row(row) for row in self._rows("unfinished", after, limit)]
+
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("claimed", run, limit)]
 
