@@ -29,6 +29,7 @@ SECTIONS = {
 
 GROUPS = {
     "artifact": "Store new text that claims and messages can point at.",
+    "batch": "Spawn trees of up to a billion tasks, of which only what workers reach takes up room.",
     "receipt": "Show, check and add receipts: records of executed steps.",
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
     "runs": "List runs that have tasks: how many are done, cached, given up or unfinished, and their cost.",

@@ -171,7 +171,7 @@ def _cost(spent: Price) -> Cost:
 
 def cancel_agent(view: WorkView, batch: BatchRecord, level: int, number: int) -> tuple[list[Fact], Receipt]:
     """Cancel an agent of a batch and everything below it; folded agents are counted, not materialised."""
-    shape = batch.shape
+    shape, place = batch.shape, (level, number)
     span = shape.leaf_span(level, number)
     found = view.agents_at(batch.id, level, number, number + 1)
     folded = overlap(view.folded_leaves(batch.id), span)
@@ -206,13 +206,13 @@ def cancel_agent(view: WorkView, batch: BatchRecord, level: int, number: int) ->
         size = shape.leaves_below(below)
         for node in view.agents_at(batch.id, below, span.start // size, span.stop // size, unended=True):
             facts.append(_cancelled(view, node.id, batch.run))
-    node_id = found[0].id if found else next(fact.id for fact in reversed(facts) if _puts(fact, level, number))
+    node_id = found[0].id if found else next(put.id for put in facts if isinstance(put, TuplePut) and _puts(put, place))
     end = _cancelled(view, node_id, batch.run)
     return [*facts, end], end.receipt
 
 
-def _puts(fact: Fact, level: int, number: int) -> bool:
-    return isinstance(fact, TuplePut) and fact.agent is not None and _place(fact.agent) == (level, number)
+def _puts(put: TuplePut, place: tuple[int, int]) -> bool:
+    return put.agent is not None and _place(put.agent) == place
 
 
 def _cancel_leaf(
