@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from bench.anchoring import anchor_rows
+from bench.batches import batch_rows
 from bench.catalog import catalog_rows
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows

@@ -36,6 +36,7 @@ PAGES = (
     "docs/demo.md",
     "docs/catalog.md",
     "docs/work.md",
+    "docs/batches.md",
 )
 
 
