@@ -104,6 +104,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             )
         progress.update(task, description="work")
         rows += work_rows(scratch, peers=peers)
+        rows += batch_rows(scratch)
     gateway.close()
     return recall_rows(recalls) + rows
 

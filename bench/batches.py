@@ -57,9 +57,7 @@ def batch_rows(scratch: Path) -> list[Row]:
     before, rss_before = used_bytes(folder), _rss()
     spawned: list[str] = []
     spawn_us = processor_us(
-        lambda: spawned.append(
-            batches.spawn(TEMPLATE, depth=DEPTH, branching=BRANCHING, authority=PERSON, run=RUN).id
-        )
+        lambda: spawned.append(batches.spawn(TEMPLATE, depth=DEPTH, branching=BRANCHING, authority=PERSON, run=RUN).id)
     )
     journal, index = (after - earlier for after, earlier in zip(used_bytes(folder), before, strict=True))
     rss = _rss() - rss_before
@@ -76,12 +74,26 @@ def batch_rows(scratch: Path) -> list[Row]:
         _row("spawn", f"{agents:,} agents", microseconds(spawn_us), "processor time", spawn_us / 1e6, 0.05),
         _row("memory", "journal + index", f"{journal:,} + {index:,} B", "1 B per agent", (journal + index) / agents, 1),
         _row("memory", "process (maximum RSS)", f"{rss:,} KiB more", "1 B per agent", rss * 1024 / agents, 1),
-        _row("walk", f"a leaf, of {WALKED:,}", microseconds(whole), f"flat {microseconds(flat_us)}", whole / flat_us, 2),
+        _row(
+            "walk", f"a leaf, of {WALKED:,}", microseconds(whole), f"flat {microseconds(flat_us)}", whole / flat_us, 2
+        ),
         _row("walk", "the last thousand", microseconds(last), f"the first {microseconds(first)}", last / first, 1.5),
-        _row("fold", "1,000 idle leaves, each", microseconds(fold_us), f"a leaf walked {microseconds(whole)}",
-             fold_us / whole, 1),
-        _row("counts", f"every level after {WALKED:,} leaves", microseconds(open_us), "processor time",
-             open_us / 1e6, 0.2),
+        _row(
+            "fold",
+            "1,000 idle leaves, each",
+            microseconds(fold_us),
+            f"a leaf walked {microseconds(whole)}",
+            fold_us / whole,
+            1,
+        ),
+        _row(
+            "counts",
+            f"every level after {WALKED:,} leaves",
+            microseconds(open_us),
+            "processor time",
+            open_us / 1e6,
+            0.2,
+        ),
         _row("cancel", "all that is folded", microseconds(cancel_us), "processor time", cancel_us / 1e6, 1),
     ]
 

@@ -145,7 +145,7 @@ def test_a_batch_of_another_run_looks_absent(bus: RunningServer) -> None:
 
 
 def test_an_idempotency_key_spawns_a_batch_once(bus: RunningServer) -> None:
-    body = {**TEMPLATE, "depth": 1, "branching": 2}
+    body: dict[str, Any] = {**TEMPLATE, "depth": 1, "branching": 2}
     first, again = (bus.call("POST", "/batch", body, headers={"Idempotency-Key": "once"}).json for _ in range(2))
     assert (first["new"], again["new"], first["id"]) == (True, False, again["id"])
     refused = bus.call("POST", "/batch", {**body, "depth": 2}, headers={"Idempotency-Key": "once"})

@@ -17,9 +17,9 @@ from engrambus.space.batches import BatchShape, LeafRange, count_leaves, united,
 from engrambus.space.tuples import (
     ENDED,
     INTERNAL_RUN,
-    Agent,
     AgentsFolded,
     AlarmRaised,
+    BatchAgent,
     BatchRecord,
     BatchSpawned,
     BodyDamaged,
@@ -95,7 +95,7 @@ class WorkState:
     def __init__(self) -> None:
         self.ordinal = 0
         self.batches: dict[str, _Batch] = {}
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, BatchAgent] = {}
         """Materialised agents of batches, by tuple."""
         self.tuples: dict[str, TupleRecord] = {}
         self.receipts: dict[str, Receipt] = {}
@@ -611,12 +611,12 @@ class MemoryWorkView:
             for level, level_counts in sorted(counts.items())
         }
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
         return {tuple_id: self._state.agents[tuple_id] for tuple_id in tuple_ids if tuple_id in self._state.agents}
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         batch = self._state.batches[batch_id]
         ids = (batch.ids[place] for place in sorted(batch.ids) if place[0] == level and start <= place[1] < stop)
         return [
@@ -625,9 +625,11 @@ class MemoryWorkView:
             if not unended or self._state.tuples[tuple_id].state not in (*ENDED, "taken")
         ][:limit]
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
         agents = self._state.agents.values()
-        return [agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level]
+        return [
+            agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level
+        ]
 
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}

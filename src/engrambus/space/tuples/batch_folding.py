@@ -63,9 +63,7 @@ def folded_groups(view: WorkView) -> list[WaitingGroup]:
         root = view.find(batch.id)
         if root is not None:
             yools = next_yools(batch.template)
-            groups.append(
-                WaitingGroup(lane=batch.lane, run=batch.run, yools=yools, tuples=batch.folded, oldest=root)
-            )
+            groups.append(WaitingGroup(lane=batch.lane, run=batch.run, yools=yools, tuples=batch.folded, oldest=root))
     return groups
 
 
@@ -79,9 +77,7 @@ def fold(
     shape, span = batch.shape, batch.shape.leaf_span(level, number)
     if refuse_running:
         _check_none_runs(view, batch, span)
-    kept = [
-        shape.leaf_span(agent.position.level, agent.position.number) for agent in view.kept_agents(batch.id)
-    ]
+    kept = [shape.leaf_span(agent.position.level, agent.position.number) for agent in view.kept_agents(batch.id)]
     idle = [
         leaf
         for leaf in view.idle_leaves(batch.id)

@@ -24,7 +24,16 @@ from engrambus.errors import (
 )
 from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
 from engrambus.space.catalog import Catalog, CatalogEntry, check_arguments
-from engrambus.space.tuples import batch_ends, batch_folding, batches, budgets, claims, completion, dead_letters, enqueue
+from engrambus.space.tuples import (
+    batch_ends,
+    batch_folding,
+    batches,
+    budgets,
+    claims,
+    completion,
+    dead_letters,
+    enqueue,
+)
 from engrambus.space.tuples.access import authority_kind, find_tuple
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.enqueue import PutResult

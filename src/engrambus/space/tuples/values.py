@@ -222,7 +222,7 @@ class AgentPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Number of its children; 0 for a leaf."""
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class BatchAgent(msgspec.Struct, frozen=True, kw_only=True):
     """A materialised agent of a batch: a leaf, or a node above the leaves."""
 
     id: str

@@ -16,10 +16,10 @@ from engrambus.space.batches import LeafRange, count_leaves, united, without
 from engrambus.space.tuples import (
     MAX_GENERATIONS,
     STATES,
-    Agent,
     AgentPosition,
     AgentsFolded,
     AlarmRaised,
+    BatchAgent,
     BatchSpawned,
     BodyDamaged,
     BodyPurged,
@@ -321,7 +321,7 @@ class WorkProjection:
         parent_row: Any = self.connection.execute(self._sql["agent_by_place"], place).fetchone()
         self._update_agent(parent_row[0], after_child_end(agent_from_row(parent_row), agent_from_row(row), state))
 
-    def _update_agent(self, ordinal: int, agent: Agent) -> None:
+    def _update_agent(self, ordinal: int, agent: BatchAgent) -> None:
         self._execute("update_agent", agent.children_left, agent.dead, agent.cancelled, ordinal)
 
     def _fold(self, fact: AgentsFolded) -> None:
@@ -549,9 +549,9 @@ class WorkProjection:
         self.connection.execute(self._sql[name], values)
 
 
-def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> Agent:
+def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> BatchAgent:
     """Return the agent that a row of the queries `agent…` holds; the ids are of its tuple and of its batch."""
-    return Agent(
+    return BatchAgent(
         id=tuple_id,
         position=AgentPosition(batch=batch_id, level=row[2], number=row[3], children=row[4]),
         children_left=row[5],
