@@ -13,7 +13,10 @@ from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import BatchSpace
-from engrambus.testing.work import PERSON, RUN
+from engrambus.testing.work import PERSON, RUN, completion, put
+from engrambus.testing.work.batches import figures, spawn
+from engrambus.testing.work.harness import take
+from tests.harness.stores import SqliteWorkHarness
 from tests.http.running_server import RunningServer, run_server
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
@@ -150,3 +153,23 @@ def test_an_idempotency_key_spawns_a_batch_once(bus: RunningServer) -> None:
     assert (first["new"], again["new"], first["id"]) == (True, False, again["id"])
     refused = bus.call("POST", "/batch", {**body, "depth": 2}, headers={"Idempotency-Key": "once"})
     assert refused.code == "IDEMPOTENCY_CONFLICT"
+
+
+def test_a_batch_of_another_process_is_worked_on_at_once(tmp_path: Path) -> None:
+    """Although this process has known until then that there is none."""
+    here, there = (SqliteWorkHarness(tmp_path / "catalog") for _ in range(2))
+    put(here)
+    here.space.complete([completion(here, claim) for claim in take(here)])
+    batch = spawn(there, 2, 2)
+    claims = take(here, limit=4)
+    here.space.complete([completion(here, claim) for claim in claims[:3]])
+    assert [level["states"] for level in figures(there, batch)] == [
+        {"open": 1},
+        {"done": 1, "open": 1},
+        {"claimed": 1, "done": 3},
+    ]
+    there.space.complete([completion(there, claims[3])])
+    assert here.space.get(batch).state == "done"
+    assert here.space.store.verify() == []
+    for harness in (here, there):
+        harness.close()

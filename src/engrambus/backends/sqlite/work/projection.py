@@ -288,7 +288,7 @@ class WorkProjection:
 
     def _has_batches(self) -> bool:
         """True if a batch was ever spawned: most projects have none, and save a query for every change."""
-        if not self.state.has_batches:
+        if self.state.has_batches is None:
             row: Any = self.connection.execute(self._sql["any_batch"]).fetchone()
             self.state.has_batches = bool(row[0])
         return self.state.has_batches
@@ -299,6 +299,7 @@ class WorkProjection:
         template = bytes(fact.template)
         self._execute("insert_batch", ordinal, lane, rank, fact.depth, fact.branching, template, fact.retries, leaves)
         self._execute("insert_folded_leaves", ordinal, 0, leaves)
+        self.state.has_batches = True
 
     def _insert_agent(self, ordinal: int, tuple_id: str, position: AgentPosition) -> None:
         batch = self._find(position.batch)[0] if position.level else ordinal
