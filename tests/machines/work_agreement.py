@@ -26,6 +26,7 @@ from engrambus.core.project_clock import ClockAccepted, ClockCorrected
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     BodyPurged,
     Claim,
     Completion,
@@ -149,6 +150,12 @@ class WorkAgreement(RuleBasedStateMachine):
         self.release(released, True)
         self.both(lambda space: space.complete([completion(self.reference, claim)]))
         self.both(lambda space: space.in_({"lane": "last", "id": third}, by="me"))
+        batch = self.both(
+            lambda space: BatchSpace(space).spawn(draft("tree"), depth=2, branching=9, threshold=1, **_AS_PERSON)
+        )
+        self.both(lambda space: space.in_({"lane": "tree"}, by="me"))
+        self.both(lambda space: BatchSpace(space).prune(batch.id))
+        self.both(lambda space: space.cancel(batch.id))
 
     def both(self, ask: Callable[[TupleSpace], Any]) -> Any:
         """Call both and require the same outcome; return the answer, or None if both refused."""
