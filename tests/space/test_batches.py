@@ -140,7 +140,7 @@ def test_a_batch_of_another_run_looks_absent(bus: RunningServer) -> None:
     run = bus.gateway.call(open_run, open_run.request(goal="another"), LOCAL_ADMIN).run_id
     spy = bus.gateway.call(add, add.request(name="spy"), Credential(local_admin=True, run=run)).token
     for method, path in (("GET", ""), ("POST", "/prune"), ("POST", "/compress")):
-        body = {} if method == "POST" else None
+        body: dict[str, Any] | None = {} if method == "POST" else None
         assert bus.call(method, f"/batch/{batch}{path}", body, token=spy).code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", "/batch", token=spy).json == {"batches": []}
     single = bus.call("POST", "/tuple", TEMPLATE).json["id"]

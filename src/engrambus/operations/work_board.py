@@ -32,10 +32,14 @@ class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="Maximum number of tuples of each kind")] = 50
 
 
-class LaneRow(Struct, frozen=True, kw_only=True):
+class LaneRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: str
     waiting: int
     claimed: int
+    delayed: int = 0
+    """How many of the waiting ones cannot be claimed yet."""
+    not_before: str | None = None
+    """When the first of those can be claimed."""
 
 
 class UnclaimedRow(Struct, frozen=True, kw_only=True):
@@ -123,10 +127,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             as_of=print_time(view.as_of),
             run_id=run,
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
-            lanes=[
-                LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed)
-                for counts in view.lane_counts()
-            ],
+            lanes=_lanes(view),
             unclaimed=unclaimed,
             batches=[
                 batch_row(view, batch) for batch in view.list_batches(run, limit=request.limit) if batch.state == OPEN
@@ -139,6 +140,20 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
+
+
+def _lanes(view: WorkView) -> list[LaneRow]:
+    delayed = {counts.lane: counts for counts in view.delayed_counts()}
+    return [
+        LaneRow(
+            lane=counts.lane,
+            waiting=counts.waiting,
+            claimed=counts.claimed,
+            delayed=delayed[counts.lane].tuples if counts.lane in delayed else 0,
+            not_before=print_time(delayed[counts.lane].first_us) if counts.lane in delayed else None,
+        )
+        for counts in view.lane_counts()
+    ]
 
 
 def _unclaimed(context: Context) -> list[UnclaimedRow]:

@@ -14,18 +14,40 @@ from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import BatchShape, LeafRange, count_leaves, united, without
+from engrambus.space.schedules import (
+    NEVER_US,
+    Schedule,
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    SchedulePosition,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+    ScheduleView,
+    after_fact,
+    new_schedule,
+)
+from engrambus.space.schedules import after_clock_corrected as schedule_after_clock_corrected
 from engrambus.space.tuples import (
     ENDED,
     INTERNAL_RUN,
+    LIVE_STATES,
+    TASK_LANE,
     AgentsFolded,
     AlarmRaised,
     BatchAgent,
     BatchRecord,
     BatchSpawned,
+    Block,
     BodyDamaged,
     BodyPurged,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     EpochBegun,
     Fact,
@@ -47,6 +69,9 @@ from engrambus.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChange,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePattern,
@@ -54,17 +79,20 @@ from engrambus.space.tuples import (
     TupleRecord,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     Waiter,
     WaitingGroup,
     WaitKind,
-    WorkView,
+    after_block,
     after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
     after_overspending,
     after_release,
+    after_unblock,
     lineage,
     may_run,
     new_agent,
@@ -115,12 +143,18 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
+        self.blocks: dict[str, dict[str, Block]] = {}
+        """What blocks each blocked tuple, by the id of a tuple, or "" for a reason in words."""
+        self.dependents: dict[str, set[str]] = {}
+        """Ids of the tuples that each tuple blocks."""
+        self.task_changes: dict[str, list[TaskChange]] = {}
+        self.schedules: dict[str, Schedule] = {}
 
     def find(self, tuple_id: str) -> TupleRecord | None:
         """Return the tuple with that id; `lineage` needs this."""
         return self.tuples.get(tuple_id)
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -142,6 +176,24 @@ class WorkState:
             case TupleReleased():
                 self._stop_steps(fact.id)
                 self._replace(after_release(self.tuples[fact.id], fact))
+            case TupleBlocked():
+                self._add_blocks(fact.id, fact.on, fact.reason, fact.by)
+                self._replace(after_block(self.tuples[fact.id]))
+            case TupleUnblocked():
+                self._remove_blocks(fact.id, (*fact.on, *([""] if fact.reason else [])))
+                is_blocked = fact.id in self.blocks
+                self._replace(after_unblock(self.tuples[fact.id], is_blocked=is_blocked))
+            case TaskChanged():
+                self.task_changes.setdefault(fact.id, []).append(
+                    TaskChange(
+                        at_us=at_us,
+                        what=fact.what,
+                        by=fact.by,
+                        text=fact.text,
+                        owner=fact.owner,
+                        process=fact.process,
+                    )
+                )
             case StepStarted():
                 self._stop_steps(fact.id, fact.step)
                 self.running.setdefault(fact.id, {})[fact.step] = RunningStep(
@@ -164,6 +216,7 @@ class WorkState:
                 self._count(run, hits=1)
             case TupleDone():
                 self._stop_steps(fact.id)
+                self._remove_blocks(fact.id, tuple(self.blocks.get(fact.id, ())))
                 self._add_receipt(fact.receipt, fact.run)
                 self._replace(after_end(self.tuples[fact.id], fact.state, len(self.receipt_runs)))
                 self._end_agent(fact.id, fact.state)
@@ -182,6 +235,21 @@ class WorkState:
                 self.epoch = Epoch(number=fact.epoch, boot=fact.boot)
             case ClockCorrected():
                 self._correct_times(fact.was_us, at_us)
+            case ScheduleAdded():
+                self.schedules[fact.name] = new_schedule(fact, at_us)
+            case ScheduleRemoved():
+                del self.schedules[fact.name]
+            case (
+                ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+            ):
+                schedule = self.schedules[fact.name]
+                state = after_fact(schedule.state, fact, at_us)
+                self.schedules[fact.name] = msgspec.structs.replace(schedule, state=state)
             case BodyPurged():
                 self.purged[fact.sha] = at_us
             case BodyDamaged():
@@ -189,7 +257,7 @@ class WorkState:
                     if fact.receipt in receipts:
                         receipts.remove(fact.receipt)
 
-    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> WorkView:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> ScheduleView:
         """Return a view of the state as of a moment."""
         return MemoryWorkView(self, time.now_us)
 
@@ -201,14 +269,14 @@ class WorkState:
             self.agents[record.id] = new_agent(record.id, fact.agent)
             if fact.agent.level:  # the root comes before its batch
                 self.batches[fact.agent.batch].ids[fact.agent.level, fact.agent.number] = record.id
-        elif record.parent_id in self.agents:
-            parent = self.agents[record.parent_id]
-            self.agents[parent.id] = msgspec.structs.replace(parent, is_kept=True)
+        elif record.parent_id is not None:
+            self._keep_agent(record.parent_id)
         totals = self.totals.get(record.run) or RunTotals(
             run=record.run, states={}, put_again=0, executed=0, hits=0, micros=0, tokens=0
         )
         states = {**totals.states, record.state: totals.states.get(record.state, 0) + 1}
         self.totals[record.run] = msgspec.structs.replace(totals, states=states)
+        self._add_blocks(fact.id, fact.blocked_by, None, "")
         if fact.accepted is not None:
             self._add_receipt(fact.accepted, fact.run)
         if fact.idempotency_key is not None:
@@ -220,6 +288,28 @@ class WorkState:
             replaced = self.tuples[fact.replaces]
             self._replace(msgspec.structs.replace(replaced, put_again_as=fact.id))
             self._count(replaced.run, put_again=1)
+            for dependent in self.dependents.pop(fact.replaces, set()):
+                block = self.blocks[dependent].pop(fact.replaces)
+                self.blocks[dependent][fact.id] = msgspec.structs.replace(block, on=fact.id)
+                self.dependents.setdefault(fact.id, set()).add(dependent)
+
+    def _add_blocks(self, tuple_id: str, on: Sequence[str], reason: str | None, by: str) -> None:
+        added = {blocker: Block(on=blocker, by=by) for blocker in on}
+        if reason is not None:
+            added[""] = Block(reason=reason, by=by)
+        if added:
+            self.blocks.setdefault(tuple_id, {}).update(added)
+        for blocker in on:
+            self.dependents.setdefault(blocker, set()).add(tuple_id)
+            self._keep_agent(blocker)
+
+    def _remove_blocks(self, tuple_id: str, removed: Iterable[str]) -> None:
+        blocks = self.blocks.get(tuple_id, {})
+        for blocker in removed:
+            if blocks.pop(blocker, None) is not None and blocker:
+                self.dependents[blocker].discard(tuple_id)
+        if not blocks:
+            self.blocks.pop(tuple_id, None)
 
     def _replace(self, record: TupleRecord) -> None:
         """Replace a tuple's record, and count it in its new state."""
@@ -235,6 +325,12 @@ class WorkState:
             states[record.state] = states.get(record.state, 0) + 1
             nonzero = {state: count for state, count in states.items() if count}
             self.totals[record.run] = msgspec.structs.replace(totals, states=nonzero)
+
+    def _keep_agent(self, tuple_id: str) -> None:
+        """Keep an agent materialised, since a tuple from outside its batch depends on it."""
+        agent = self.agents.get(tuple_id)
+        if agent is not None:
+            self.agents[tuple_id] = msgspec.structs.replace(agent, is_kept=True)
 
     def _end_agent(self, tuple_id: str, state: str) -> None:
         """Count the end of an agent in the node above it."""
@@ -307,11 +403,10 @@ class WorkState:
     def _correct_times(self, was_us: int, now_us: int) -> None:
         """End the leases that a wrong clock had made too long, and shorten the delays."""
         for record in list(self.tuples.values()):
-            if record.state == "claimed" and record.lease_until_us > now_us:
-                self._replace(msgspec.structs.replace(record, lease_until_us=now_us))
-            elif record.state == "waiting" and record.ready_us > now_us:
-                ready_us = now_us + max(0, record.ready_us - was_us)
-                self._replace(msgspec.structs.replace(record, ready_us=ready_us))
+            self._replace(after_clock_corrected(record, was_us, now_us))
+        for schedule in list(self.schedules.values()):
+            state = schedule_after_clock_corrected(schedule, now_us)
+            self.schedules[schedule.name] = msgspec.structs.replace(schedule, state=state)
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
@@ -362,7 +457,7 @@ class WorkState:
 
 
 class MemoryWorkView:
-    """The state as of one moment. `WorkView` documents the methods."""
+    """The state as of one moment. `WorkView` and `ScheduleView` document the methods."""
 
     def __init__(self, state: WorkState, as_of: int) -> None:
         self._state = state
@@ -390,7 +485,9 @@ class MemoryWorkView:
         due = [
             record
             for record in self._state.tuples.values()
-            if self._is_due(record, epoch) and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
+            if self._is_due(record, epoch)
+            and _is_for_workers(pattern, record)
+            and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
         ]
         due.sort(key=lambda record: (-record.rank, record.ordinal))
         return [record for record in due if _matches_as_waiting(pattern, record)][:limit]
@@ -414,7 +511,27 @@ class MemoryWorkView:
         return self._state.idempotent_puts.get(key)
 
     def waiting_count(self, lane: str) -> int:
-        return sum(record.state == "waiting" and record.lane == lane for record in self._state.tuples.values())
+        records = (record for record in self._state.tuples.values() if record.lane == lane)
+        return sum(record.state in ("waiting", "blocked") for record in records)
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        records = (record for record in self._state.tuples.values() if record.lane == lane)
+        return [record for record in records if record.state in LIVE_STATES]
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        blocked = (record for record in self._state.tuples.values() if record.state == "blocked")
+        return [record for record in blocked if run in (None, record.run)][:limit]
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        blocks = self._state.blocks.get(tuple_id, {})
+        return [blocks[blocker] for blocker in sorted(blocks, key=lambda blocker: (not blocker, blocker))]
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        ids = self._state.dependents.get(tuple_id, ())
+        return sorted(ids, key=lambda dependent: self._state.tuples[dependent].ordinal)
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        return list(self._state.task_changes.get(tuple_id, ()))
 
     def _next_yools(self, record: TupleRecord) -> tuple[str, ...]:
         return next_yools(record.body, self._state.finished.get(record.id, ()))
@@ -424,6 +541,7 @@ class MemoryWorkView:
             record.ready_us if record.state == "waiting" else record.lease_until_us
             for record in self._state.tuples.values()
             if record.state in ("waiting", "claimed")
+            and _is_for_workers(pattern, record)
             and _matches_as_waiting(pattern, record)
             and may_run(
                 self._next_yools(record)
@@ -545,8 +663,8 @@ class MemoryWorkView:
     def lane_counts(self) -> list[LaneCounts]:
         counts: dict[str, dict[str, int]] = {}
         for record in self._state.tuples.values():
-            if record.state in ("waiting", "claimed"):
-                states = counts.setdefault(record.lane, {"waiting": 0, "claimed": 0})
+            if record.state in LIVE_STATES:
+                states = counts.setdefault(record.lane, dict.fromkeys(LIVE_STATES, 0))
                 states[record.state] += 1
         return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
 
@@ -631,15 +749,58 @@ class MemoryWorkView:
             agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level
         ]
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        times: dict[str, list[int]] = {}
+        for record in self._state.tuples.values():
+            if record.state == "waiting" and record.ready_us > self._as_of:
+                times.setdefault(record.lane, []).append(record.ready_us)
+        return [
+            DelayedCounts(lane=lane, tuples=len(ready), first_us=min(ready)) for lane, ready in sorted(times.items())
+        ]
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._state.schedules.get(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        positions = sorted(
+            SchedulePosition(schedule.state.look_us, schedule.name)
+            for schedule in self._state.schedules.values()
+            if run in (None, schedule.run)
+            and added_by in (None, schedule.added_by)
+            and (until_us is None or schedule.state.look_us <= until_us)
+        )
+        later = (position for position in positions if after is None or position > after)
+        return [self._state.schedules[position.name] for position in later][:limit]
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return sum(added_by in (None, schedule.added_by) for schedule in self._state.schedules.values())
+
+    def next_look_us(self) -> int | None:
+        times = (schedule.state.look_us for schedule in self._state.schedules.values())
+        return min((time_us for time_us in times if time_us != NEVER_US), default=None)
+
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
         for record in self._state.tuples.values():
-            if record.state == "waiting":
+            if record.state == "waiting" and record.ready_us <= self._as_of:
                 groups.setdefault((record.lane, self._next_yools(record), record.run), []).append(record)
         return [
             WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])
             for (lane, yools, run), records in sorted(groups.items())
         ]
+
+
+def _is_for_workers(pattern: TuplePattern, record: TupleRecord) -> bool:
+    """True unless it is a task of agents and the pattern does not name their lane."""
+    return record.lane != TASK_LANE or pattern.equal_to("lane") == TASK_LANE
 
 
 def _matches_as_waiting(pattern: TuplePattern, record: TupleRecord) -> bool:
@@ -671,7 +832,7 @@ def _ends_a_tuple(facts: Sequence[Fact]) -> bool:
     return TupleDone in map(type, facts)
 
 
-class MemoryWork(JournalledStore[WorkView]):
+class MemoryWork(JournalledStore[ScheduleView]):
     """The work store of one project in memory."""
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from engrambus.space.tuples.access import (
     authority_kind,
     check_stamp,
+    find_tuple,
     stamp_authority,
     visible_receipt,
     visible_run,
@@ -12,8 +13,10 @@ from engrambus.space.tuples.access import (
 from engrambus.space.tuples.batch_folding import LevelStatus, folded_agents, folded_groups, level_statuses
 from engrambus.space.tuples.batch_space import BatchSpace
 from engrambus.space.tuples.batches import SpawnResult
+from engrambus.space.tuples.blocks import block, describe_block, freed_by, unblock, unblock_dependents
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
-from engrambus.space.tuples.completion import Completion
+from engrambus.space.tuples.claims import begin_epoch
+from engrambus.space.tuples.completion import Completion, cancel
 from engrambus.space.tuples.dead_letters import dead_letter_reason
 from engrambus.space.tuples.enqueue import (
     GC_LANE,
@@ -22,6 +25,7 @@ from engrambus.space.tuples.enqueue import (
     INTERNAL_RUN,
     PutResult,
     gc_draft,
+    put,
 )
 from engrambus.space.tuples.explain import explain_tuple
 from engrambus.space.tuples.facts import (
@@ -40,17 +44,22 @@ from engrambus.space.tuples.facts import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
+    Block,
     CostHistory,
+    DelayedCounts,
     Epoch,
     IdempotentPut,
     LaneCounts,
@@ -59,6 +68,7 @@ from engrambus.space.tuples.ports import (
     RunningStep,
     RunningWorker,
     RunTotals,
+    TaskChange,
     Waiter,
     WaitingGroup,
     WaitKind,
@@ -66,9 +76,12 @@ from engrambus.space.tuples.ports import (
     WorkView,
 )
 from engrambus.space.tuples.rules import (
+    CheckedTuple,
     check_lane,
     dependencies,
     read_limits,
+    read_tuple,
+    with_delay,
 )
 from engrambus.space.tuples.running_workers import (
     ALARM_YOOL,
@@ -79,13 +92,16 @@ from engrambus.space.tuples.running_workers import (
 from engrambus.space.tuples.space import TupleSpace
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
+    after_block,
     after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
     after_overspending,
     after_release,
+    after_unblock,
     index_entries,
     index_value,
     new_agent,
@@ -94,8 +110,12 @@ from engrambus.space.tuples.transitions import (
 )
 from engrambus.space.tuples.values import (
     ENDED,
+    LIVE_STATES,
+    MAX_PRIORITY,
     OPEN,
     STATES,
+    TASK_LANE,
+    TASK_YOOL,
     AgentPosition,
     BatchAgent,
     BatchRecord,
@@ -116,10 +136,14 @@ __all__ = [
     "GC_YOOL",
     "INTERNAL_AUTHORITY",
     "INTERNAL_RUN",
+    "LIVE_STATES",
     "MAX_GENERATIONS",
+    "MAX_PRIORITY",
     "OPEN",
     "STAMPED_FIELDS",
     "STATES",
+    "TASK_LANE",
+    "TASK_YOOL",
     "AgentPosition",
     "AgentsFolded",
     "AlarmRaised",
@@ -127,12 +151,15 @@ __all__ = [
     "BatchRecord",
     "BatchSpace",
     "BatchSpawned",
+    "Block",
     "BodyDamaged",
     "BodyPurged",
     "CanRun",
+    "CheckedTuple",
     "Claim",
     "Completion",
     "CostHistory",
+    "DelayedCounts",
     "Epoch",
     "EpochBegun",
     "Fact",
@@ -159,6 +186,9 @@ __all__ = [
     "StepHit",
     "StepStarted",
     "StepState",
+    "TaskChange",
+    "TaskChanged",
+    "TupleBlocked",
     "TupleClaimed",
     "TupleDone",
     "TuplePattern",
@@ -167,29 +197,39 @@ __all__ = [
     "TupleReleased",
     "TupleSpace",
     "TupleTaken",
+    "TupleUnblocked",
     "WaitKind",
     "Waiter",
     "WaitingGroup",
     "WorkDecide",
     "WorkView",
+    "after_block",
     "after_child_end",
     "after_claim",
+    "after_clock_corrected",
     "after_cost",
     "after_end",
     "after_execution",
     "after_overspending",
     "after_release",
+    "after_unblock",
     "authority_kind",
+    "begin_epoch",
+    "block",
+    "cancel",
     "check_affordable",
     "check_lane",
     "check_stamp",
     "check_unbroken",
     "dead_letter_reason",
     "dependencies",
+    "describe_block",
     "estimate_price",
     "explain_tuple",
+    "find_tuple",
     "folded_agents",
     "folded_groups",
+    "freed_by",
     "gc_draft",
     "index_entries",
     "index_value",
@@ -203,17 +243,22 @@ __all__ = [
     "next_yools",
     "pattern_fields",
     "public_tuple",
+    "put",
     "raise_unclaimed_alarm",
     "read_limits",
     "read_pattern",
+    "read_tuple",
     "stamp_authority",
     "step_states",
     "tuple_id",
     "tuple_receipt",
+    "unblock",
+    "unblock_dependents",
     "unclaimed_work",
     "unfinished_yools",
     "visible_receipt",
     "visible_run",
     "visible_tuple",
     "visible_tuple_or_receipt",
+    "with_delay",
 ]

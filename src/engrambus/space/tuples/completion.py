@@ -9,6 +9,7 @@ import msgspec
 from engrambus.errors import ReceiptForeign, StaleFence, TupleEnded, TupleNotFound
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples.batch_ends import cancel_agent
+from engrambus.space.tuples.blocks import unblock_dependents
 from engrambus.space.tuples.budgets import PendingSpend, crossing_alarm, raise_alarms
 from engrambus.space.tuples.claims import check_fence
 from engrambus.space.tuples.dead_letters import retry_or_give_up
@@ -108,6 +109,7 @@ def _complete_one(
         # decision 24: the cost is set under the lock, since a worker cannot know what was counted elsewhere.
         final = with_total_cost(final, pending.current(record).own_spent)
         facts.append(TupleDone(id=record.id, run=record.run, state="done", receipt=final))
+        facts += unblock_dependents(view, record.id)
     elif completion.failure is not None:
         current = pending.current(record)
         facts.append(retry_or_give_up(view, current, completion.failure, completion.receipts, settings))

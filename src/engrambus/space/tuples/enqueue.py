@@ -13,6 +13,7 @@ import msgspec
 from engrambus.core import SECOND_US, parse_time, print_time
 from engrambus.errors import USE_ANOTHER_KEY, IdempotencyConflict, LaneFull, LineageTooLong, TupleNotFound
 from engrambus.evidence.receipts import Receipt, new_receipt
+from engrambus.space.tuples.blocks import awaited_ids
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
 from engrambus.space.tuples.facts import Fact, IdempotencyKeyUsed, StepDone, TupleDone, TuplePut, TupleTaken
 from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, tuple_receipt
@@ -89,6 +90,8 @@ def put(
         retries = admit(draft)
         lane = draft.tuple.lane
         generation = _generation(view, draft.tuple.parent_id, generations, None if every_run else run)
+        after = () if draft.tuple.after is msgspec.UNSET else draft.tuple.after
+        blocked_by = awaited_ids(view, after, new_ids=new_receipts, run=None if every_run else run) if after else ()
         if draft.id in new_receipts or draft.id in existing:
             original_id = draft.id
             draft = with_free_id(
@@ -113,6 +116,7 @@ def put(
                 idempotency_key=key,
                 request_digest=request_digest,
                 retries=retries,
+                blocked_by=blocked_by,
             )
         )
         answers.append(PutResult(id=draft.id, new=True, receipt_id=receipt.id if receipt else None))

@@ -106,11 +106,42 @@ class IdempotentPut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of waiting and of claimed tuples in a lane."""
+    """Number of waiting, of claimed and of blocked tuples in a lane."""
 
     lane: str
     waiting: int
     claimed: int
+    blocked: int = 0
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that keeps a tuple from being claimed: a tuple that is not done, or a reason in words."""
+
+    on: str | None = None
+    """Id of the tuple that must be done first."""
+    reason: str = ""
+    by: str = ""
+    """Full name of who blocked it; empty if the tuple was put like that."""
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a task's history."""
+
+    at_us: int
+    what: str
+    by: str
+    text: str = ""
+    owner: str | None = None
+    process: str | None = None
+
+
+class DelayedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The waiting tuples of a lane that cannot be claimed yet."""
+
+    lane: str
+    tuples: int
+    first_us: int
+    """When the first of them can be claimed."""
 
 
 class RunningWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +206,8 @@ class WorkView(Protocol):
         """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest.
 
         A claim of an earlier epoch than the given one counts as expired. With `can_run`, waiting tuples are returned
-        only if one of their next steps can be run; the others must not cost anything, however many there are.
+        only if one of their next steps can be run; the others must not cost anything, however many there are. Tasks of
+        agents are returned only for a pattern that names their lane.
         """
         ...
 
@@ -192,7 +224,27 @@ class WorkView(Protocol):
         ...
 
     def waiting_count(self, lane: str) -> int:
-        """Return the number of tuples that wait in a lane."""
+        """Return the number of tuples that wait in a lane, for a worker or blocked."""
+        ...
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        """Return the tuples of a lane that have not ended, oldest first."""
+        ...
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        """Return the blocked tuples of a run, or of all, oldest first."""
+        ...
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        """Return what blocks a tuple: tuples in the order of their ids, then the reason in words."""
+        ...
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        """Return the ids of the tuples that are blocked until this one is done, oldest first."""
+        ...
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        """Return the history of a task, oldest first."""
         ...
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
@@ -286,8 +338,12 @@ class WorkView(Protocol):
         """Return the counts of every lane that has waiting or claimed tuples."""
         ...
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        """Return the counts of every lane that has waiting tuples which are not due yet."""
+        ...
+
     def waiting_groups(self) -> list[WaitingGroup]:
-        """Return all waiting tuples by lane, next yools and run, each sorted."""
+        """Return the waiting tuples that are due by lane, next yools and run, each sorted."""
         ...
 
     # Batches (decision 112)
@@ -331,7 +387,7 @@ class WorkView(Protocol):
         ...
 
     def kept_agents(self, batch_id: str) -> list[BatchAgent]:
-        """Return the agents below the root that are parents of tuples from outside the batch."""
+        """Return the agents below the root that tuples from outside the batch depend on."""
         ...
 
 
@@ -339,8 +395,8 @@ WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
 """A decision: looks at a view under the write lock and returns the facts to journal, and an answer."""
 
 
-WaitKind = Literal["work", "room", "any"]
-"""Kinds of change one can wait for: a claimable tuple, room in a lane, or any visible change."""
+WaitKind = Literal["work", "room", "any", "schedules"]
+"""Kinds of change one can wait for: a claimable tuple, room in a lane, any visible change, or one of a schedule."""
 
 
 class Waiter(Protocol):

@@ -17,8 +17,10 @@ from engrambus.errors import (
     BudgetReserved,
     DiskPressure,
     EngramBusError,
+    FieldValue,
     LaneFull,
     ReceiptNotFound,
+    TermsInvalid,
     YoolForbidden,
     YoolNotFound,
 )
@@ -28,6 +30,7 @@ from engrambus.space.tuples import (
     batch_ends,
     batch_folding,
     batches,
+    blocks,
     budgets,
     claims,
     completion,
@@ -44,7 +47,7 @@ from engrambus.space.tuples.ports import RunningWorker, WaitKind, WorkDecide, Wo
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
 from engrambus.space.tuples.running_workers import UnclaimedWork, alarm_key, raise_unclaimed_alarm, unclaimed_work
 from engrambus.space.tuples.status import public_tuple
-from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples.values import TASK_LANE, Claim, Fence, Price, SpaceSettings, TupleRecord
 
 T = TypeVar("T")
 
@@ -71,7 +74,7 @@ class TupleSpace:
         self.store = store
         self.settings = settings or SpaceSettings()
         self._lookup = lookup
-        self._boot = boot_id() if boot is None else boot
+        self.boot = boot_id() if boot is None else boot
         self._breaker = breaker
 
     # Linda's operations: out, rd, in
@@ -197,7 +200,7 @@ class TupleSpace:
 
         def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[TupleDone | TupleReleased]]]:
             facts, claimed = claims.claim(
-                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot, can_run=can_run
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self.boot, can_run=can_run
             )
             return facts, (claimed, [fact for fact in facts if isinstance(fact, TupleDone | TupleReleased)])
 
@@ -212,11 +215,17 @@ class TupleSpace:
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
+            if (checked.limits.not_before_us or 0) > view.as_of:
+                raise TermsInvalid(
+                    "A task that is run at once cannot wait.",
+                    field="agent_terms.not_before_iso",
+                    hint="Leave it out, or put the task: a worker runs it then.",
+                )
             facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self.admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
-            claim_facts, claim = claims.claim_new(view, new, worker=worker, settings=self.settings, boot=self._boot)
+            claim_facts, claim = claims.claim_new(view, new, worker=worker, settings=self.settings, boot=self.boot)
             return claim_facts, (answer, claim)
 
         return self.store.commit(put)
@@ -234,13 +243,13 @@ class TupleSpace:
         next_claim = (_parse(claim_more[0]), claim_more[1], claim_more[2]) if claim_more is not None else None
 
         def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
-            facts, answers = completion.complete(view, completions, settings=self.settings, boot=self._boot)
+            facts, answers = completion.complete(view, completions, settings=self.settings, boot=self.boot)
             if next_claim is None:
                 return facts, (answers, [])
             # One commit for both: a busy worker then pays for one sync per round instead of two.
             pattern, worker, limit = next_claim
             claim_facts, claimed = claims.claim(
-                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self.boot
             )
             return [*facts, *claim_facts], (answers, claimed)
 
@@ -255,7 +264,7 @@ class TupleSpace:
         """Renew claims; return the ids of the tuples whose claim is no longer valid."""
         pairs = list(fences)
         return self.store.commit(
-            lambda view: claims.renew(view, pairs, settings=self.settings, boot=self._boot), synced=False
+            lambda view: claims.renew(view, pairs, settings=self.settings, boot=self.boot), synced=False
         )
 
     def release(
@@ -270,7 +279,7 @@ class TupleSpace:
         pairs = list(fences)
         return self.store.commit(
             lambda view: claims.release(
-                view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self._boot, delay_us=delay_us
+                view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self.boot, delay_us=delay_us
             )
         )
 
@@ -285,7 +294,7 @@ class TupleSpace:
         With the name of its yool, BudgetReserved is raised while the step has to wait for others that are running.
         """
         self.store.commit(
-            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self._boot),
+            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self.boot),
             synced=False,
         )
 
@@ -307,7 +316,7 @@ class TupleSpace:
         """
         return self.store.commit(
             lambda view: budgets.record_cost(
-                view, tuple_id, fence, step, total, settings=self.settings, boot=self._boot
+                view, tuple_id, fence, step, total, settings=self.settings, boot=self.boot
             ),
             synced=synced,
         )
@@ -346,6 +355,26 @@ class TupleSpace:
             if view.idempotent_put(alarm_key(work)) is not None:
                 return
         self.store.commit(lambda view: raise_unclaimed_alarm(view, work, self.settings))
+
+    # What blocks tuples
+
+    def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
+        """Block a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
+
+        def decide(view: WorkView) -> tuple[Sequence[Any], None]:
+            return blocks.block(view, find_tuple(view, tuple_id), on=on, reason=reason, by=by), None
+
+        self.store.commit(decide)
+        return self.get(tuple_id)
+
+    def unblock(self, tuple_id: str, *, on: Sequence[str] = (), by: str) -> TupleRecord:
+        """Take away what blocks a tuple: these tuples, or else the reason and what has ended; return it."""
+
+        def decide(view: WorkView) -> tuple[Sequence[Any], None]:
+            return blocks.unblock(view, find_tuple(view, tuple_id), on=on, by=by), None
+
+        self.store.commit(decide)
+        return self.get(tuple_id)
 
     # Maintenance
 
@@ -391,7 +420,10 @@ class TupleSpace:
 
         def decide_and_end(view: WorkView) -> tuple[Sequence[Any], T]:
             facts, answer = decide(view)
-            return [*facts, *batch_ends.end_nodes(view, facts)], answer
+            ends = batch_ends.end_nodes(view, facts)
+            done = [end.id for end in ends if isinstance(end, TupleDone) and end.state == "done"]
+            freed = [fact for node in done for fact in blocks.unblock_dependents(view, node)]
+            return [*facts, *ends, *freed], answer
 
         return self.store.commit(decide_and_end, synced=synced)
 
@@ -481,7 +513,7 @@ class TupleSpace:
         with self.store.read() as view:
             if not self._reaches_folded(view, pattern, limit, can_run):
                 epoch = view.current_epoch()
-                number = epoch.number + (epoch.boot != self._boot)
+                number = epoch.number + (epoch.boot != self.boot)
                 return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
         self._unfold_for(pattern, limit, can_run)
         return True
@@ -519,6 +551,12 @@ class TupleSpace:
 
         They are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
         """
+        if draft.tuple.lane == TASK_LANE:
+            raise FieldValue(
+                f"The lane '{TASK_LANE}' is for tasks that agents do themselves.",
+                field="lane",
+                hint="Add one: engrambus task add TITLE.",
+            )
         if self._lookup is None:
             return None
         retries: int | None = None

@@ -14,14 +14,18 @@ V1, V2 = "yool-tuple/v1", "yool-tuple/v2"
 SCHEMAS = (V1, V2)
 """v1 is the published schema. In v2 money is `budget_micros`, an integer of micro-dollars (decision 24)."""
 
-State = Literal["waiting", "claimed", "done", "dead", "cancelled", "taken", "open"]
+State = Literal["waiting", "blocked", "claimed", "done", "dead", "cancelled", "taken", "open"]
 STATES: tuple[State, ...] = get_args(State)
+LIVE_STATES: tuple[State, ...] = ("waiting", "claimed", "blocked")
+"""States in which a tuple is still to be done; the order is that of the counts of a lane."""
 OPEN = "open"
 """State of a batch's node above its leaves until every agent below it has ended (decision 112)."""
 ENDED = frozenset({"done", "dead", "cancelled"})
 """States in which a tuple has its final receipt."""
 
 MAX_PRIORITY = 1000
+TASK_LANE, TASK_YOOL = "agent.task", "agent.task.do"
+"""Lane and yool of a task: a tuple that an agent or a person does, and that no worker has code for (decision 113)."""
 
 
 class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +54,8 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """YOOL_TUPLE_MAX_RETRIES: retries of a tuple whose terms set none."""
     lease_us: int = 30 * SECOND_US
     """YOOL_TUPLE_LEASE_SECONDS: how long a claim lasts without a renewal."""
+    task_lease_us: int = 1800 * SECOND_US
+    """YOOL_TUPLE_TASK_LEASE_SECONDS: how long an agent has a task after its last call."""
     backoff_us: int = 1 * SECOND_US
     """YOOL_TUPLE_BACKOFF_SECONDS: delay before the first retry; it doubles with each further one."""
     max_backoff_us: int = 300 * SECOND_US
@@ -101,6 +107,8 @@ class Tuple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`no_cache`: execute every step even if its result is cached."""
     priority: int | msgspec.UnsetType = msgspec.UNSET
     """Tuples of higher priority are claimed first; 0 by default."""
+    after: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Ids of the tuples that must be done before it can be claimed (decision 113)."""
 
     @property
     def rank(self) -> int:
@@ -119,6 +127,8 @@ class TupleLimits(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms
     deadline_us: int | None = None
     """Time after which no step is started."""
+    not_before_us: int | None = None
+    """Time before which it is not claimed."""
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
@@ -177,8 +187,10 @@ class TupleRecord(msgspec.Struct, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     attempts: int = 0
     """Number of claims so far."""
+    not_before_us: int | None = None
+    """Time before which its terms let nobody claim it."""
     ready_us: int = 0
-    """Time before which it is not claimed again."""
+    """Time before which it is not claimed, or not claimed again."""
     fence: Fence | None = None
     worker: str | None = None
     lease_until_us: int = 0
@@ -237,7 +249,7 @@ class BatchAgent(msgspec.Struct, frozen=True, kw_only=True):
     is_idle: bool = True
     """True for a leaf that was never claimed and has not ended."""
     is_kept: bool = False
-    """True if a tuple from outside the batch is its child, so that it is never folded."""
+    """True if a tuple from outside the batch is its child or waits for it, so that it is never folded."""
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ Each test takes a `harness` with a new, empty space; nothing here imports pytest
 from engrambus.testing.work.batches import BatchConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
+from engrambus.testing.work.delays import DelayConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
+from engrambus.testing.work.schedules import ScheduleConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
 from engrambus.testing.work.wakeups import WakeupConformance
@@ -22,7 +24,9 @@ __all__ = [
     "RUN",
     "BatchConformance",
     "ClaimConformance",
+    "DelayConformance",
     "RestartConformance",
+    "ScheduleConformance",
     "SpendingConformance",
     "TupleConformance",
     "WakeupConformance",
@@ -43,6 +47,8 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    DelayConformance,
+    ScheduleConformance,
     WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,

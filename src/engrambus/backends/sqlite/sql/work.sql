@@ -24,6 +24,18 @@ CREATE TABLE applied (              -- the state of this index: always one row
     figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 
+CREATE TABLE schedules (            -- rules that put tuples at certain times
+    number     INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL UNIQUE,
+    run        TEXT    NOT NULL,
+    added_by   TEXT    NOT NULL,
+    look       INTEGER NOT NULL,    -- time of the next look at it
+    added      BLOB    NOT NULL,    -- the fact that added it, as JSON
+    state      BLOB    NOT NULL     -- what has become of it, as JSON
+) STRICT;
+CREATE INDEX schedule_looks ON schedules (look, name);
+CREATE INDEX schedule_authors ON schedules (added_by);
+
 CREATE TABLE bodies (               -- tuples as they were created; never changed, and apart so that a change of state does not rewrite them
     ordinal    INTEGER PRIMARY KEY,
     body       BLOB    NOT NULL
@@ -38,6 +50,7 @@ CREATE TABLE tuples (               -- their state
     run        INTEGER NOT NULL,
     attempts   INTEGER NOT NULL DEFAULT 0,
     ready_at   INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER,             -- time before which its terms let nobody claim it
     epoch      INTEGER,
     counter    INTEGER,
     worker     TEXT,
@@ -63,6 +76,7 @@ CREATE INDEX delayed ON tuples (lane, needs, ready_at) WHERE state = 'waiting' A
 CREATE INDEX delayed_in_order ON tuples (lane, needs, rank DESC, ordinal, ready_at)
     WHERE state = 'waiting' AND ready_at > 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
+CREATE INDEX blocked ON tuples (lane, ordinal) WHERE state = 'blocked';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
 CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';
 CREATE INDEX ended ON tuples (run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
@@ -190,16 +204,39 @@ CREATE TABLE counted (              -- cost of steps by the claim under which th
     PRIMARY KEY (ordinal, epoch, counter, step)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE blocks (               -- what keeps blocked tuples from being claimed (decision 113)
+    ordinal    INTEGER NOT NULL,    -- ordinal of the blocked tuple
+    blocker    BLOB    NOT NULL,    -- id of the tuple that must be done first; empty for a reason in words
+    reason     TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    PRIMARY KEY (ordinal, blocker)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blocks_by_blocker ON blocks (blocker, ordinal);
+
+CREATE TABLE task_changes (         -- the history of each task, in order
+    ordinal    INTEGER NOT NULL,
+    number     INTEGER NOT NULL,    -- 1, 2, … within the task
+    at         INTEGER NOT NULL,
+    what       TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    owner      TEXT,
+    process    TEXT,
+    PRIMARY KEY (ordinal, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE lanes (
     lane       TEXT    PRIMARY KEY,
     waiting    INTEGER NOT NULL,
-    claimed    INTEGER NOT NULL
+    claimed    INTEGER NOT NULL,
+    blocked    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
     number     INTEGER PRIMARY KEY,
     run        TEXT    NOT NULL UNIQUE,
     waiting    INTEGER NOT NULL DEFAULT 0,
+    blocked    INTEGER NOT NULL DEFAULT 0,
     claimed    INTEGER NOT NULL DEFAULT 0,
     done       INTEGER NOT NULL DEFAULT 0,
     dead       INTEGER NOT NULL DEFAULT 0,
@@ -252,7 +289,7 @@ CREATE TABLE agents (               -- agents that are tuples
     dead       INTEGER NOT NULL DEFAULT 0,  -- leaves below it, of the children that have ended
     cancelled  INTEGER NOT NULL DEFAULT 0,
     idle       INTEGER NOT NULL,    -- 1 for a leaf that was never claimed and has not ended
-    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if it is the parent of a tuple from outside the batch
+    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if a tuple from outside the batch is its child or waits for it
 ) STRICT;
 CREATE UNIQUE INDEX agents_by_place ON agents (batch, level, number);
 CREATE INDEX idle_leaves ON agents (batch, number) WHERE idle = 1;

@@ -4,13 +4,18 @@
 -- name: end_later_leases
 UPDATE tuples SET until = min(until, ?) WHERE state = 'claimed';
 
--- name: correct_delays
-UPDATE tuples SET ready_at = ? + max(0, ready_at - ?) WHERE state = 'waiting' AND ready_at > ?;
+-- name: all_delayed
+SELECT {columns}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state IN ('waiting', 'blocked') AND t.ready_at > 0;
+
+-- name: set_ready
+UPDATE tuples SET ready_at = ? WHERE ordinal = ?;
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before;
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -32,8 +37,9 @@ SELECT body FROM bodies WHERE ordinal = ?;
 
 -- name: insert_tuple
 INSERT OR FAIL INTO tuples
-    (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent, needs)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent,
+    needs)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: needs_number
 SELECT number FROM needs WHERE yools = ?;
@@ -76,6 +82,66 @@ UPDATE tuples SET until = ? WHERE ordinal = ?;
 UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoch = NULL, counter = NULL,
     worker = NULL, until = 0, needs = ?
 WHERE ordinal = ?;
+
+-- name: set_state
+UPDATE tuples SET state = ? WHERE ordinal = ?;
+
+-- name: insert_block
+INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?);
+
+-- name: delete_block
+DELETE FROM blocks WHERE ordinal = ? AND blocker = ?;
+
+-- name: delete_blocks
+DELETE FROM blocks WHERE ordinal = ?;
+
+-- name: move_blocks
+UPDATE blocks SET blocker = ? WHERE blocker = ?;
+
+-- name: any_blocks
+SELECT EXISTS (SELECT 1 FROM blocks);
+
+-- name: is_blocked
+SELECT EXISTS (SELECT 1 FROM blocks WHERE ordinal = ?);
+
+-- name: blocks_of
+SELECT blocker, reason, by FROM blocks
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+)
+ORDER BY length(blocker) = 0, blocker;
+
+-- name: dependents
+SELECT t.id FROM blocks AS b INDEXED BY blocks_by_blocker CROSS JOIN tuples AS t USING (ordinal)
+WHERE b.blocker = ?
+ORDER BY b.ordinal;
+
+-- name: insert_task_change
+INSERT INTO task_changes
+SELECT ?1, coalesce((SELECT max(number) FROM task_changes WHERE ordinal = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7;
+
+-- name: task_changes
+SELECT at, what, by, text, owner, process FROM task_changes
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+)
+ORDER BY number;
+
+-- name: live_ordinals
+SELECT ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY blocked WHERE state = 'blocked' AND lane = ?1
+ORDER BY ordinal;
+
+-- name: blocked
+SELECT {columns}
+FROM tuples AS t INDEXED BY blocked CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'blocked' AND (?1 IS NULL OR r.run = ?1)
+ORDER BY t.ordinal LIMIT ?2;
 
 -- name: end_tuple
 UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0, ended = ? WHERE ordinal = ?;
@@ -169,8 +235,9 @@ SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 DELETE FROM running WHERE ordinal = ? AND step = ?;
 
 -- name: add_lane_counts
-INSERT INTO lanes VALUES (?, ?, ?)
-ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
+INSERT INTO lanes VALUES (?, ?, ?, ?)
+ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed,
+    blocked = blocked + excluded.blocked;
 
 -- name: run_number
 SELECT number FROM runs WHERE run = ?;
@@ -179,8 +246,9 @@ SELECT number FROM runs WHERE run = ?;
 INSERT INTO runs (number, run) VALUES (?, ?);
 
 -- name: add_run_totals
-UPDATE runs SET waiting = waiting + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
-    cancelled = cancelled + ?, taken = taken + ?, open = open + ?, again = again + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
+UPDATE runs SET waiting = waiting + ?, blocked = blocked + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
+    cancelled = cancelled + ?, taken = taken + ?, open = open + ?, again = again + ?, executed = executed + ?, hits = hits + ?,
+    micros = micros + ?,
     tokens = tokens + ?
 WHERE number = ?;
 
@@ -232,9 +300,15 @@ SELECT w.lane, n.yools, r.run, count(*), min(w.ordinal) AS oldest
 FROM (
     SELECT lane, needs, run, ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0
     UNION ALL
-    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0
+    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed
+    WHERE state = 'waiting' AND ready_at > 0 AND ready_at <= ?
 ) AS w CROSS JOIN needs AS n ON n.number = w.needs CROSS JOIN runs AS r ON r.number = w.run
 GROUP BY w.lane, w.needs, w.run;
+
+-- name: delayed_counts
+SELECT lane, count(*), min(ready_at) FROM tuples INDEXED BY delayed
+WHERE state = 'waiting' AND ready_at > 0 AND ready_at > ?
+GROUP BY lane ORDER BY lane;
 
 -- name: late_exist
 SELECT EXISTS (
@@ -365,10 +439,10 @@ INSERT OR FAIL INTO asked VALUES (?, ?, ?, ?);
 SELECT id, request, accepted FROM asked WHERE key = ?;
 
 -- name: waiting_count
-SELECT waiting FROM lanes WHERE lane = ?;
+SELECT waiting + blocked FROM lanes WHERE lane = ?;
 
 -- name: lane_counts
-SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
+SELECT lane, waiting, claimed, blocked FROM lanes WHERE waiting <> 0 OR claimed <> 0 OR blocked <> 0;
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed
@@ -512,6 +586,11 @@ UPDATE agents SET idle = 0 WHERE ordinal = ? AND idle = 1;
 -- name: keep_agent
 UPDATE agents SET kept = 1 WHERE ordinal = ?;
 
+-- name: keep_agent_with_id
+UPDATE agents SET kept = 1 WHERE ordinal IN (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+);
+
 -- name: update_agent
 UPDATE agents SET children_left = ?, dead = ?, cancelled = ? WHERE ordinal = ?;
 
@@ -574,3 +653,28 @@ DELETE FROM new_tuple_ids WHERE head = ? AND ordinal = ?;
 
 -- name: tuple_id
 SELECT id FROM tuples WHERE ordinal = ?;
+-- name: insert_schedule
+INSERT INTO schedules (name, run, added_by, look, added, state) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_schedule
+UPDATE schedules SET look = ?, state = ? WHERE name = ?;
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE name = ?;
+
+-- name: schedule
+SELECT added, state FROM schedules WHERE name = ?;
+
+-- name: schedules
+SELECT added, state FROM schedules INDEXED BY schedule_looks
+WHERE (look, name) > (?1, ?2) AND look <= ?3 AND (?4 IS NULL OR run = ?4) AND (?5 IS NULL OR added_by = ?5)
+ORDER BY look, name LIMIT ?6;
+
+-- name: schedule_count
+SELECT count(*) FROM schedules;
+
+-- name: schedule_count_of
+SELECT count(*) FROM schedules INDEXED BY schedule_authors WHERE added_by = ?;
+
+-- name: next_look
+SELECT min(look) FROM schedules INDEXED BY schedule_looks WHERE look < ?;

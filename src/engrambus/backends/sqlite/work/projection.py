@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import LeafRange, count_leaves, united, without
+from engrambus.space.schedules import (
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+)
 from engrambus.space.tuples import (
+    LIVE_STATES,
     MAX_GENERATIONS,
     STATES,
     AgentPosition,
@@ -26,6 +40,7 @@ from engrambus.space.tuples import (
     CostHistory,
     EpochBegun,
     Fact,
+    Fence,
     FoldedEnded,
     IdempotencyKeyUsed,
     LeaseRenewed,
@@ -36,14 +51,18 @@ from engrambus.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleRecord,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_execution,
     after_overspending,
@@ -55,7 +74,8 @@ from engrambus.space.tuples import (
 
 LAYOUT = 10
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
-LIVE_STATES = frozenset({"waiting", "claimed"})
+REASON = b""
+"""The blocker of a tuple that is blocked by a reason in words."""
 MAX_CACHED_RUNS = 1024
 MAX_CACHED_NEEDS = 1024
 MAX_FRESH_CLAIMS = 4096
@@ -92,6 +112,39 @@ def print_id(raw: bytes) -> str:
     return "sha256:" + raw.hex()
 
 
+def record_from_row(row: Any) -> TupleRecord:
+    """Return the tuple that a row with the columns of the query `columns` holds."""
+    return TupleRecord(
+        ordinal=row[0],
+        id=print_id(row[1]),
+        state=row[2],
+        lane=row[3],
+        rank=row[4],
+        run=row[5],
+        attempts=row[6],
+        ready_us=row[7],
+        fence=None if row[8] is None else Fence(row[8], row[9]),
+        worker=row[10],
+        lease_until_us=row[11],
+        deadline_us=row[12],
+        retries=row[13],
+        budget_micros=row[14],
+        budget_tokens=row[15],
+        spent_micros=row[16],
+        spent_tokens=row[17],
+        reserved_micros=row[18],
+        reserved_tokens=row[19],
+        alarmed=bool(row[20]),
+        parent_id=None if row[21] is None else print_id(row[21]),
+        put_again_as=None if row[22] is None else print_id(row[22]),
+        own_micros=row[23],
+        own_tokens=row[24],
+        final_receipt_number=row[25],
+        body=row[26],
+        not_before_us=row[28],
+    )
+
+
 class WorkProjection:
     """Applies facts through one connection inside one transaction. Rows are gathered and written by `flush`."""
 
@@ -107,7 +160,7 @@ class WorkProjection:
         self._last_written: dict[int, int] = {}
         """The last query gathered for each tuple, as its position in `_WRITE_ORDER`."""
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -117,7 +170,10 @@ class WorkProjection:
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
+                was_blocked = self._find(fact.id)[1] == "blocked"
                 ordinal = self._set_state(fact.id, fact.state)
+                if was_blocked:
+                    self._execute("delete_blocks", ordinal)
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
                 self._end_agent(ordinal, fact.state)
             case LeaseRenewed():
@@ -126,6 +182,18 @@ class WorkProjection:
                 ordinal = self._set_state(fact.id, "waiting")
                 needs = self._needs_after(fact.id, ordinal)
                 self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs)
+            case TupleBlocked():
+                ordinal = self._set_state(fact.id, "blocked")
+                self._add_blocks(ordinal, fact.on, fact.reason, fact.by)
+                self._change("set_state", ordinal, "blocked")
+            case TupleUnblocked():
+                self._unblock(fact)
+            case TaskChanged():
+                ordinal = self._find(fact.id)[0]
+                self._execute(
+                    "insert_task_change",
+                    *(ordinal, at_us, fact.what, fact.by, fact.text, fact.owner, fact.process),
+                )
             case IdempotencyKeyUsed():
                 accepted = raw_id(fact.accepted) if fact.accepted is not None else None
                 values = fact.idempotency_key, raw_id(fact.id), fact.request_digest, accepted
@@ -167,9 +235,21 @@ class WorkProjection:
             case ClockCorrected():
                 self.flush()
                 self._execute("end_later_leases", at_us)
-                self._execute("correct_delays", at_us, fact.was_us, at_us)
+                self._correct_delays(fact.was_us, at_us)
+                ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
                 self.read.clear()
+            case (
+                ScheduleAdded()
+                | ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+                | ScheduleRemoved()
+            ):
+                ScheduleRows(self.connection).apply(fact, at_us)
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():
@@ -189,9 +269,9 @@ class WorkProjection:
     def finish(self) -> None:
         """Write everything gathered, pending figures included."""
         figures, self.state.figures = self.state.figures, PendingFigures()
-        for lane, (waiting, claimed) in figures.lanes.items():
-            if waiting or claimed:
-                self._execute("add_lane_counts", lane, waiting, claimed)
+        for lane, live in figures.lanes.items():
+            if any(live):
+                self._execute("add_lane_counts", lane, *live)
         for run, counts in figures.runs.items():
             self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
         for yool, history in figures.yools.items():
@@ -212,6 +292,13 @@ class WorkProjection:
             self.connection.execute(self._sql["merge_receipt_ids"])
             state.merged_receipts = state.receipts
 
+    def _correct_delays(self, was_us: int, now_us: int) -> None:
+        rows: list[Any] = self.connection.execute(self._sql["all_delayed"]).fetchall()
+        for record in map(record_from_row, rows):
+            corrected = after_clock_corrected(record, was_us, now_us)
+            if corrected.ready_us != record.ready_us:
+                self._execute("set_ready", corrected.ready_us, record.ordinal)
+
     def _put(self, fact: TuplePut) -> None:
         self.state.ordinal += 1
         record = new_record(fact, self.state.ordinal)
@@ -225,6 +312,8 @@ class WorkProjection:
             record.lane,
             record.rank,
             run,
+            record.ready_us,
+            record.not_before_us,
             record.deadline_us,
             record.retries,
             record.budget_micros,
@@ -234,9 +323,11 @@ class WorkProjection:
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
         self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
-        if record.state == "waiting":
-            self._lane_counts(record.lane)[0] += 1
+        if record.state in LIVE_STATES:
+            self._lane_counts(record.lane)[LIVE_STATES.index(record.state)] += 1
         self._count(run, record.state, 1)
+        if fact.blocked_by:
+            self._add_blocks(record.ordinal, fact.blocked_by, None, "")
         if fact.agent is not None:
             self._insert_agent(record.ordinal, record.id, fact.agent)
         elif record.parent_id is not None and self._has_batches():
@@ -252,6 +343,7 @@ class WorkProjection:
             replaced, _, _, _, replaced_run = self._find(fact.replaces)
             self._rows["mark_put_again"] += (raw, replaced)
             self._count(replaced_run, "again", 1)
+            self._execute("move_blocks", raw, raw_id(fact.replaces))
 
     def _claim(self, fact: TupleClaimed) -> None:
         record = self.read.get(fact.id)
@@ -272,9 +364,9 @@ class WorkProjection:
         if previous != state:
             counts = self._lane_counts(lane)
             if previous in LIVE_STATES:
-                counts[0 if previous == "waiting" else 1] -= 1
+                counts[LIVE_STATES.index(previous)] -= 1
             if state in LIVE_STATES:
-                counts[0 if state == "waiting" else 1] += 1
+                counts[LIVE_STATES.index(state)] += 1
             self._count(run, previous, -1)
             self._count(run, state, 1)
             if self.state.indexed and state not in LIVE_STATES:
@@ -283,6 +375,26 @@ class WorkProjection:
             if self._has_batches():
                 self._execute("not_idle", ordinal)
         return ordinal
+
+    def _add_blocks(self, ordinal: int, on: Sequence[str], reason: str | None, by: str) -> None:
+        self.state.any_blocks = True
+        for blocker in on:
+            self._execute("insert_block", ordinal, raw_id(blocker), "", by)
+            if self._has_batches():
+                self._execute("keep_agent_with_id", *id_key(blocker))
+        if reason is not None:
+            self._execute("insert_block", ordinal, REASON, reason, by)
+
+    def _unblock(self, fact: TupleUnblocked) -> None:
+        """Take away what blocked a tuple; let it wait if nothing else blocks it."""
+        ordinal = self._find(fact.id)[0]
+        for blocker in (*map(raw_id, fact.on), *([REASON] if fact.reason else [])):
+            self._execute("delete_block", ordinal, blocker)
+        self.state.any_blocks = None
+        row: Any = self.connection.execute(self._sql["is_blocked"], (ordinal,)).fetchone()
+        if not row[0]:
+            self._set_state(fact.id, "waiting")
+            self._change("set_state", ordinal, "waiting")
 
     # Batches
 
@@ -499,7 +611,7 @@ class WorkProjection:
             ordinal = self._find(print_id(row[0]))[0]
 
     def _lane_counts(self, lane: str) -> list[int]:
-        return self.state.figures.lanes.setdefault(lane, [0, 0])
+        return self.state.figures.lanes.setdefault(lane, [0] * len(LIVE_STATES))
 
     def _count(self, run: int, column: str, amount: int) -> None:
         counts = self.state.figures.runs.setdefault(run, {})
@@ -579,6 +691,7 @@ _WRITE_ORDER = (
     "insert_hit",
     "insert_result",
     "release",
+    "set_state",
     "end_tuple",
     "alarm",
     "record_purge",

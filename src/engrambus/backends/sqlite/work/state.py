@@ -20,7 +20,7 @@ class PendingFigures(msgspec.Struct, kw_only=True):
     """
 
     lanes: dict[str, list[int]] = {}
-    """Tuples to add to a lane's waiting and claimed ones."""
+    """Tuples to add to a lane's waiting, claimed and blocked ones."""
     runs: dict[int, dict[str, int]] = {}
     """Counts to add to a run's columns, by the number of the run."""
     yools: dict[str, CostHistory] = {}
@@ -93,6 +93,8 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     is_from_start: bool = False
     steps_run: bool | None = None
     """Cache: True if a step of any tuple is running; None if unknown."""
+    any_blocks: bool | None = None
+    """Cache: True if any tuple is blocked; None if unknown."""
 
 
 def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:

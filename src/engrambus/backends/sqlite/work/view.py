@@ -12,21 +12,35 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, agent_from_row, id_head, id_key, print_id, raw_id
+from engrambus.backends.sqlite.work.projection import (
+    RUN_COLUMNS,
+    agent_from_row,
+    id_head,
+    id_key,
+    print_id,
+    raw_id,
+    record_from_row,
+)
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
 from engrambus.core import is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
 from engrambus.space.batches import BatchShape, LeafRange
+from engrambus.space.schedules import Schedule, SchedulePosition
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
+    LIVE_STATES,
     STATES,
+    TASK_LANE,
     BatchAgent,
     BatchRecord,
+    Block,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     Fence,
     IdempotentPut,
@@ -37,6 +51,7 @@ from engrambus.space.tuples import (
     ReceiptPosition,
     RunningStep,
     RunTotals,
+    TaskChange,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
@@ -51,7 +66,7 @@ MAX_IDS_PER_QUERY = 256
 FEW = 64
 """Late tuples of a lane few enough to be sorted for each claim; also the page size for lost ones."""
 
-_ZEROS = (0, 0, 0)
+_ZEROS = (0,) * len(LIVE_STATES)
 _NO_LIMIT = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 _decode_yools = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -60,7 +75,8 @@ _NEEDS = 27
 
 
 class SqliteWorkView:
-    """The work index through one connection, inside one transaction. `WorkView` documents the methods.
+    """The work index through one connection, inside one transaction. `WorkView` and `ScheduleView` document the
+    methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
     """
@@ -73,6 +89,7 @@ class SqliteWorkView:
         self._state = state
         self._as_of = as_of
         self._read: dict[str, TupleRecord] = {} if read is None else read
+        self._schedules = ScheduleRows(connection)
 
     @property
     def as_of(self) -> int:
@@ -120,6 +137,7 @@ class SqliteWorkView:
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
             due = [record] if record is not None and self._is_due(record, epoch) else []
+            due = [record for record in due if record.lane != TASK_LANE or lane == TASK_LANE]
             return _first_matching((record for record in due if self._may_run(record, can_run)), pattern, limit)
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
@@ -129,10 +147,14 @@ class SqliteWorkView:
                 return _first_matching(records, pattern.without(path), limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
-        lanes = [lane] if lane is not ABSENT else [counts.lane for counts in self.lane_counts()]
+        lanes = [lane] if lane is not ABSENT else self._lanes_of_workers()
         streams = [stream for name in lanes for stream in self._due_in(name, epoch, can_run)]
         merged = merge(*streams, key=_claim_order) if len(streams) != 1 else streams[0]
         return _first_matching(merged, pattern.without("lane"), limit)
+
+    def _lanes_of_workers(self) -> list[str]:
+        """Return the lanes with waiting or claimed tuples, without that of tasks, which agents do themselves."""
+        return [counts.lane for counts in self.lane_counts() if counts.lane != TASK_LANE]
 
     def _due_in(self, lane: str, epoch: int, can_run: CanRun | None) -> list[Iterator[TupleRecord]]:
         """Return the claimable tuples of one lane as streams, each in the order they are claimed."""
@@ -227,7 +249,7 @@ class SqliteWorkView:
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
         lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
-        lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
+        lanes = self._lanes_of_workers() if lane is ABSENT else [lane]
         times: list[int | None] = []
         for name in lanes:
             if isinstance(name, str):
@@ -314,13 +336,13 @@ class SqliteWorkView:
         states: dict[int, dict[str, int]] = {}
         for level, state, count, *amounts in self._rows("level_counts", batch):
             states.setdefault(level, {})[state] = count
-            sums[level] = list(map(add, sums.get(level, _ZEROS), amounts))
+            sums[level] = list(map(add, sums.get(level, (0, 0, 0)), amounts))
         for level, state, count in self._rows("folded_ends", batch):
             of_level = states.setdefault(level, {})
             of_level[state] = of_level.get(state, 0) + count
         counts: dict[int, LevelCounts] = {}
         for level in sorted(states):
-            micros, tokens, receipts = sums.get(level, _ZEROS)
+            micros, tokens, receipts = sums.get(level, (0, 0, 0))
             in_order = dict(sorted(states[level].items()))
             counts[level] = LevelCounts(states=in_order, micros=micros, tokens=tokens, receipts=receipts)
         return counts
@@ -345,6 +367,29 @@ class SqliteWorkView:
     def _ordinal(self, tuple_id: str) -> int:
         ordinal: int = self._row("summary", *id_key(tuple_id))[0]
         return ordinal
+
+    # Schedules
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._schedules.find(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        found = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
+        return list(found)
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return self._schedules.count(added_by)
+
+    def next_look_us(self) -> int | None:
+        return self._schedules.next_look_us()
 
     # Receipts
 
@@ -415,18 +460,49 @@ class SqliteWorkView:
 
     def waiting_count(self, lane: str) -> int:
         row = self._row("waiting_count", lane)
-        return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _ZEROS)[0]
+        waiting, _, blocked = self._state.figures.lanes.get(lane, _ZEROS)
+        return (row[0] if row else 0) + waiting + blocked
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        ordinals = [ordinal for (ordinal,) in self._rows("live_ordinals", lane)]
+        return [record_from_row(self._row("tuple_by_ordinal", ordinal)) for ordinal in ordinals]
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        return [record_from_row(row) for row in self._rows("blocked", run, limit)]
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        return [
+            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
+        ]
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        # decision 113: every completion asks, and in most projects nothing depends on anything
+        if self._state.any_blocks is None:
+            self._state.any_blocks = bool(self._row("any_blocks")[0])
+        if not self._state.any_blocks:
+            return []
+        return [print_id(raw) for (raw,) in self._rows("dependents", raw_id(tuple_id))]
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        return [
+            TaskChange(at_us=at_us, what=what, by=by, text=text, owner=owner, process=process)
+            for at_us, what, by, text, owner, process in self._rows("task_changes", *id_key(tuple_id))
+        ]
 
     def lane_counts(self) -> list[LaneCounts]:
-        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lane_counts")}
+        lanes = {lane: counts for lane, *counts in self._rows("lane_counts")}
         for lane, pending in self._state.figures.lanes.items():
-            waiting, claimed = map(add, lanes.get(lane, _ZEROS), pending)
-            lanes[lane] = waiting, claimed
+            lanes[lane] = list(map(add, lanes.get(lane, _ZEROS), pending))
         return [
-            LaneCounts(lane=lane, waiting=waiting, claimed=claimed)
-            for lane, (waiting, claimed) in sorted(lanes.items())
-            if waiting or claimed
+            LaneCounts(lane=lane, **dict(zip(LIVE_STATES, counts, strict=True)))
+            for lane, counts in sorted(lanes.items())
+            if any(counts)
         ]
+
+    def delayed_counts(self) -> list[DelayedCounts]:
+        rows = self._rows("delayed_counts", self._as_of)
+        return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
 
     def waiting_groups(self) -> list[WaitingGroup]:
         groups = [
@@ -437,7 +513,7 @@ class SqliteWorkView:
                 tuples=count,
                 oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
             )
-            for lane, yools, run, count, oldest in self._rows("waiting_groups")
+            for lane, yools, run, count, oldest in self._rows("waiting_groups", self._as_of)
         ]
         return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
 
@@ -539,36 +615,4 @@ def _batch_from_row(row: Any) -> BatchRecord:
         retries=row[8],
         folded=row[9],
         state=row[10],
-    )
-
-
-def record_from_row(row: Any) -> TupleRecord:
-    """Return the tuple that a row with the columns of the query `columns` holds."""
-    return TupleRecord(
-        ordinal=row[0],
-        id=print_id(row[1]),
-        state=row[2],
-        lane=row[3],
-        rank=row[4],
-        run=row[5],
-        attempts=row[6],
-        ready_us=row[7],
-        fence=None if row[8] is None else Fence(row[8], row[9]),
-        worker=row[10],
-        lease_until_us=row[11],
-        deadline_us=row[12],
-        retries=row[13],
-        budget_micros=row[14],
-        budget_tokens=row[15],
-        spent_micros=row[16],
-        spent_tokens=row[17],
-        reserved_micros=row[18],
-        reserved_tokens=row[19],
-        alarmed=bool(row[20]),
-        parent_id=None if row[21] is None else print_id(row[21]),
-        put_again_as=None if row[22] is None else print_id(row[22]),
-        own_micros=row[23],
-        own_tokens=row[24],
-        final_receipt_number=row[25],
-        body=row[26],
     )

@@ -38,7 +38,7 @@ _PATTERN_OPTIONS = (
 @override(Argument("file", None, _TUPLE_FILE, required=True), with_fields=False)
 def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Submit a tuple read from a file."""
-    session.call_and_print(operation, _read_tuple(values["file"]))
+    session.call_and_print(operation, read_tuple_file(values["file"]))
 
 
 @override(
@@ -54,6 +54,14 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
     click.Option(["--no-cache", "no_cache"], is_flag=True, help="Run every step, even if its result is known."),
+    click.Option(
+        ["--in", "delay"], metavar="DURATION", help="How long it waits before a worker may claim it: PT10M, P1D."
+    ),
+    click.Option(
+        ["--at", "not_before"],
+        metavar="TIME",
+        help="When a worker may first claim it: 2026-12-01T09:00+01:00.",
+    ),
     click.Option(["--block", "block"], type=float, help="Seconds to wait while the lane is full."),
     with_fields=False,
 )
@@ -61,9 +69,9 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     """Put a tuple read from a file, or made from options."""
     if "file" not in values and "lane" not in values:
         raise click.UsageError("Give a FILE that holds the tuple, or --lane.")
-    fields: Values = _read_tuple(values["file"]) if "file" in values else {}
+    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
     if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": _step_arguments(values.get("args", ()))}]
+        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
     elif "args" in values:
         raise click.UsageError("--arg goes with --yool.")
     # Options win over the file: one file can be put into several lanes.
@@ -75,6 +83,8 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         if not isinstance(flags, dict):
             raise FieldType("Flags are names with true or false.", field="flags", limit="object")
         fields["flags"] = {**flags, "no_cache": True}
+    if "delay" in values or "not_before" in values:
+        fields = _delayed(fields, values)
     session.call_and_print(operation, fields)
 
 
@@ -104,9 +114,9 @@ def batch_spawn(session: Session, operation: Operation[Any, Any], values: Values
     """Spawn a batch from a file, or from options."""
     if "file" not in values and "lane" not in values:
         raise click.UsageError("Give a FILE that holds the tuple of a leaf, or --lane.")
-    fields: Values = _read_tuple(values["file"]) if "file" in values else {}
+    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
     if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": _step_arguments(values.get("args", ()))}]
+        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
     elif "args" in values:
         raise click.UsageError("--arg goes with --yool.")
     names = ("lane", "priority", "parent_id", "depth", "branching", "compression_threshold")
@@ -122,6 +132,22 @@ def batch_compress(session: Session, operation: Operation[Any, Any], values: Val
     """Fold what is idle below a node."""
     batch_id, slash, path = values["id"].partition("/")
     session.call_and_print(operation, {**values, "id": batch_id, **({"path": path} if slash else {})})
+
+
+def _delayed(fields: Values, values: Values) -> Values:
+    """Return the fields with the delay that the options ask for, instead of any in the file."""
+    from engrambus.errors import FieldType
+
+    if "delay" in values and "not_before" in values:
+        raise click.UsageError("Give --in or --at, not both.")
+    terms = fields.get("agent_terms", {})
+    if not isinstance(terms, dict):
+        raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
+    terms = {name: value for name, value in terms.items() if name != "not_before_iso"}
+    fields = {name: value for name, value in fields.items() if name != "delay"}
+    if "delay" in values:
+        return {**fields, "agent_terms": terms, "delay": values["delay"]}
+    return {**fields, "agent_terms": {**terms, "not_before_iso": values["not_before"]}}
 
 
 @override(*_PATTERN_OPTIONS, with_fields=False)
@@ -163,7 +189,8 @@ def read_condition(text: str) -> tuple[str, str, Any]:
     return match["path"], _OPERATORS[match["sign"]], _value(match["value"])
 
 
-def _step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+def step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the arguments of a step, as they are typed: NAME=VALUE."""
     arguments: dict[str, Any] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -189,7 +216,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _read_tuple(file: str) -> Values:
+def read_tuple_file(file: str) -> Values:
+    """Return the fields of a tuple from a file, JSON or YAML."""
     from engrambus.core import read_json, read_yaml
     from engrambus.errors import FieldType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,15 +73,14 @@ def worker(session: Session, values: Values) -> None:
     Only tasks are taken whose next step has code here. Each step runs in a process of its own and leaves a receipt.
     Ctrl-C finishes the running steps, a second one gives their tasks back to the lane.
     """
-    from engrambus.app import open_gc_worker
+    from engrambus.app import background_work
     from engrambus.space.tuples import check_lane, read_pattern
 
     check_lane(values["lane"])
     until_empty = values["until_empty"]
     with (
         _open(session, values) as (gateway, dependencies),
-        # Garbage is collected beside a worker that stays, not beside one that exits by itself.
-        nullcontext() if until_empty else open_gc_worker(gateway, dependencies),
+        background_work(gateway, dependencies, until_empty=until_empty),
     ):
         conditions = {"lane": values["lane"]}
         run = _chosen_run(session, gateway)

@@ -70,6 +70,8 @@ def tuple_record(answer: TupleAnswer) -> Iterator[str]:
     yield f"{click.style(safe_id(str(fields['id'])), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
     for index, step in enumerate(fields["payload"]):
         yield f"  {index}  {safe(str(step['yool']))}"
+    if answer.not_before is not None:
+        yield f"  not before {answer.not_before}"
     for receipt in fields.get("receipts", ()):
         yield dim(f"  receipt {safe_id(str(receipt))}")
 
@@ -79,6 +81,8 @@ def tuple_status(answer: TupleStatus) -> Iterator[str]:
     for index, step in enumerate(answer.steps):
         receipt = f"  {dim(safe_id(step.receipt))}" if step.receipt else ""
         yield f"  {index}  {safe(step.yool)}  {_step_state(step)}{receipt}"
+    if answer.not_before is not None:
+        yield f"  not before {answer.not_before}"
     if answer.agents is not None:
         yield f"  {_agents(answer.agents, answer.folded or 0)}"
         yield f"  {_spent(answer)}"
@@ -316,6 +320,9 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         rows = [[lane.lane, str(lane.waiting), str(lane.claimed)] for lane in answer.lanes]
         # Runs share lanes, so the counts include the tasks of other runs.
         yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
+        for lane in answer.lanes:
+            if lane.not_before is not None:
+                yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before}")
     yield from _unclaimed(answer.unclaimed)
     yield from _batches(answer.batches)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
