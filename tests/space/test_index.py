@@ -21,9 +21,10 @@ from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
 from engrambus.evidence.receipts import ReceiptFolder
-from engrambus.space.tuples import BodyPurged, Claim, Completion, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples import BatchSpace, BodyPurged, Claim, Completion, Price, SpaceSettings, TupleRecord
 from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
+from engrambus.testing.work.batches import spawn
 from tests.harness.stores import SqliteWorkHarness
 
 
@@ -371,11 +372,15 @@ CHANGES = (
     ("running", "UPDATE running SET micros = micros + 1"),
     ("counted", "UPDATE counted SET micros = micros + 1"),
     ("tuples", "UPDATE tuples SET needs = 7 WHERE ordinal = 1"),
-    ("needs", "UPDATE needs SET yools = '[]' WHERE number = 1"),
+    ("needs", "UPDATE needs SET yools = '[\"agent.lint.none\"]' WHERE number = 1"),
     ("run numbers", "UPDATE runs SET run = 'another'"),
     ("runs", "UPDATE runs SET done = done + 1"),
     ("runs", "UPDATE applied SET figures = x'7B7D'"),
     ("lanes", "INSERT INTO lanes VALUES ('build', 1, 0)"),
+    ("batches", "UPDATE batches SET folded = folded + 1"),
+    ("folded_leaves", "UPDATE folded_leaves SET stop = stop + 1"),
+    ("folded_ends", "UPDATE folded_ends SET agents = agents + 1"),
+    ("agents", "UPDATE agents SET children_left = children_left + 1 WHERE level = 0"),
     ("yools", "INSERT INTO yools VALUES ('agent.lint.other.v1', 1, 0, 0, 0, 0, 1, 1)"),
 )
 
@@ -392,6 +397,9 @@ def full(folder: Path) -> SqliteWorkHarness:
     harness.space.record_cost(second.id, second.fence, 0, Price(micros=2))
     hit = (1, done.receipts[0].id)
     harness.space.complete([Completion(id=second.id, fence=second.fence, hits=(hit,))])
+    batch = spawn(harness, 2, 9, lane="tree")
+    harness.space.claim({"lane": "tree"}, worker="w")
+    BatchSpace(harness.space).cancel(batch, "0.7")
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size_bytes=1, reason="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness
