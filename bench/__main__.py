@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from bench.anchoring import anchor_rows
+from bench.batches import batch_rows
 from bench.catalog import catalog_rows
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
@@ -108,6 +109,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
         rows += schedule_rows(scratch / "schedules")
         progress.update(task, description="garbage collection")
         rows += gc_rows(scratch, sizes[-1])
+        rows += batch_rows(scratch)
     gateway.close()
     return recall_rows(recalls) + rows
 

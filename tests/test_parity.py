@@ -167,6 +167,7 @@ DATA_FIELDS = {
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
 OTHER_DATA_FIELDS = {
+    ("compress_batch", "path"): "a place in a tree",
     ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",
     ("close_turn", "name"): "names an agent",

@@ -42,6 +42,7 @@ PAGES = (
     "docs/primitive-hooks.md",
     "docs/tasks.md",
     "docs/schedules.md",
+    "docs/batches.md",
 )
 
 

@@ -26,6 +26,7 @@ from engrambus.core.project_clock import ClockAccepted, ClockCorrected
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     BodyPurged,
     Claim,
     Completion,
@@ -154,6 +155,12 @@ class WorkAgreement(RuleBasedStateMachine):
         self.both(lambda space: space.in_({"lane": "last", "id": third}, by="me"))
         self.block(released.id, None, "last")
         self.unblock(released.id, [])
+        batch = self.both(
+            lambda space: BatchSpace(space).spawn(draft("tree"), depth=2, branching=9, threshold=1, **_AS_PERSON)
+        )
+        self.both(lambda space: space.in_({"lane": "tree"}, by="me"))
+        self.both(lambda space: BatchSpace(space).prune(batch.id))
+        self.both(lambda space: space.cancel(batch.id))
 
     def both(self, ask: Callable[[TupleSpace], Any]) -> Any:
         """Call both and require the same outcome; return the answer, or None if both refused."""

@@ -31,7 +31,6 @@ GROUPS = {
     "artifact": "Store new text that claims and messages can point at.",
     "batch": "Spawn trees of up to a billion tasks, of which only what workers reach takes up room.",
     "receipt": "Show, check and add receipts: records of executed steps.",
-    "batch": "Spawn trees of up to a billion tasks, of which only what workers reach takes up room.",
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
     "task": "Tasks that agents and people do themselves: add, claim, finish and block them.",
     "runs": "List runs that have tasks: how many are done, cached, given up or unfinished, and their cost.",

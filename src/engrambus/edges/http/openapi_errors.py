@@ -151,6 +151,7 @@ _BY_FIELD: dict[str, ErrorTypes] = {
 }
 _BY_MODULE: dict[str, ErrorTypes] = {
     "artifacts": (errors.ContentTooLarge, errors.RateLimited),
+    "batches": (*_WORK, errors.BatchNotFound, errors.BatchRunning, errors.IdAmbiguous),
     "catalog": (errors.YoolNotFound, errors.YoolName, errors.LaneName, errors.CatalogFile),
     "cortex": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "snapshots": (*_CORTEX, *_ENGRAM, *_READING, errors.EmbeddingsOff, errors.EmbeddingsUnavailable),

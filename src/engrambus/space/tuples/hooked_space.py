@@ -202,9 +202,10 @@ class HookedSpace(TupleSpace):
 
     # For workers
 
-    def may_claim(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
+    def may_claim(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> bool:
         if not self.hooks.listens("claim"):
-            return super().may_claim(pattern, can_run)
+            return super().may_claim(pattern, limit, can_run)
+        self._may_match(pattern, limit, can_run)  # unfolds leaves of batches that the claim reaches
         return next(self._not_refused(pattern, 1, can_run), None) is not None
 
     def _unfold_for(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> None:

@@ -14,7 +14,7 @@ from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import LeafRange
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern
-from engrambus.space.tuples.values import Agent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
+from engrambus.space.tuples.values import BatchAgent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
 
 T = TypeVar("T")
 
@@ -380,18 +380,18 @@ class WorkView(Protocol):
         """Return the counts of each level of a batch that has materialised or ended agents."""
         ...
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
         """Return the tuples among these that are agents of a batch."""
         ...
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         """Return the materialised agents of a level with these numbers, in order; `unended`: only those that go on."""
         ...
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
-        """Return the agents below the root that are parents of tuples from outside the batch."""
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
+        """Return the agents below the root that tuples from outside the batch depend on."""
         ...
 
 

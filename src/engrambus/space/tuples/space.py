@@ -163,8 +163,7 @@ class TupleSpace:
         parsed = _parse(pattern)
 
         def take() -> TupleRecord | None:
-            self._unfold_for(parsed, 1)
-            if not self._may_match(parsed):
+            if not self._may_match(parsed, 1):
                 return None
             return self.commit_ending(lambda view: enqueue.take(view, parsed, by=by))
 
@@ -193,8 +192,7 @@ class TupleSpace:
 
         def take() -> list[Claim] | None:
             before_claim()
-            self._unfold_for(parsed, limit, can_run)
-            while self.may_claim(parsed, can_run):
+            while self.may_claim(parsed, limit, can_run):
                 claimed, not_claimed = self._claim(parsed, worker, limit, can_run)
                 for fact in not_claimed:
                     if isinstance(fact, TupleDone):
@@ -205,9 +203,9 @@ class TupleSpace:
 
         return self._wait(take, parsed, "work", timeout, can_run) or []
 
-    def may_claim(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
+    def may_claim(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> bool:
         """True if a claim seems to find a tuple. Reads without the lock, so that idle workers do not block others."""
-        return self._may_match(pattern, can_run)
+        return self._may_match(pattern, limit, can_run)
 
     def _claim(
         self, pattern: TuplePattern, worker: str, limit: int, can_run: CanRun | None
@@ -274,7 +272,10 @@ class TupleSpace:
             return [*facts, *claim_facts], (answers, claimed)
 
         if next_claim is not None:
-            self._unfold_for(next_claim[0], next_claim[2])
+            with self.store.read() as view:
+                unfolds = self._reaches_folded(view, next_claim[0], next_claim[2], None)
+            if unfolds:
+                self._unfold_for(next_claim[0], next_claim[2])
         return self.commit_ending(decide)
 
     def renew(self, fences: Iterable[tuple[str, Fence]]) -> list[str]:
@@ -467,15 +468,15 @@ class TupleSpace:
         return self.store.commit(decide_and_end, synced=synced)
 
     def _unfold_for(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> None:
-        """Unfold leaves of batches that a claim of this size reaches; most of the time there are enough."""
-        with self.store.read() as view:
-            if not batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run):
-                return
+        """Unfold leaves of batches that a claim of this size reaches."""
         # decision 112: a commit of its own, just before the claim, so that the order of claims has one place.
         self.store.commit(
             lambda view: batches.unfold_for(view, pattern, limit, settings=self.settings, can_run=can_run),
             synced=False,
         )
+
+    def _reaches_folded(self, view: WorkView, pattern: TuplePattern, limit: int, can_run: CanRun | None) -> bool:
+        return bool(batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run))
 
     def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> PutResult:
         """Put a dead letter again, as a new tuple with the same content."""
@@ -559,12 +560,18 @@ class TupleSpace:
 
     # Waiting
 
-    def _may_match(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
-        """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others."""
+    def _may_match(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> bool:
+        """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others.
+
+        Leaves of batches are unfolded before, if too few wait for a claim of this size.
+        """
         with self.store.read() as view:
-            epoch = view.current_epoch()
-            number = epoch.number + (epoch.boot != self.boot)
-            return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
+            if not self._reaches_folded(view, pattern, limit, can_run):
+                epoch = view.current_epoch()
+                number = epoch.number + (epoch.boot != self.boot)
+                return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
+        self._unfold_for(pattern, limit, can_run)
+        return True
 
     def _wait(
         self,

@@ -188,7 +188,7 @@ class LaneWorkerPool:
             # A retry or a lease ends soon; a task that is delayed by hours or days is left to a later worker.
             if due_us is not None and due_us - view.as_of <= max(settings.max_backoff_us, settings.lease_us):
                 seconds = min(IDLE_SECONDS, (due_us - view.as_of) / SECOND_US)
-            elif self._deps.space.may_claim(self._pattern, can_run):
+            elif self._deps.space.may_claim(self._pattern, 1, can_run):
                 return True
             elif other_workers and self._comes_back(view, other_workers, can_run):
                 seconds = IDLE_SECONDS

@@ -592,6 +592,11 @@ UPDATE agents SET idle = 0 WHERE ordinal = ? AND idle = 1;
 -- name: keep_agent
 UPDATE agents SET kept = 1 WHERE ordinal = ?;
 
+-- name: keep_agent_with_id
+UPDATE agents SET kept = 1 WHERE ordinal IN (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+);
+
 -- name: update_agent
 UPDATE agents SET children_left = ?, dead = ?, cancelled = ? WHERE ordinal = ?;
 

@@ -169,7 +169,8 @@ def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, A
             after = page[-1].ordinal
     with dependencies.space.store.read() as view:
         roots = [view.find(batch.id) for batch in view.folded_batches(None)]
-        pattern = read_pattern(conditions)
+        # A batch's root has no steps; those of its leaves count.
+        pattern = read_pattern({name: value for name, value in conditions.items() if name != "payload.0"})
         records += [root for root in roots if root is not None and pattern.matches(pattern_fields(root))]
         by_run: dict[str, list[TupleRecord]] = {figures.run: [] for figures in reversed(view.run_totals())}
     for record in sorted(records, key=lambda record: record.ordinal):
