@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from engrambus.errors import EngramBusError
-from engrambus.space.tuples import Completion, TupleSpace, read_pattern, tuple_receipt
+from engrambus.space.tuples import BatchSpace, Completion, TupleSpace, read_pattern, tuple_receipt
 from engrambus.space.tuples.hooked_space import NOT_PRIMITIVES, HookedSpace
 from engrambus.space.tuples.primitive_hooks import MAX_HANGING, PRIMITIVES, PrimitiveHook, PrimitiveHooks
 from engrambus.space.tuples.values import Claim, Price
@@ -306,3 +306,31 @@ def test_a_method_of_the_space_is_a_primitive_or_named_as_none(tmp_path: Path) -
     claims_through = {"claim"}  # asks in `_claim`, once for each tuple
     assert public - overridden - claims_through == NOT_PRIMITIVES
     assert "_claim" in vars(HookedSpace)
+
+
+BATCHES: dict[str, Callable[[BatchSpace, str], Any]] = {
+    "batch_spawn": lambda batches, id: batches.spawn(
+        {"lane": "build", "payload": [ADD]}, depth=1, branching=3, authority=PERSON, run=RUN
+    ),
+    "compress": lambda batches, id: batches.compress(id),
+    "prune": lambda batches, id: batches.prune(id),
+    "cancel": lambda batches, id: batches.cancel(id),
+}
+
+
+@pytest.mark.parametrize("behaviour", ["observe", *REFUSALS])
+@pytest.mark.parametrize("primitive", BATCHES)
+def test_batches_pass_the_hooks(given: Given, primitive: Any, behaviour: Behaviour) -> None:
+    spawned = BATCHES["batch_spawn"](BatchSpace(given.harness.space), "")
+    hook = Scripted(behaviour, primitive)
+    batches, before = BatchSpace(given.hooked(hook)), given.lines()
+    if behaviour == "observe":
+        BATCHES[primitive](batches, spawned.id)
+        assert [outcome.code for _, outcome in hook.after_calls] == [None]
+        return
+    with pytest.raises(EngramBusError) as caught:
+        BATCHES[primitive](batches, spawned.id)
+    assert caught.value.code == REFUSALS[behaviour]
+    assert given.lines() == before
+    (call,) = hook.before_calls
+    assert call.batch == (None if primitive == "batch_spawn" else spawned.id)
