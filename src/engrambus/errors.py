@@ -79,6 +79,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── DeadlinePast          DEADLINE_PAST
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
+│   │   ├── LimitInvalid          LIMIT_INVALID
+│   │   ├── TooManyLimits         TOO_MANY_LIMITS
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
@@ -190,6 +192,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── LimitNotFound             LIMIT_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -697,6 +700,14 @@ class StepCycle(TupleRefusal):
     """The steps depend on each other in a cycle."""
 
 
+class LimitInvalid(TupleRefusal):
+    """The limit or pause is invalid."""
+
+
+class TooManyLimits(TupleRefusal):
+    """There are too many limits and pauses."""
+
+
 class StepUnknown(TupleRefusal):
     """A step depends on a step that the tuple does not have."""
 
@@ -1189,6 +1200,10 @@ class SnapshotNotFound(NotFound):
 
 class InputNotFound(NotFound):
     """There is no such snapshot, memory or engram that the contribution could be based on."""
+
+
+class LimitNotFound(NotFound):
+    """There is no such limit or pause."""
 
 
 class TupleNotFound(NotFound):

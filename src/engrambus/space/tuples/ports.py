@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.values import Fence, Price, TupleRecord
+
+if TYPE_CHECKING:
+    from engrambus.space.tuples.limits import LimitRule, LimitUse, PoolUse
 
 T = TypeVar("T")
 
@@ -171,11 +174,32 @@ class WorkView(Protocol):
     def claimable(
         self, pattern: TuplePattern, *, epoch: int, limit: int, can_run: CanRun | None = None
     ) -> list[TupleRecord]:
-        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest.
+        """Return tuples that wait and are due, or whose claim expired, in the order of `turns`.
 
-        A claim of an earlier epoch than the given one counts as expired. With `can_run`, waiting tuples are returned
-        only if one of their next steps can be run; the others must not cost anything, however many there are.
+        Those that limits keep from starting are left out (decision 110). A claim of an earlier epoch than the given one
+        counts as expired. With `can_run`, waiting tuples are returned only if one of their next steps can be run. What
+        is left out must not cost anything, however much there is.
         """
+        ...
+
+    def may_claim(self, pattern: TuplePattern, *, epoch: int, can_run: CanRun | None = None) -> bool:
+        """True if `claimable` of a change would return something, or might; never false if it would."""
+        ...
+
+    def list_waiting(self, *, limit: int) -> list[TupleRecord]:
+        """Return tuples that wait, due or not, in no particular order."""
+        ...
+
+    def limit_rules(self) -> Mapping[str, LimitRule]:
+        """Return the limits and pauses by name."""
+        ...
+
+    def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:
+        """Return how much of a pool of a rule is used."""
+        ...
+
+    def limit_uses(self) -> list[LimitUse]:
+        """Return every rule with its use, by name."""
         ...
 
     def matching(self, pattern: TuplePattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
@@ -195,7 +219,7 @@ class WorkView(Protocol):
         ...
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
-        """Return the next time at which a matching tuple becomes claimable by itself.
+        """Return when a matching tuple next becomes claimable by itself, or a limit that it waits for opens.
 
         With `can_run`, only tuples count that wait for a step it can run, or are claimed and have one left.
         """
@@ -286,7 +310,7 @@ class WorkView(Protocol):
         ...
 
     def waiting_groups(self) -> list[WaitingGroup]:
-        """Return all waiting tuples by lane, next yools and run, each sorted."""
+        """Return the waiting tuples that no limit or pause holds back, by lane, next yools and run, each sorted."""
         ...
 
 

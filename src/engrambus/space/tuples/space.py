@@ -443,7 +443,7 @@ class TupleSpace:
         with self.store.read() as view:
             epoch = view.current_epoch()
             number = epoch.number + (epoch.boot != self._boot)
-            return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
+            return view.may_claim(pattern, epoch=number, can_run=can_run)
 
     def _wait(
         self,

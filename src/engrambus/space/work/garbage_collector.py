@@ -18,7 +18,7 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, parse_ref
 from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, ReceiptFolder, with_step_receipts
 from engrambus.policy.guardrails import MB, Retention, free_bytes
-from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace, WorkView, read_pattern
+from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace, WorkView
 from engrambus.space.work.step_folder import abandoned, sweep
 
 LOCK_FILE, SCRATCH_FOLDER = "gc.lock", "scratch"
@@ -225,7 +225,7 @@ class GarbageCollector:
 def _needed_by_unfinished(view: WorkView) -> set[str]:
     """Return the receipts that running tuples have so far, and the bodies that unfinished ones point at."""
     running = view.list_claimed(None, limit=MAX_UNFINISHED)
-    waiting = view.claimable(read_pattern({}), epoch=view.current_epoch().number, limit=MAX_UNFINISHED)
+    waiting = view.list_waiting(limit=MAX_UNFINISHED)
     needed = {receipt_id for record in running for receipt_id in view.receipt_ids(record.id)}
     return needed.union(*map(_bodies_pointed_at, (*running, *waiting)))
 

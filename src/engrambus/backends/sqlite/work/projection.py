@@ -9,7 +9,16 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
-from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
+from engrambus.backends.sqlite.work.state import (
+    QUERIES,
+    GroupFields,
+    PendingFigures,
+    WorkIndexState,
+    history_row,
+    parent_turn,
+    read_history,
+    run_turn,
+)
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
@@ -21,8 +30,12 @@ from engrambus.space.tuples import (
     CostHistory,
     EpochBegun,
     Fact,
+    Fence,
     IdempotencyKeyUsed,
     LeaseRenewed,
+    LimitRemoved,
+    LimitRule,
+    LimitSet,
     Price,
     RunningStep,
     StepCost,
@@ -40,20 +53,31 @@ from engrambus.space.tuples import (
     after_execution,
     after_overspending,
     index_entries,
+    match_of,
     new_record,
     next_yools,
+    pools_of,
+    pools_of_rule,
+    rule_of,
+    subject_of_body,
+    turn_of,
 )
 
-LAYOUT = 9
+LAYOUT = 10
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 LIVE_STATES = frozenset({"waiting", "claimed"})
 MAX_CACHED_RUNS = 1024
 MAX_CACHED_NEEDS = 1024
+MAX_CACHED_GROUPS = 16384
 MAX_FRESH_CLAIMS = 4096
 MERGED_IDS = 2048
 """New ids that gather in a small table before they are merged into the large one (decision 22)."""
 MAX_PENDING_FIGURES = 24
 """Lanes, runs and yools with pending figures before these are written to their tables (decision 35)."""
+
+ALL_POOLS = ("", "\U0010ffff")
+"""The names between which every pool lies."""
+_decode_rule = msgspec.json.Decoder(LimitRule).decode
 
 RUN_COLUMNS = (*STATES, "again", "executed", "hits", "micros", "tokens")
 _encode = msgspec.json.Encoder().encode
@@ -92,6 +116,11 @@ class WorkProjection:
         self.state = state
         self.read: dict[str, TupleRecord] = {}
         """Tuples that a change has read to decide, until something happens to them."""
+        self.groups: dict[str, int] = {}
+        """Groups of tuples that a change has claimed."""
+        self.filled: set[int] = set()
+        """Groups known to be open."""
+        self._rules: dict[str, LimitRule] | None = None
         self._summaries: dict[str, Summary] = {}
         self._rows: defaultdict[str, list[Any]] = defaultdict(list)
         """Values of the rows to write, by query, one row after the other."""
@@ -104,7 +133,7 @@ class WorkProjection:
             case TuplePut():
                 self._put(fact)
             case TupleClaimed():
-                self._claim(fact)
+                self._claim(fact, at_us)
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
@@ -114,8 +143,7 @@ class WorkProjection:
                 self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._set_state(fact.id, "waiting")
-                needs = self._needs_after(fact.id, ordinal)
-                self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs)
+                self._release(fact, ordinal, at_us)
             case IdempotencyKeyUsed():
                 accepted = raw_id(fact.accepted) if fact.accepted is not None else None
                 values = fact.idempotency_key, raw_id(fact.id), fact.request_digest, accepted
@@ -136,7 +164,7 @@ class WorkProjection:
                 ordinal = self._find(fact.id)[0]
                 self._stop_steps(ordinal, fact.step)
                 self.state.steps_run = True
-                self._execute("insert_running", ordinal, fact.step, fact.micros, fact.tokens, fact.yool)
+                self.execute("insert_running", ordinal, fact.step, fact.micros, fact.tokens, fact.yool)
                 self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
             case StepCost():
                 self._add_cost(fact)
@@ -144,17 +172,28 @@ class WorkProjection:
                 self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.state.epoch, self.state.boot, self.state.counter = fact.epoch, fact.boot, 0
+                if self.state.rules:
+                    self.open_pools(*ALL_POOLS)
             case ClockCorrected():
                 self.flush()
-                self._execute("end_later_leases", at_us)
-                self._execute("correct_delays", at_us, fact.was_us, at_us)
+                self.execute("end_later_leases", at_us)
+                self.execute("correct_delays", at_us, fact.was_us, at_us)
+                self.execute("correct_starts", at_us)
+                self.open_pools(*ALL_POOLS)
                 self.state.fresh_claims = {}
                 self.read.clear()
+            case LimitSet():
+                self._set_rule(rule_of(fact, at_us))
+            case LimitRemoved():
+                rule = self.rules()[match_of(fact).id]
+                self.execute("remove_rule", rule.match.id)
+                self.execute("forget_starts", *pools_of_rule(rule))
+                self._count_slots()
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():
                 self.flush()
-                self._execute("delete_result", *id_key(fact.receipt))
+                self.execute("delete_result", *id_key(fact.receipt))
 
     def flush(self) -> None:
         """Write the rows gathered so far."""
@@ -171,11 +210,18 @@ class WorkProjection:
         figures, self.state.figures = self.state.figures, PendingFigures()
         for lane, (waiting, claimed) in figures.lanes.items():
             if waiting or claimed:
-                self._execute("add_lane_counts", lane, waiting, claimed)
+                self.execute("add_lane_counts", lane, waiting, claimed)
         for run, counts in figures.runs.items():
-            self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
+            self.execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
+        for name, turn in figures.turns.items():
+            number, _, lane = name.partition(":")
+            run, is_parent, parent = number.partition(".")
+            if is_parent:
+                self.execute("serve_parent", turn, int(parent), lane, int(run))
+            else:
+                self.execute("serve_run", turn, lane, int(run))
         for yool, history in figures.yools.items():
-            self._execute("write_yool_cost", yool, *history_row(history))
+            self.execute("write_yool_cost", yool, *history_row(history))
         self.end_batch()
 
     def end_batch(self) -> None:
@@ -197,6 +243,11 @@ class WorkProjection:
         record = new_record(fact, self.state.ordinal)
         run = self._run_number(fact.run)
         raw = raw_id(record.id)
+        needs = self._needs_number(next_yools(record.body))
+        parent = self._ordinal(record.parent_id) if record.parent_id else 0
+        subject = subject_of_body(record.body, record.lane, record.run)
+        names = (record.lane, run, needs, record.rank, subject.authority, parent, subject.key or "")
+        group = self._group(names, record.ordinal)
         self._rows["insert_body"] += (record.ordinal, record.body)
         self._rows["insert_tuple"] += (
             record.ordinal,
@@ -209,7 +260,8 @@ class WorkProjection:
             record.budget_micros,
             record.budget_tokens,
             raw_id(record.parent_id) if record.parent_id else None,
-            self._needs_number(next_yools(record.body)),
+            needs,
+            group,
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
         self._summaries[record.id] = (record.ordinal, "waiting", record.lane, record.rank, run)
@@ -227,7 +279,7 @@ class WorkProjection:
             self._rows["mark_put_again"] += (raw, replaced)
             self._count(replaced_run, "again", 1)
 
-    def _claim(self, fact: TupleClaimed) -> None:
+    def _claim(self, fact: TupleClaimed, at_us: int) -> None:
         record = self.read.get(fact.id)
         ordinal = self._set_state(fact.id, "claimed")
         self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.lease_until_us)
@@ -238,11 +290,127 @@ class WorkProjection:
             if len(fresh) >= MAX_FRESH_CLAIMS:
                 fresh.clear()
             fresh[record.id] = after_claim(record, fact)
+        group = self.groups.pop(fact.id, None)
+        if group is None:
+            self.flush()
+            row: Any = self.connection.execute(self._sql["group_of"], (ordinal,)).fetchone()
+            group = row[0]
+        fields = self.group_fields(group)
+        turns, turn = self.state.figures.turns, turn_of(Fence(fact.epoch, fact.counter))
+        turns[run_turn(fields.lane, fields.run)] = turn
+        turns[parent_turn(fields.lane, fields.run, fields.parent)] = turn
+        for rule, pool in pools_of(self.rules().values(), fields.subject) if self.state.rules else ():
+            self.execute("insert_slot", pool, ordinal)
+            if rule.starts is not None:
+                self.execute("insert_start", pool, at_us)
+                self.execute("trim_starts", pool, rule.starts)
+
+    def _release(self, fact: TupleReleased, ordinal: int, at_us: int) -> None:
+        self.flush()
+        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
+        finished: list[Any] = self.connection.execute(self._sql["finished"], id_key(fact.id)).fetchall()
+        needs = self._needs_number(next_yools(row[0], [step for step, _ in finished]))
+        old: Any = self.connection.execute(self._sql["group_of"], (ordinal,)).fetchone()
+        fields = self.group_fields(old[0])
+        _, _, lane, rank, run = self._summaries[fact.id]
+        group = self._group((lane, run, needs, rank, fields.authority, fields.parent, fields.key), ordinal)
+        due = int(fact.ready_us <= at_us)
+        self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs, group, due)
+
+    # Groups and limits (decision 110)
+
+    def rules(self) -> dict[str, LimitRule]:
+        """Return the limits and pauses by id."""
+        if self._rules is None:
+            rows: Any = self.connection.execute(self._sql["rules"]) if self.state.rules else ()
+            rules = [_decode_rule(body) for (body,) in rows]
+            self._rules = {rule.match.id: rule for rule in rules}
+        return self._rules
+
+    def _set_rule(self, rule: LimitRule) -> None:
+        self.execute("set_rule", rule.match.id, _encode(rule))
+        if rule.starts is None:
+            self.execute("forget_starts", *pools_of_rule(rule))
+        self._count_slots()
+
+    def _count_slots(self) -> None:
+        """Count the claimed tuples by the rules as they are now, and open every pool: the next claims close some."""
+        self._rules = None
+        row: Any = self.connection.execute(self._sql["count_rules"]).fetchone()
+        self.state.rules = row[0]
+        self.open_pools(*ALL_POOLS)
+        self.flush()
+        self.execute("clear_slots")
+        claimed: list[Any] = self.connection.execute(self._sql["claimed_groups"]).fetchall()
+        for ordinal, group in claimed if self.state.rules else ():
+            for _, pool in pools_of(self.rules().values(), self.group_fields(group).subject):
+                self.execute("insert_slot", pool, ordinal)
+
+    def open_pools(self, first: str, last: str) -> None:
+        """Let the next claims look again at the groups that pools hold, from one to another by name."""
+        self.connection.execute(self._sql["open_pools"], (first, last) * 5)
+
+    def _free_slots(self, ordinal: int) -> None:
+        """Open the pools in which a tuple was counted."""
+        pools: list[Any] = self.connection.execute(self._sql["pools_of_tuple"], (ordinal,)).fetchall()
+        if pools:
+            self.execute("delete_slots", ordinal)
+            for (pool,) in pools:
+                self.open_pools(pool, pool)
+
+    def _group(self, names: tuple[str, int, int, int, str, int, str], ordinal: int) -> int:
+        """Return the number of a group, which a tuple is going to wait in."""
+        numbers = self.state.group_numbers
+        number = numbers.get(names)
+        if number is None:
+            if len(numbers) >= MAX_CACHED_GROUPS:
+                numbers.clear()
+            number = numbers[names] = self._find_group(names, ordinal)
+        self.fill_group(number, ordinal)
+        return number
+
+    def _find_group(self, names: tuple[str, int, int, int, str, int, str], ordinal: int) -> int:
+        lane, run, needs, rank, authority, parent, key = names
+        lane_run = self._number("lane_run", lane, run, needs, rank, authority)
+        lane_run = lane_run or self._number("insert_lane_run", lane, run, needs, rank, authority)
+        siblings = self._number("sibling", lane_run, parent)
+        siblings = siblings or self._number("insert_sibling", lane_run, parent, lane, run)
+        return self._number("group", siblings, key) or self._number("insert_group", siblings, key, ordinal)
+
+    def _number(self, query: str, *values: object) -> int:
+        """Return the number that a query finds or gives; 0 if there is none."""
+        row: Any = self.connection.execute(self._sql[query], values).fetchone()
+        return 0 if row is None else row[0]
+
+    def fill_group(self, group: int, ordinal: int) -> None:
+        """Open a group if it was closed as empty, for a tuple that waits in it."""
+        newest = self.state.ordinal
+        if group in self.filled and ordinal == newest:
+            return
+        row: Any = self.connection.execute(self._sql["fill_group"], (ordinal, group)).fetchone()
+        if row is not None:
+            self.execute("open_siblings", row[0])
+            self.execute("open_lane_run", row[0])
+        self.filled.add(group)
+
+    def group_fields(self, group: int) -> GroupFields:
+        """Return what the tuples of a group have in common."""
+        known = self.state.group_fields
+        fields = known.get(group)
+        if fields is None:
+            row: Any = self.connection.execute(self._sql["group_fields"], (group,)).fetchone()
+            if len(known) >= MAX_CACHED_GROUPS:
+                known.clear()
+            fields = known[group] = GroupFields(*row)
+        return fields
 
     def _set_state(self, tuple_id: str, state: str) -> int:
         """Move a tuple to a state and stop its steps; return its ordinal."""
         ordinal, previous, lane, rank, run = self._find(tuple_id)
         self._stop_steps(ordinal)
+        if previous == "claimed" and self.state.rules:
+            self.flush()
+            self._free_slots(ordinal)
         if previous != state:
             counts = self._lane_counts(lane)
             if previous in LIVE_STATES:
@@ -261,9 +429,9 @@ class WorkProjection:
         self.flush()
         row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
         for path, value in index_entries(row[0], self.state.indexed):
-            self._execute("delete_posting", path, value, 1, -rank, ordinal)
+            self.execute("delete_posting", path, value, 1, -rank, ordinal)
             if state != "taken":
-                self._execute("insert_posting", path, value, 0, -rank, ordinal)
+                self.execute("insert_posting", path, value, 0, -rank, ordinal)
 
     def _find(self, tuple_id: str) -> Summary:
         """Return the summary of a tuple that something happens to, and drop cached reads of it."""
@@ -278,6 +446,13 @@ class WorkProjection:
                 summary = row
             self._summaries[tuple_id] = summary
         return summary
+
+    def _ordinal(self, tuple_id: str) -> int:
+        """Return the ordinal of a tuple; 0 if there is none."""
+        if tuple_id in self._summaries:
+            return self._summaries[tuple_id][0]
+        row: Any = self.connection.execute(self._sql["summary"], id_key(tuple_id)).fetchone()
+        return 0 if row is None else row[0]
 
     def _finish_step(self, fact: StepDone) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
@@ -324,7 +499,7 @@ class WorkProjection:
             return
         running = RunningStep(tuple_id=fact.id, step=fact.step, micros=row[0], tokens=row[1])
         left = after_cost(running, fact)
-        self._execute("reduce_running", fact.micros, fact.tokens, ordinal, fact.step)
+        self.execute("reduce_running", fact.micros, fact.tokens, ordinal, fact.step)
         freed_micros = max(0, running.micros) - max(0, left.micros)
         freed_tokens = max(0, running.tokens) - max(0, left.tokens)
         self._spend(ordinal, fact.micros, fact.tokens, -freed_micros, -freed_tokens)
@@ -339,7 +514,7 @@ class WorkProjection:
     def _count_cost(self, fact: StepCost | StepDone, ordinal: int, run: int) -> None:
         """Add what a step spent to its run, and to this execution of it."""
         if fact.micros or fact.tokens:
-            self._execute("add_step_cost", ordinal, fact.epoch, fact.counter, fact.step, fact.micros, fact.tokens)
+            self.execute("add_step_cost", ordinal, fact.epoch, fact.counter, fact.step, fact.micros, fact.tokens)
             self._count(run, "micros", fact.micros)
             self._count(run, "tokens", fact.tokens)
 
@@ -355,7 +530,7 @@ class WorkProjection:
         rows: list[Any] = self.connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
         for running, micros, tokens in rows:
             if step is None or running == step:
-                self._execute("delete_running", ordinal, running)
+                self.execute("delete_running", ordinal, running)
                 self.state.steps_run = None
                 self._spend(ordinal, 0, 0, -max(0, micros), -max(0, tokens))
                 if running == step:
@@ -368,9 +543,9 @@ class WorkProjection:
             return
         self.flush()  # the tuple may only be gathered, and an UPDATE needs its row
         if micros or tokens:
-            self._execute("add_own_spent", micros, tokens, ordinal)
+            self.execute("add_own_spent", micros, tokens, ordinal)
         for _ in range(MAX_GENERATIONS):
-            self._execute("add_spent", micros, tokens, reserved_micros, reserved_tokens, ordinal)
+            self.execute("add_spent", micros, tokens, reserved_micros, reserved_tokens, ordinal)
             row: Any = self.connection.execute(self._sql["parent"], (ordinal,)).fetchone()
             if row[0] is None:
                 return
@@ -389,19 +564,12 @@ class WorkProjection:
             row: Any = self.connection.execute(self._sql["run_number"], (run,)).fetchone()
             if row is None:
                 self.state.runs += 1
-                self._execute("insert_run", self.state.runs, run)
+                self.execute("insert_run", self.state.runs, run)
                 row = (self.state.runs,)
             if len(self.state.run_numbers) >= MAX_CACHED_RUNS:
                 self.state.run_numbers.clear()  # simpler than evicting one, and rare
             number = self.state.run_numbers[run] = row[0]
         return number
-
-    def _needs_after(self, tuple_id: str, ordinal: int) -> int:
-        """Return the number of what a tuple needs, now that some of its steps may be finished."""
-        self.flush()
-        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
-        finished: list[Any] = self.connection.execute(self._sql["finished"], id_key(tuple_id)).fetchall()
-        return self._needs_number(next_yools(row[0], [step for step, _ in finished]))
 
     def _needs_number(self, yools: tuple[str, ...]) -> int:
         numbers = self.state.needs_numbers
@@ -424,7 +592,8 @@ class WorkProjection:
         self._last_written[ordinal] = position
         self._rows[name] += (*values, ordinal)
 
-    def _execute(self, name: str, *values: object) -> None:
+    def execute(self, name: str, *values: object) -> None:
+        """Run one query at once."""
         self.connection.execute(self._sql[name], values)
 
 

@@ -19,6 +19,8 @@ from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.tuples import (
     Fact,
+    LimitRemoved,
+    LimitSet,
     RunningWorker,
     TupleClaimed,
     TupleDone,
@@ -46,6 +48,8 @@ WAITERS: dict[type[Any], frozenset[str]] = {
     TupleDone: frozenset({"room", "any"}),
     TupleTaken: frozenset({"room", "any"}),
     TupleClaimed: frozenset({"room"}),
+    LimitSet: frozenset({"work", "any"}),
+    LimitRemoved: frozenset({"work", "any"}),
 }
 """Kinds of waiters that each fact may concern."""
 
@@ -88,6 +92,8 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
             facts, answer = decide(view)
             for kind in set(map(type, facts)):
                 self._concerned |= WAITERS.get(kind, NONE)
+                if kind is TupleDone and view.limit_rules():
+                    self._concerned.add("work")  # it may have freed a slot that others wait for
             return facts, answer
 
         return super().commit(decide_and_note, synced=synced)
