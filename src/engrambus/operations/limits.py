@@ -24,22 +24,21 @@ from engrambus.space.tuples import (
 
 _FOR_PEOPLE = {"mcp": "people set limits; the list of tools has no room for it"}
 
-Lane = Annotated[str | None, Meta(max_length=200, description="Tasks of this lane (queue)")]
-Run = Annotated[str | None, Meta(max_length=200, description="Tasks of this run")]
-Authority = Annotated[str | None, Meta(max_length=20, description="Tasks on this authority: user, agent or ci")]
+Lane = Annotated[str, Meta(max_length=200, description="Tasks of this lane (queue)")]
+Run = Annotated[str, Meta(max_length=200, description="Tasks of this run")]
+Authority = Annotated[str, Meta(max_length=20, description="Tasks on this authority: user, agent or ci")]
 Key = Annotated[
-    str | None,
-    Meta(max_length=200, description="Tasks with this concurrency key; `customer-*` is each key that begins so"),
+    str, Meta(max_length=200, description="Tasks with this concurrency key; `customer-*` is each key that begins so")
 ]
 
 
 class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tasks that a limit or a pause is about: those that fit in everything named."""
 
-    lane: Lane = None
-    key: Key = None
-    authority: Authority = None
-    run: Run = None
+    lane: Lane | None = None
+    key: Key | None = None
+    authority: Authority | None = None
+    run: Run | None = None
 
 
 class LimitRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,6 +66,8 @@ class LimitRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Waiting tasks that it keeps from starting."""
     full_keys: int = 0
     """Keys without room that tasks wait for, if each key is counted by itself."""
+    summary: str = ""
+    """What it does, in a few words."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -75,9 +76,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 class SetLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
     running: Annotated[int | None, Meta(description="How many may run at once, at least 1")] = None
-    rate: Annotated[
-        str | None, Meta(max_length=60, description="How many may start within a time: 100/PT1M, 10/PT1H")
-    ] = None
+    rate: Annotated[str, Meta(max_length=60, description="How many may start within a time: 100/PT1M")] | None = None
 
 
 @operation(
@@ -103,7 +102,7 @@ def limit_set(context: Context, request: SetLimit) -> LimitRow:
     match = _match(request)
     return _change(
         context,
-        lambda view: set_limit(view, match, running=request.running, rate=request.rate, by=context.caller.full_name),
+        lambda view: set_limit(view, match, running=request.running, rate=request.rate, by=_name(context)),
     )
 
 
@@ -182,7 +181,7 @@ class Pause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def work_pause(context: Context, request: Pause) -> LimitRow:
     """Let no task of a lane, run, authority or key start until `unpause`. What runs goes on, nothing is lost."""
     match = _match(request)
-    return _change(context, lambda view: pause(view, match, why=request.why, by=context.caller.full_name))
+    return _change(context, lambda view: pause(view, match, why=request.why, by=_name(context)))
 
 
 class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,7 +197,7 @@ class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "unpause",
         section="work",
         example="engrambus unpause --lane build",
-        renderer="work:limit_removed",
+        renderer="work:unpaused",
         rank=44,
     ),
     absent_from=_FOR_PEOPLE,
@@ -207,7 +206,12 @@ class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def work_unpause(context: Context, request: Unpause) -> LimitRow:
     """End a pause: its tasks start again. Name the same tasks as when they were paused."""
     match = _match(request)
-    return _change(context, lambda view: unpause(view, match, by=context.caller.full_name))
+    return _change(context, lambda view: unpause(view, match, by=_name(context)))
+
+
+def _name(context: Context) -> str:
+    """Return the caller's name without its run, which is not what the rule is about."""
+    return context.caller.full_name.rpartition("/")[2]
 
 
 def _match(request: Match) -> LimitMatch:
@@ -235,4 +239,5 @@ def _row(use: LimitUse) -> LimitRow:
         started=use.started,
         waiting=use.waiting,
         full_keys=use.full if rule.match.is_prefix else 0,
+        summary=use.summary,
     )

@@ -11,6 +11,7 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.operations.limits import LimitRow, limit_rows
 from engrambus.operations.tuples import LOCAL_ONLY
 from engrambus.space.tuples import INTERNAL_RUN, RunTotals, StepState, TupleRecord, WorkView, last_receipt, step_states
 
@@ -81,6 +82,8 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lanes with waiting or claimed tuples, always of all runs, because runs share lanes."""
     unclaimed: list[UnclaimedRow]
     """Waiting tuples, of the runs shown, that no running worker can run."""
+    held: list[LimitRow]
+    """Pauses, and limits that tuples wait for, of all runs."""
     running: list[TupleRow]
     ended: list[TupleRow]
     """Newest first, without dead letters."""
@@ -105,6 +108,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
     run = context.run_seen
     unclaimed = _unclaimed(context)
+    held = [row for row in limit_rows(context) if row.waiting or row.paused is not None]
     with context.tuple_space.space.store.read() as view:
         return BoardAnswer(
             as_of=print_time(view.as_of),
@@ -115,6 +119,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
                 for counts in view.lane_counts()
             ],
             unclaimed=unclaimed,
+            held=held,
             running=[
                 _row(view, record)
                 for record in view.list_claimed(run, limit=request.limit)

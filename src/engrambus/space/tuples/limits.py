@@ -178,6 +178,23 @@ class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
     full: int = 0
     """Pools without room that tuples wait for."""
 
+    @property
+    def summary(self) -> str:
+        """The rule and what waits because of it, in one line."""
+        rule, name = self.rule, self.rule.match.name
+        waits = f"; {self.waiting} wait" if self.waiting else ""
+        if rule.paused is not None:
+            why = f": {rule.paused}" if rule.paused else ""
+            return f"{name} is paused by {rule.by} since {print_time(rule.since_us)}{why}{waits}"
+        each = " of each" if rule.match.is_prefix else ""
+        parts = []
+        if rule.running is not None:
+            parts.append(f"{self.running} running, at most {rule.running}{each}")
+        if rule.starts is not None:
+            period = print_duration(rule.period_us)
+            parts.append(f"{self.started} started in {period}, at most {rule.starts}{each}")
+        return f"{name}: {', '.join(parts)}{waits}"
+
 
 def subject_of(record: TupleRecord) -> Subject:
     """Return what rules look at in a tuple."""

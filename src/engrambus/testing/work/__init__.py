@@ -11,6 +11,7 @@ from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
+from engrambus.testing.work.limits import LimitConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
 from engrambus.testing.work.wakeups import WakeupConformance
@@ -20,6 +21,7 @@ __all__ = [
     "PERSON",
     "RUN",
     "ClaimConformance",
+    "LimitConformance",
     "RestartConformance",
     "SpendingConformance",
     "TupleConformance",
@@ -41,6 +43,7 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    LimitConformance,
     WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,

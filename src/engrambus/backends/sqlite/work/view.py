@@ -301,7 +301,7 @@ class SqliteWorkView:
         if not self._row("due_pool_exists", self._as_of)[0]:
             return
         rules = self.limit_rules()
-        # Also those that are due soon: most of their leases were renewed meanwhile, which saves each a claim of its own.
+        # Also those due soon: most of their leases were renewed meanwhile, which saves each a claim of its own.
         for (pool,) in list(self._rows("due_pools", self._as_of + REFRESH_US)):
             rule = rules.get(pool.partition("\n")[0])
             use = None if rule is None else self.pool_use(rule, pool)
