@@ -30,6 +30,7 @@ from engrambus.space.tuples import (
     LeaseRenewed,
     LimitRemoved,
     LimitRule,
+    LimitRules,
     LimitSet,
     LimitUse,
     ListedReceipt,
@@ -71,7 +72,6 @@ from engrambus.space.tuples import (
     next_yools,
     opens_us,
     pattern_fields,
-    pools_of,
     room_in,
     rule_of,
     subject_of,
@@ -103,7 +103,7 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
-        self.rules: dict[str, LimitRule] = {}
+        self.rules = LimitRules()
         self.starts: dict[str, list[int]] = {}
         """Times of the last starts of each pool whose rule has a rate, oldest first."""
         self.subjects: dict[str, Subject] = {}
@@ -170,11 +170,12 @@ class WorkState:
                 self._correct_times(fact.was_us, at_us)
             case LimitSet():
                 rule = rule_of(fact, at_us)
-                self.rules[rule.match.id] = rule
+                self.rules = LimitRules([*(self.rules | {rule.match.id: rule}).values()])
                 if rule.starts is None:
                     self._forget_starts(rule.match.id)
             case LimitRemoved():
-                del self.rules[match_of(fact).id]
+                removed = match_of(fact).id
+                self.rules = LimitRules(rule for name, rule in self.rules.items() if name != removed)
                 self._forget_starts(match_of(fact).id)
             case BodyPurged():
                 self.purged[fact.sha] = at_us
@@ -270,7 +271,7 @@ class WorkState:
         """Note that a tuple started: for its run and parent, and in every pool with a rate."""
         self.run_turns[record.lane, record.run] = turn
         self.parent_turns[record.lane, record.run, self.parent_ordinal(record)] = turn
-        for rule, pool in pools_of(self.rules.values(), self.subjects[record.id]):
+        for rule, pool in self.rules.pools(self.subjects[record.id]):
             if rule.starts is not None:
                 self.starts[pool] = [*self.starts.get(pool, ()), at_us][-rule.starts :]
 
@@ -377,7 +378,7 @@ class MemoryWorkView:
     def list_waiting(self, *, limit: int) -> list[TupleRecord]:
         return [record for record in self._state.tuples.values() if record.state == "waiting"][:limit]
 
-    def limit_rules(self) -> dict[str, LimitRule]:
+    def limit_rules(self) -> LimitRules:
         return self._state.rules
 
     def pool_use(self, rule: LimitRule, pool: str, *, epoch: int | None = None) -> PoolUse:
@@ -387,7 +388,7 @@ class MemoryWorkView:
             for record in self._state.tuples.values()
             if record.state == "claimed"
             and not self._is_due(record, number)
-            and (rule, pool) in pools_of([rule], self._state.subjects[record.id])
+            and (rule, pool) in self._state.rules.pools(self._state.subjects[record.id])
         ]
         started, start_ends_us = use_of_starts(rule, self._state.starts.get(pool, ()), self._as_of)
         return PoolUse(
@@ -405,7 +406,9 @@ class MemoryWorkView:
         pools = {pool for pool in self._state.starts if pool.partition("\n")[0] == rule.match.id}
         for record in self._state.tuples.values():
             if record.state in ("waiting", "claimed"):
-                for _, pool in pools_of([rule], self._state.subjects[record.id]):
+                for counted, pool in self._state.rules.pools(self._state.subjects[record.id]):
+                    if counted is not rule:
+                        continue
                     pools.add(pool)
                     waiting[pool] = waiting.get(pool, 0) + (record.state == "waiting")
         found = {pool: self.pool_use(rule, pool) for pool in pools}
@@ -638,7 +641,7 @@ class _Order:
             self._room[pool] -= 1
 
     def _pools(self, record: TupleRecord) -> list[tuple[LimitRule, str]]:
-        return pools_of(self._state.rules.values(), self._state.subjects[record.id])
+        return self._state.rules.pools(self._state.subjects[record.id])
 
     def _room_in(self, rule: LimitRule, pool: str) -> int:
         if pool not in self._room:

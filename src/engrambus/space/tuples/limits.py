@@ -10,7 +10,8 @@ A tuple that runs is one with a claim whose lease has not ended, so a slot is gi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -31,6 +32,8 @@ MAX_RUNNING = 1_000_000
 MAX_STARTS = 100_000
 """Starts of one period; the time of each is remembered."""
 MAX_WHY = 200
+MAX_REMEMBERED = 4096
+"""Kinds of tuples whose pools are remembered."""
 _RATE = re.compile(r"(?P<starts>-?[0-9]{1,12})/(?P<period>[^/]{1,40})")
 _RATE_HINT = "Write a number of starts and an ISO 8601 duration: 100/PT1M."
 
@@ -127,7 +130,7 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
 class Pools(Protocol):
     """The rules, and how their pools are used."""
 
-    def limit_rules(self) -> Mapping[str, LimitRule]: ...
+    def limit_rules(self) -> LimitRules: ...
 
     def pool_use(self, rule: LimitRule, pool: str) -> PoolUse: ...
 
@@ -215,9 +218,33 @@ def subject_of_body(body: bytes, lane: str, run: str) -> Subject:
     return Subject(lane, run, authority_kind(fields.authority), fields.agent_terms.get(KEY_TERM))
 
 
-def pools_of(rules: Iterable[LimitRule], subject: Subject) -> list[tuple[LimitRule, str]]:
-    """Return the pools that a tuple is counted in, each with its rule."""
-    return [(rule, rule.match.pool(subject)) for rule in rules if rule.match.covers(subject)]
+class LimitRules(dict[str, LimitRule]):
+    """The rules of a project by id; it remembers which pools a tuple is counted in."""
+
+    def __init__(self, rules: Iterable[LimitRule] = ()) -> None:
+        super().__init__({rule.match.id: rule for rule in rules})
+        self._prefixes = [rule for rule in self.values() if rule.match.is_prefix]
+        self._pools: dict[Subject, list[tuple[LimitRule, str]]] = {}
+
+    def pools(self, subject: Subject) -> list[tuple[LimitRule, str]]:
+        """Return the pools that a tuple is counted in, each with its rule."""
+        pools = self._pools.get(subject)
+        if pools is None:
+            if len(self._pools) >= MAX_REMEMBERED:
+                self._pools.clear()
+            pools = self._pools[subject] = [
+                (rule, rule.match.pool(subject)) for rule in self._exact(subject) if rule.match.covers(subject)
+            ]
+            pools += [(rule, rule.match.pool(subject)) for rule in self._prefixes if rule.match.covers(subject)]
+        return pools
+
+    def _exact(self, subject: Subject) -> Iterator[LimitRule]:
+        """Yield the rules that name just the fields of a tuple, or some of them."""
+        fields = subject.lane, subject.run, subject.authority, subject.key or ""
+        for named in dict.fromkeys(product(*((field, "") for field in fields))):
+            rule = self.get("\t".join(named)) if any(named) else None
+            if rule is not None:
+                yield rule
 
 
 def pools_of_rule(rule: LimitRule) -> tuple[str, str]:
@@ -249,7 +276,7 @@ def opens_us(rule: LimitRule, use: PoolUse) -> int | None:
 def blocks(view: Pools, subject: Subject) -> list[LimitBlock]:
     """Return the rules that keep a tuple from starting now."""
     found = []
-    for rule, pool in pools_of(view.limit_rules().values(), subject):
+    for rule, pool in view.limit_rules().pools(subject):
         use = view.pool_use(rule, pool)
         if not room_in(rule, use):
             found.append(LimitBlock(rule=rule, key=subject.key if rule.match.is_prefix else None, use=use))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.values import Fence, Price, TupleRecord
 
 if TYPE_CHECKING:
-    from engrambus.space.tuples.limits import LimitRule, LimitUse, PoolUse
+    from engrambus.space.tuples.limits import LimitRule, LimitRules, LimitUse, PoolUse
 
 T = TypeVar("T")
 
@@ -190,8 +190,8 @@ class WorkView(Protocol):
         """Return tuples that wait, due or not, in no particular order."""
         ...
 
-    def limit_rules(self) -> Mapping[str, LimitRule]:
-        """Return the limits and pauses by name."""
+    def limit_rules(self) -> LimitRules:
+        """Return the limits and pauses."""
         ...
 
     def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:

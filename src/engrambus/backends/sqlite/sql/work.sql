@@ -21,7 +21,7 @@ CREATE TABLE applied (              -- the state of this index: always one row
     epoch      INTEGER NOT NULL,    -- epoch of claims
     boot       TEXT    NOT NULL,    -- boot of the machine in which the epoch began
     counter    INTEGER NOT NULL,    -- number of claims in this epoch
-    rules      INTEGER NOT NULL,    -- number of limits and pauses
+    rules      INTEGER NOT NULL,    -- number made from the limits and pauses; 0 without any
     figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 

@@ -576,9 +576,6 @@ SELECT body FROM rules;
 -- name: set_rule
 INSERT INTO rules VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET body = excluded.body;
 
--- name: count_rules
-SELECT count(*) FROM rules;
-
 -- name: remove_rule
 DELETE FROM rules WHERE name = ?;
 

@@ -10,11 +10,13 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
 from engrambus.backends.sqlite.work.state import (
+    KNOWN_RULES,
     QUERIES,
     GroupFields,
     PendingFigures,
     WorkIndexState,
     history_row,
+    number_of_rules,
     parent_turn,
     read_history,
     run_turn,
@@ -35,6 +37,7 @@ from engrambus.space.tuples import (
     LeaseRenewed,
     LimitRemoved,
     LimitRule,
+    LimitRules,
     LimitSet,
     Price,
     RunningStep,
@@ -56,7 +59,6 @@ from engrambus.space.tuples import (
     match_of,
     new_record,
     next_yools,
-    pools_of,
     pools_of_rule,
     rule_of,
     subject_of_body,
@@ -77,7 +79,6 @@ MAX_PENDING_FIGURES = 24
 
 ALL_POOLS = ("", "\U0010ffff")
 """The names between which every pool lies."""
-_decode_rule = msgspec.json.Decoder(LimitRule).decode
 
 RUN_COLUMNS = (*STATES, "again", "executed", "hits", "micros", "tokens")
 _encode = msgspec.json.Encoder().encode
@@ -120,7 +121,6 @@ class WorkProjection:
         """Groups of tuples that a change has claimed."""
         self.filled: set[int] = set()
         """Groups known to be open."""
-        self._rules: dict[str, LimitRule] | None = None
         self._summaries: dict[str, Summary] = {}
         self._rows: defaultdict[str, list[Any]] = defaultdict(list)
         """Values of the rows to write, by query, one row after the other."""
@@ -299,7 +299,7 @@ class WorkProjection:
         turns, turn = self.state.figures.turns, turn_of(Fence(fact.epoch, fact.counter))
         turns[run_turn(fields.lane, fields.run)] = turn
         turns[parent_turn(fields.lane, fields.run, fields.parent)] = turn
-        for rule, pool in pools_of(self.rules().values(), fields.subject) if self.state.rules else ():
+        for rule, pool in self.rules().pools(fields.subject) if self.state.rules else ():
             self.execute("insert_slot", pool, ordinal)
             if rule.starts is not None:
                 self.execute("insert_start", pool, at_us)
@@ -319,13 +319,9 @@ class WorkProjection:
 
     # Groups and limits (decision 110)
 
-    def rules(self) -> dict[str, LimitRule]:
-        """Return the limits and pauses by id."""
-        if self._rules is None:
-            rows: Any = self.connection.execute(self._sql["rules"]) if self.state.rules else ()
-            rules = [_decode_rule(body) for (body,) in rows]
-            self._rules = {rule.match.id: rule for rule in rules}
-        return self._rules
+    def rules(self) -> LimitRules:
+        """Return the limits and pauses."""
+        return KNOWN_RULES.read(self.state.rules, lambda: self.connection.execute(self._sql["rules"]))  # type: ignore[arg-type,return-value]
 
     def _set_rule(self, rule: LimitRule) -> None:
         self.execute("set_rule", rule.match.id, _encode(rule))
@@ -335,15 +331,14 @@ class WorkProjection:
 
     def _count_slots(self) -> None:
         """Count the claimed tuples by the rules as they are now, and open every pool: the next claims close some."""
-        self._rules = None
-        row: Any = self.connection.execute(self._sql["count_rules"]).fetchone()
-        self.state.rules = row[0]
+        bodies: Any = self.connection.execute(self._sql["rules"])
+        self.state.rules = number_of_rules(body for (body,) in bodies)
         self.open_pools(*ALL_POOLS)
         self.flush()
         self.execute("clear_slots")
         claimed: list[Any] = self.connection.execute(self._sql["claimed_groups"]).fetchall()
         for ordinal, group in claimed if self.state.rules else ():
-            for _, pool in pools_of(self.rules().values(), self.group_fields(group).subject):
+            for _, pool in self.rules().pools(self.group_fields(group).subject):
                 self.execute("insert_slot", pool, ordinal)
 
     def open_pools(self, first: str, last: str) -> None:

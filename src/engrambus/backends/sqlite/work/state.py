@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
 
 from engrambus.backends.sqlite.journal_index import read_position
 from engrambus.core.journal import JournalPosition
-from engrambus.space.tuples import CostHistory, Price, Subject, TupleRecord
+from engrambus.space.tuples import CostHistory, LimitRule, LimitRules, Price, Subject, TupleRecord
 
 QUERIES = "work_queries.sql"
 
@@ -90,6 +92,32 @@ def history_row(history: CostHistory) -> tuple[int, ...]:
     )
 
 
+_decode_rule = msgspec.json.Decoder(LimitRule).decode
+
+
+class KnownRules:
+    """The last rules that were read, so that a view need not read them again."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, LimitRules] = 0, LimitRules()
+
+    def read(self, number: int, bodies: Callable[[], Iterable[tuple[bytes]]]) -> LimitRules:
+        """Return the rules of a number; `bodies` reads them."""
+        known = self._known
+        if known[0] != number:
+            known = self._known = number, LimitRules(_decode_rule(body) for (body,) in bodies())
+        return known[1]
+
+
+KNOWN_RULES = KnownRules()
+
+
+def number_of_rules(bodies: Iterable[bytes]) -> int:
+    """Return a number that tells rules from others; 0 for none."""
+    found = sorted(bodies)
+    return int.from_bytes(sha256(b"\n".join(found)).digest()[:7], "big") | 1 if found else 0
+
+
 _decode_figures = msgspec.json.Decoder(PendingFigures).decode
 
 
@@ -114,7 +142,7 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     merged_tuples: int = 0
     merged_receipts: int = 0
     rules: int = 0
-    """Number of limits and pauses."""
+    """Number made from the limits and pauses, other for others; 0 if there are none."""
     figures: PendingFigures = msgspec.field(default_factory=PendingFigures)
     run_numbers: dict[str, int] = {}
     """Cache: numbers of runs."""

@@ -21,7 +21,7 @@ from engrambus.backends.sqlite.work.projection import (
     print_id,
     raw_id,
 )
-from engrambus.backends.sqlite.work.state import QUERIES, GroupFields, WorkIndexState, read_history
+from engrambus.backends.sqlite.work.state import KNOWN_RULES, QUERIES, GroupFields, WorkIndexState, read_history
 from engrambus.backends.sqlite.work.walk import LaneNeeds, LoneTuple, Walk
 from engrambus.core import SECOND_US, is_digest
 from engrambus.core.database import FileDamaged
@@ -38,6 +38,7 @@ from engrambus.space.tuples import (
     IdempotentPut,
     LaneCounts,
     LimitRule,
+    LimitRules,
     LimitUse,
     ListedReceipt,
     PoolUse,
@@ -55,7 +56,6 @@ from engrambus.space.tuples import (
     next_yools,
     opens_us,
     pattern_fields,
-    pools_of,
     pools_of_rule,
     room_in,
     unfinished_yools,
@@ -67,7 +67,6 @@ MAX_POSTED = 256
 MAX_PROMOTED = 1024
 """Delayed tuples of a lane with the same needs that a claim lets wait like the others."""
 REFRESH_US = 5 * SECOND_US
-_decode_rule = msgspec.json.Decoder(LimitRule).decode
 
 _ZEROS = (0, 0, 0)
 _NO_LIMIT = (1 << 63) - 1
@@ -97,7 +96,6 @@ class SqliteWorkView:
         self._as_of = as_of
         self._projection = projection
         self._read: dict[str, TupleRecord] = {} if projection is None else projection.read
-        self._rules: dict[str, LimitRule] | None = None
 
     @property
     def as_of(self) -> int:
@@ -249,14 +247,8 @@ class SqliteWorkView:
 
     # Limits
 
-    def limit_rules(self) -> dict[str, LimitRule]:
-        if self._projection is not None:
-            return self._projection.rules()
-        if self._rules is None:
-            rows = self._rows("rules") if self._state.rules else ()
-            rules = [_decode_rule(body) for (body,) in rows]
-            self._rules = {rule.match.id: rule for rule in rules}
-        return self._rules
+    def limit_rules(self) -> LimitRules:
+        return KNOWN_RULES.read(self._state.rules, lambda: self._rows("rules"))
 
     def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:
         return self.pool_use_in(rule, pool, self._state.epoch)
@@ -276,7 +268,7 @@ class SqliteWorkView:
         waiting: dict[str, int] = {}
         rules = self.limit_rules()
         for lane, _, run, authority, key, count, _ in self._rows("waiting_groups") if rules else ():
-            for _, pool in pools_of(rules.values(), Subject(lane, run, authority, key or None)):
+            for _, pool in rules.pools(Subject(lane, run, authority, key or None)):
                 waiting[pool] = waiting.get(pool, 0) + count
         return [self._use_of(rule, waiting) for _, rule in sorted(rules.items())]
 

@@ -18,12 +18,12 @@ from engrambus.backends.sqlite.work.state import parent_turn, run_turn
 from engrambus.space.tuples import (
     Fence,
     LimitRule,
+    LimitRules,
     PoolUse,
     Subject,
     TupleRecord,
     TurnKey,
     opens_us,
-    pools_of,
     room_in,
     turn_of,
 )
@@ -42,7 +42,7 @@ class WalkSource(Protocol):
 
     def rows(self, name: str, *values: object) -> Iterator[Row]: ...
 
-    def limit_rules(self) -> dict[str, LimitRule]: ...
+    def limit_rules(self) -> LimitRules: ...
 
     def pool_use_in(self, rule: LimitRule, pool: str, epoch: int) -> PoolUse: ...
 
@@ -73,7 +73,7 @@ class Walk:
         self.to_record = to_record
         self.run = run
         self.turns = dict(turns)
-        self.rules = list(source.limit_rules().values())
+        self.rules = source.limit_rules()
         self.groups: dict[str, int] = {}
         """Groups of the tuples found."""
         self.blocked = 0
@@ -138,7 +138,7 @@ class Walk:
         if pools is None:
             subject = Subject(*name)
             pools = self._early[name] = [
-                (rule, pool) for rule, pool in pools_of(self.rules, subject) if rule.match.key is None
+                (rule, pool) for rule, pool in self.rules.pools(subject) if rule.match.key is None
             ]
         return any(self.room(rule, pool) == 0 for rule, pool in pools)
 
@@ -181,9 +181,8 @@ class Walk:
                 execute("close_lane_run", lane_run)
 
     def _pools_closed(self) -> Iterator[tuple[LimitRule, str]]:
-        rules = {rule.match.id: rule for rule in self.rules}
         for pool in self.closed:
-            yield rules[pool.partition("\n")[0]], pool
+            yield self.rules[pool.partition("\n")[0]], pool
 
 
 class LaneNeeds:
@@ -302,7 +301,7 @@ class _Group:
         self._of, self._walk, self._number = of, of.walk, number
         run = of.of
         subject = Subject(run.lane, run.run_id, run.authority, key or None)
-        self._pools = pools_of(self._walk.rules, subject) if self._walk.rules else []
+        self._pools = self._walk.rules.pools(subject) if self._walk.rules else []
         self._rows: Iterator[Row] = iter(())
         self._record: TupleRecord | None = None
         self._ordinal = 0
@@ -361,7 +360,7 @@ class LoneTuple:
     def __init__(self, walk: Walk, row: Row, subject: Subject, record: Callable[[], TupleRecord]) -> None:
         """`row` has ordinal, rank, group, run, its served, parent, its served."""
         self._walk, self._row, self._subject, self._read = walk, row, subject, record
-        self._pools = pools_of(walk.rules, subject) if walk.rules else []
+        self._pools = walk.rules.pools(subject) if walk.rules else []
 
     def key(self) -> TurnKey:
         """Return its key."""
