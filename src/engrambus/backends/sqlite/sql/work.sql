@@ -130,6 +130,8 @@ CREATE TABLE starts (               -- the last starts of pools with a rate
     PRIMARY KEY (pool, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX starts_by_time ON starts (pool, at, number);
+
 CREATE TABLE closed (               -- pools without room that hold groups
     pool       TEXT    PRIMARY KEY,
     until      INTEGER              -- when one may have room by itself

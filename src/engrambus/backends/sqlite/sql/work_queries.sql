@@ -483,8 +483,7 @@ WHERE g.number = ?;
 SELECT grp FROM tuples WHERE ordinal = ?;
 
 -- name: fill_group
-UPDATE groups SET head = min(head, ?1), state = CASE state WHEN 0 THEN 1 ELSE state END
-WHERE number = ?2 AND (state = 0 OR head > ?1) RETURNING siblings;
+UPDATE groups SET head = min(head, ?1), state = CASE state WHEN 0 THEN 1 ELSE state END WHERE number = ?2;
 
 -- name: open_siblings
 UPDATE siblings SET open = 1 WHERE number = ? AND open = 0;
@@ -608,10 +607,18 @@ INSERT INTO starts VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM starts 
 DELETE FROM starts WHERE pool = ?1 AND number <= (SELECT max(number) FROM starts WHERE pool = ?1) - ?2;
 
 -- name: starts_within
-SELECT count(*) FROM starts WHERE pool = ? AND at > ?;
+-- The numbers of a pool's starts follow each other, so nothing is counted.
+SELECT coalesce((SELECT max(number) FROM starts WHERE pool = ?1), 0) - coalesce(
+    (
+        SELECT number FROM starts INDEXED BY starts_by_time WHERE pool = ?1 AND at <= ?2
+        ORDER BY at DESC, number DESC LIMIT 1
+    ),
+    (SELECT min(number) - 1 FROM starts WHERE pool = ?1),
+    0
+);
 
 -- name: nth_last_start
-SELECT at FROM starts WHERE pool = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2;
+SELECT at FROM starts WHERE pool = ?1 AND number = (SELECT max(number) FROM starts WHERE pool = ?1) - ?2;
 
 -- name: correct_starts
 UPDATE starts SET at = ?1 WHERE at > ?1;
@@ -634,3 +641,6 @@ FROM tuples AS t INDEXED BY delayed CROSS JOIN groups AS g ON g.number = t.grp
     CROSS JOIN siblings AS s ON s.number = g.siblings CROSS JOIN lane_runs AS l ON l.number = s.lane_run
 WHERE t.state = 'waiting' AND t.due = 0 AND t.lane = ? AND t.needs = ? AND t.ready_at <= ?
 ORDER BY t.ready_at LIMIT ?;
+
+-- name: group_state
+SELECT state, head, siblings FROM groups WHERE number = ?;

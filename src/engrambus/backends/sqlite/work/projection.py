@@ -379,13 +379,15 @@ class WorkProjection:
 
     def fill_group(self, group: int, ordinal: int) -> None:
         """Open a group if it was closed as empty, for a tuple that waits in it."""
-        newest = self.state.ordinal
-        if group in self.filled and ordinal == newest:
-            return
-        row: Any = self.connection.execute(self._sql["fill_group"], (ordinal, group)).fetchone()
-        if row is not None:
-            self.execute("open_siblings", row[0])
-            self.execute("open_lane_run", row[0])
+        if group in self.filled and ordinal == self.state.ordinal:
+            return  # the newest tuple is behind every other
+        row: Any = self.connection.execute(self._sql["group_state"], (group,)).fetchone()
+        state, head, siblings = row
+        if state == 0 or ordinal < head:
+            self.execute("fill_group", ordinal, group)
+        if state == 0:
+            self.execute("open_siblings", siblings)
+            self.execute("open_lane_run", siblings)
         self.filled.add(group)
 
     def group_fields(self, group: int) -> GroupFields:

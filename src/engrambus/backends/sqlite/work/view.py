@@ -256,13 +256,24 @@ class SqliteWorkView:
     def pool_use_in(self, rule: LimitRule, pool: str, epoch: int) -> PoolUse:
         """Return how much of a pool is used; claims of earlier epochs have ended."""
         running, slot_ends_us = self._row("slot_use", pool, epoch, self._as_of)
+        started, start_ends_us = self._started(rule, pool)
+        return PoolUse(running=running, started=started, slot_ends_us=slot_ends_us, start_ends_us=start_ends_us)
+
+    def pool_room(self, rule: LimitRule, pool: str, epoch: int) -> int:
+        """Return how many more of a pool may start; only what the rule limits is counted."""
+        if rule.paused is not None:
+            return 0
+        if rule.running is not None:
+            return room_in(rule, self.pool_use_in(rule, pool, epoch))
+        return room_in(rule, PoolUse(started=self._started(rule, pool)[0]))
+
+    def _started(self, rule: LimitRule, pool: str) -> tuple[int, int | None]:
         if rule.starts is None:
-            return PoolUse(running=running, slot_ends_us=slot_ends_us)
+            return 0, None
         (started,) = self._row("starts_within", pool, self._as_of - rule.period_us)
-        starts_us = None
-        if started >= rule.starts:
-            starts_us = self._row("nth_last_start", pool, rule.starts - 1)[0] + rule.period_us
-        return PoolUse(running=running, started=started, slot_ends_us=slot_ends_us, start_ends_us=starts_us)
+        if started < rule.starts:
+            return started, None
+        return started, self._row("nth_last_start", pool, rule.starts - 1)[0] + rule.period_us
 
     def limit_uses(self) -> list[LimitUse]:
         waiting: dict[str, int] = {}

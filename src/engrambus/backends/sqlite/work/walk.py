@@ -24,7 +24,6 @@ from engrambus.space.tuples import (
     TupleRecord,
     TurnKey,
     opens_us,
-    room_in,
     turn_of,
 )
 
@@ -43,6 +42,8 @@ class WalkSource(Protocol):
     def rows(self, name: str, *values: object) -> Iterator[Row]: ...
 
     def limit_rules(self) -> LimitRules: ...
+
+    def pool_room(self, rule: LimitRule, pool: str, epoch: int) -> int: ...
 
     def pool_use_in(self, rule: LimitRule, pool: str, epoch: int) -> PoolUse: ...
 
@@ -88,12 +89,13 @@ class Walk:
         self._turn = turn_of(Fence(epoch, last.counter))
         self._room: dict[str, int] = {}
         self._early: dict[tuple[str, str, str], list[tuple[LimitRule, str]]] = {}
-        self._heap: list[tuple[TurnKey, int, _Node]] = []
+        self._heap: list[tuple[TurnKey, int, int, _Node]] = []
+        """Nodes by key, with a number that tells them apart and the turn for which the key was computed."""
         self._numbers = count()
 
     def push(self, node: _Node) -> None:
         """Put a node into the heap."""
-        heappush(self._heap, (node.key(), next(self._numbers), node))
+        heappush(self._heap, (node.key(), next(self._numbers), self._turn, node))
 
     def take(self, limit: int) -> list[TupleRecord]:
         """Return the tuples that are next, as if each were claimed."""
@@ -101,10 +103,9 @@ class Walk:
         heap = self._heap
         try:
             while heap and len(found) < limit:
-                least, number, node = heap[0]
-                key = node.key()
-                if key != least:
-                    heapreplace(heap, (key, number, node))
+                least, number, turn, node = heap[0]
+                if turn != self._turn and (key := node.key()) != least:
+                    heapreplace(heap, (key, number, self._turn, node))
                     continue
                 heappop(heap)
                 record = node.expand()
@@ -150,7 +151,7 @@ class Walk:
         """Return how many more of a pool may start after those that the walk has found."""
         room = self._room.get(pool)
         if room is None:
-            room = self._room[pool] = room_in(rule, self.source.pool_use_in(rule, pool, self._epoch))
+            room = self._room[pool] = self.source.pool_room(rule, pool, self._epoch)
         return room
 
     def hold(self, rule: LimitRule, pool: str, group: int) -> None:
