@@ -35,6 +35,7 @@ PAGES = (
     "docs/policy.md",
     "docs/demo.md",
     "docs/catalog.md",
+    "docs/queues.md",
     "docs/work.md",
 )
 

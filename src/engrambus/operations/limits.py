@@ -92,7 +92,7 @@ class SetLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=40,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "key"),
+    prose=("lane", "run", "authority", "key", "rate"),
 )
 def limit_set(context: Context, request: SetLimit) -> LimitRow:
     """Limit how many tasks run at once, or start within a time.
@@ -151,7 +151,7 @@ class RemoveLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=42,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "key"),
+    prose=("lane", "run", "authority", "key"),
 )
 def limit_remove(context: Context, request: RemoveLimit) -> LimitRow:
     """Remove a limit. Name the same tasks as when it was set."""
@@ -176,7 +176,7 @@ class Pause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=43,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "key", "why"),
+    prose=("lane", "run", "authority", "key", "why"),
 )
 def work_pause(context: Context, request: Pause) -> LimitRow:
     """Let no task of a lane, run, authority or key start until `unpause`. What runs goes on, nothing is lost."""
@@ -201,7 +201,7 @@ class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=44,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "key"),
+    prose=("lane", "run", "authority", "key"),
 )
 def work_unpause(context: Context, request: Unpause) -> LimitRow:
     """End a pause: its tasks start again. Name the same tasks as when they were paused."""

@@ -43,7 +43,6 @@ from engrambus.space.tuples.facts import (
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
 from engrambus.space.tuples.limits import (
-    LimitBlock,
     LimitMatch,
     LimitRule,
     LimitRules,
@@ -146,7 +145,6 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
-    "LimitBlock",
     "LimitMatch",
     "LimitRemoved",
     "LimitRule",

@@ -97,6 +97,10 @@ class Walk:
         """Put a node into the heap."""
         heappush(self._heap, (node.key(), next(self._numbers), self._turn, node))
 
+    def has_others(self) -> bool:
+        """True if there is anything else in the heap."""
+        return bool(self._heap)
+
     def take(self, limit: int) -> list[TupleRecord]:
         """Return the tuples that are next, as if each were claimed."""
         found: list[TupleRecord] = []
@@ -290,69 +294,61 @@ class _Siblings:
             self.walk.push(self)
         else:
             self.walk.passed.append((self.number, self.of.number))
-        group = _Group(self, number, key)
-        if group.read_first(head):
-            self.walk.push(group)
+        self.walk.push(_Group(self, number, head, key))
 
 
 class _Group:
     """The waiting tuples of a group, oldest first."""
 
-    def __init__(self, of: _Siblings, number: int, key: str) -> None:
+    def __init__(self, of: _Siblings, number: int, head: int, key: str) -> None:
         self._of, self._walk, self._number = of, of.walk, number
         run = of.of
         subject = Subject(run.lane, run.run_id, run.authority, key or None)
         self._pools = self._walk.rules.pools(subject) if self._walk.rules else []
-        self._rows: Iterator[Row] = iter(())
-        self._record: TupleRecord | None = None
-        self._ordinal = 0
-
-    def read_first(self, head: int) -> bool:
-        """Read the first tuple; return False if there is none that may start."""
-        walk = self._walk
-        full = walk.first_full(self._pools)
-        if full is not None:
-            walk.hold(*full, self._number)
-            return False
-        self._rows = walk.source.rows("waiting", self._number)
-        row = next(self._rows, None)
-        if row is None:
-            walk.empty.append(self._number)
-            return False
-        if row[0] > head and not self._of.is_single:
-            walk.advanced[self._number] = row[0]
-        self._advance(row)
-        return self._record is not None
-
-    def _advance(self, row: Row) -> None:
-        """Find the next tuple that the pattern accepts."""
-        walk = self._walk
-        while row is not None:
-            record = walk.to_record(row)
-            if walk.accepts(record):
-                self._record, self._ordinal = record, record.ordinal
-                return
-            row = next(self._rows, None)
-        self._record = None
+        self._next = head
+        """The ordinal of its next tuple, or a smaller one."""
+        self._rows: Iterator[Row] | None = None
+        self._row: Row = None
 
     def key(self) -> TurnKey:
-        """Return the key of its next tuple."""
-        return *self._of.head(), self._ordinal
+        """Return a key that is no greater than that of its next tuple."""
+        return *self._of.head(), self._next
 
     def expand(self) -> TupleRecord | None:
-        """Return its next tuple, if it still may start."""
-        walk, record, run = self._walk, self._record, self._of.of
+        """Return its next tuple, if that is known to be the least and may start."""
+        walk, run = self._walk, self._of.of
         full = walk.first_full(self._pools)
         if full is not None:
             walk.hold(*full, self._number)
-        if full is not None or record is None:
             return None
-        walk.groups[record.id] = self._number
-        walk.serve(run.lane, run.run, self._of.parent, self._pools)
-        self._advance(next(self._rows, None))
-        if self._record is not None:
-            walk.push(self)
-        return record
+        if self._row is None and not self._read():
+            return None
+        row, self._row, self._next = self._row, None, self._row[0] + 1
+        record = walk.to_record(row)
+        accepted = walk.accepts(record)
+        if accepted:
+            walk.groups[record.id] = self._number
+            walk.serve(run.lane, run.run, self._of.parent, self._pools)
+        walk.push(self)
+        return record if accepted else None
+
+    def _read(self) -> bool:
+        """Read the next row; return True if its tuple is as old as was assumed, and so still the least."""
+        walk, is_first = self._walk, self._rows is None
+        if self._rows is None:
+            self._rows = walk.source.rows("waiting", self._number)
+        self._row = next(self._rows, None)
+        if self._row is None:
+            if is_first:
+                walk.empty.append(self._number)
+            return False
+        assumed, self._next = self._next, self._row[0]
+        if assumed == self._next or (is_first and self._of.is_single and not walk.has_others()):
+            return True
+        if is_first and not self._of.is_single:
+            walk.advanced[self._number] = self._next
+        walk.push(self)
+        return False
 
 
 class LoneTuple:
