@@ -116,6 +116,7 @@ DATA_FIELDS = {
     "child_id": "names an agent",
     "client_id": "an id of a client",
     "created_at": "a time",
+    "delay": "a duration",
     "embedding_ref": "an address",
     "engrams.at": "names lines of a file",
     "engrams.embedding_ref": "an address",
@@ -191,6 +192,14 @@ OTHER_DATA_FIELDS = {
     ("learn_repository", "claims.place"): "the name of a file",
     ("learn_repository", "memory.name"): "the name of a file",
     ("learn_repository", "memory.text"): "stored as an artifact, where code may stand",
+    ("add_schedule", "name"): "a name by its pattern",
+    ("add_schedule", "cron"): "an expression with a grammar",
+    ("add_schedule", "every"): "a duration",
+    ("add_schedule", "tz"): "names a time zone",
+    ("pause_schedule", "name"): "names a schedule",
+    ("resume_schedule", "name"): "names a schedule",
+    ("remove_schedule", "name"): "names a schedule",
+    ("run_schedule", "name"): "names a schedule",
     ("store_artifact", "text"): "becomes an artifact, to be pointed at",
 }
 """The same for fields that hold prose in other operations."""

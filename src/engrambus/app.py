@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
-from engrambus.errors import FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
+from engrambus.errors import EngramBusError, FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
@@ -235,6 +235,11 @@ def _tuple_space(
             pinned=lambda: pinned_by_engrams(knowledge),
         )
 
+    def has_run_ended(run: str) -> bool:
+        with knowledge.read() as view:
+            found = view.run(run)
+        return found is None or found.ended
+
     def has_journal() -> bool:
         check_remains(project.state, WORK_JOURNAL, journal_key)
         return is_file(project.state / WORK_JOURNAL)
@@ -248,6 +253,7 @@ def _tuple_space(
         open_collector=open_collector,
         on_progress=progress,
         has_journal=has_journal,
+        has_run_ended=has_run_ended,
     )
 
 
@@ -313,13 +319,31 @@ def open_worker_dependencies(
     )
 
 
-def open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWorker:
+def _open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWorker:
     """Return what frees disk space for a worker: when the disk is almost full, and every night."""
     from engrambus.space.work import GcWorker
 
     with gateway.store.read() as view:
         hour = view.policy().guardrails.gc.nightly_hour
     return GcWorker(dependencies, hour=hour)
+
+
+@contextmanager
+def background_work(gateway: Gateway, dependencies: WorkerDependencies, *, until_empty: bool) -> Iterator[None]:
+    """Do beside a worker what somebody has to do: put the tasks of schedules, collect garbage.
+
+    A worker that exits by itself only puts what is due when it starts, and leaves the disk to others.
+    """
+    from engrambus.space.schedules import emit_schedules
+
+    schedules = gateway.tuple_space.schedules
+    if until_empty:
+        with suppress(EngramBusError):  # a disk that is full is told by the tasks themselves
+            schedules.emit_due()
+        yield
+        return
+    with emit_schedules(lambda: schedules), _open_gc_worker(gateway, dependencies):
+        yield
 
 
 def find_project_damage(start: Path, settings: Settings) -> list[Damage]:

@@ -77,13 +77,31 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── TupleIdMismatch       TUPLE_ID_MISMATCH
 │   │   ├── TupleTooLarge    413  TUPLE_TOO_LARGE
 │   │   ├── DeadlinePast          DEADLINE_PAST
+│   │   ├── NotBeforePastDeadline NOT_BEFORE_PAST_DEADLINE
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
 │   │   ├── LimitInvalid          LIMIT_INVALID
 │   │   ├── TooManyLimits         TOO_MANY_LIMITS
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
+│   │   ├── DependencyCycle       DEPENDENCY_CYCLE
+│   │   ├── TooManyDependencies   TOO_MANY_DEPENDENCIES
+│   │   ├── TaskEvidence          TASK_EVIDENCE
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
+│   │   ├── ReceiptForeign        RECEIPT_FOREIGN
+│   │   ├── BatchShapeInvalid     BATCH_SHAPE_INVALID
+│   │   ├── BatchTooLarge         BATCH_TOO_LARGE
+│   │   ├── BatchThreshold        BATCH_THRESHOLD
+│   │   ├── BatchTemplate         BATCH_TEMPLATE
+│   │   └── BatchPath             BATCH_PATH
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   ├── ScheduleRefusal           a schedule breaks a rule
+│   │   ├── ScheduleName          SCHEDULE_NAME
+│   │   ├── ScheduleTiming        SCHEDULE_TIMING
+│   │   ├── ScheduleTuple         SCHEDULE_TUPLE
+│   │   ├── CronInvalid           CRON_INVALID
+│   │   ├── CronNeverFires        CRON_NEVER_FIRES
+│   │   ├── IntervalInvalid       INTERVAL_INVALID
+│   │   └── ZoneUnknown           ZONE_UNKNOWN
 │   ├── ReservationPath           RESERVATION_PATH
 │   ├── PatternRefusal            a pattern cannot be matched against tuples
 │   │   ├── PatternOperator       PATTERN_OPERATOR
@@ -193,6 +211,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
 │   ├── LimitNotFound             LIMIT_NOT_FOUND
+│   ├── NoTaskReady               NO_TASK_READY
+│   ├── BatchNotFound             BATCH_NOT_FOUND
+│   ├── ScheduleNotFound          SCHEDULE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -203,6 +224,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── TooManySessions          429  TOO_MANY_SESSIONS
 ├── TooManyAgents            429  TOO_MANY_AGENTS
 ├── TooManyReservations      429  TOO_MANY_RESERVATIONS
+├── TooManySchedules         429  TOO_MANY_SCHEDULES
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes with the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
@@ -225,8 +247,13 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ContradictionDecided      CONTRADICTION_DECIDED
 │   ├── PromotionDecided          PROMOTION_DECIDED
 │   ├── LaneFull             429  LANE_FULL
+│   ├── ScheduleExists            SCHEDULE_EXISTS
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
+│   ├── TaskHeld                  TASK_HELD
+│   ├── TaskLost                  TASK_LOST
+│   ├── TaskBlocked               TASK_BLOCKED
+│   ├── BatchRunning              BATCH_RUNNING
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
@@ -696,6 +723,10 @@ class DeadlinePast(TupleRefusal):
     """The deadline has passed."""
 
 
+class NotBeforePastDeadline(TupleRefusal):
+    """The tuple could first be claimed after its deadline."""
+
+
 class StepCycle(TupleRefusal):
     """The steps depend on each other in a cycle."""
 
@@ -716,12 +747,78 @@ class LineageTooLong(TupleRefusal):
     """The tuple has too many ancestors."""
 
 
+class DependencyCycle(TupleRefusal):
+    """The tuple would wait for itself."""
+
+
+class TooManyDependencies(TupleRefusal):
+    """A tuple waits for too many others, or too many wait for it."""
+
+
+class TaskEvidence(TupleRefusal):
+    """A task is done with evidence: a pointer that resolves, or a receipt that ended with 0."""
+
+
 class AuthorityStamped(TupleRefusal):
     """Authority is stamped by the gateway and cannot be written by a caller."""
 
 
 class ReceiptForeign(TupleRefusal):
     """The receipt belongs to another tuple."""
+
+
+class BatchShapeInvalid(TupleRefusal):
+    """The batch has no level below its root, no children, or too many levels."""
+
+
+class BatchTooLarge(TupleRefusal):
+    """The batch has too many leaves."""
+
+
+class BatchThreshold(TupleRefusal):
+    """The number of leaves from which a batch is put folded is at least 1."""
+
+
+class BatchTemplate(TupleRefusal):
+    """The tuple cannot be the template of a batch's leaves."""
+
+
+class BatchPath(TupleRefusal):
+    """The path does not name an agent of the batch."""
+
+
+class ScheduleRefusal(Refusal):
+    """A schedule breaks a rule."""
+
+    code = "SCHEDULE_REFUSED"
+
+
+class ScheduleName(ScheduleRefusal):
+    """The name of the schedule is not valid."""
+
+
+class ScheduleTiming(ScheduleRefusal):
+    """When the schedule is due is not valid."""
+
+
+class ScheduleTuple(ScheduleRefusal):
+    """A schedule cannot emit such tuples."""
+
+
+class CronInvalid(ScheduleRefusal):
+    """The cron expression is not valid."""
+
+
+class CronNeverFires(ScheduleRefusal):
+    """The cron expression is never due."""
+
+
+class IntervalInvalid(ScheduleRefusal):
+    """The interval of the schedule is not valid."""
+
+
+class ZoneUnknown(ScheduleRefusal):
+    """There is no such time zone."""
 
 
 class ReservationPath(Refusal):
@@ -1210,6 +1307,18 @@ class TupleNotFound(NotFound):
     """There is no such tuple."""
 
 
+class NoTaskReady(NotFound):
+    """No task is ready for you."""
+
+
+class BatchNotFound(NotFound):
+    """There is no such batch."""
+
+
+class ScheduleNotFound(NotFound):
+    """There is no such schedule."""
+
+
 class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
@@ -1267,6 +1376,13 @@ class TooManyAgents(EngramBusError):
 
 class TooManyReservations(EngramBusError):
     """Too much is reserved."""
+
+    status = 429
+    is_denial = True
+
+
+class TooManySchedules(EngramBusError):
+    """There are too many schedules."""
 
     status = 429
     is_denial = True
@@ -1377,12 +1493,32 @@ class LaneFull(Conflict):
     status = 429
 
 
+class ScheduleExists(Conflict):
+    """A schedule of that name exists already."""
+
+
 class StaleFence(Conflict):
     """The claim is no longer valid: its lease ended or another worker claimed the tuple."""
 
 
 class TupleEnded(Conflict):
     """The tuple is already finished."""
+
+
+class TaskHeld(Conflict):
+    """Another agent or a person has the task."""
+
+
+class TaskLost(Conflict):
+    """Your claim on the task has ended and another has it now."""
+
+
+class TaskBlocked(Conflict):
+    """The task is blocked."""
+
+
+class BatchRunning(Conflict):
+    """Agents of the batch are running, and only idle ones can be folded."""
 
 
 class ProjectExists(Conflict):

@@ -172,6 +172,7 @@ _INTEGERS = {
 }
 _SECONDS = {
     "YOOL_TUPLE_LEASE_SECONDS": "lease_us",
+    "YOOL_TUPLE_TASK_LEASE_SECONDS": "task_lease_us",
     "YOOL_TUPLE_BACKOFF_SECONDS": "backoff_us",
     "YOOL_TUPLE_ALARM_WAIT_SECONDS": "alarm_wait_us",
 }

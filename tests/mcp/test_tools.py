@@ -33,6 +33,7 @@ LESS = [
     "less_store_artifact",
 ]
 MEMORY = ["contribute", "inherit", "memory_read"]
+TASK = ["task"]
 WORK = ["catalog_list_by_lane", "catalog_lookup", "receipt_get", "tuple_dispatch", "tuple_observe"]
 READS = {"less_brief", "less_query_engrams", *WORK} - {"tuple_dispatch"}
 TOKENS = 1500
@@ -64,12 +65,12 @@ def test_the_tools_for_work_are_listed_once_the_catalog_has_a_yool(
 ) -> None:  # EB-33
     async def talk(client: Client) -> None:
         before = {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
-        assert before == {*LESS, *MEMORY}
+        assert before == {*LESS, *MEMORY, *TASK}
         assert (await call_full(client, "catalog_list_by_lane", {}))["yools"]  # it can be called all the same
         catalog = Catalog().add(make_entry("agent.lint.ruff"))
         write_catalog(repository.path / ".catalog" / "capabilities.json", catalog)
         after = {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
-        assert after == {*LESS, *MEMORY, *WORK}
+        assert after == {*LESS, *MEMORY, *TASK, *WORK}
 
     talk_over(transport, repository, settings, "auto", talk)
 
@@ -84,22 +85,22 @@ def test_the_documentation_lists_every_tool() -> None:
 
 
 def test_the_list_of_tools_is_complete_and_small() -> None:  # EB-19, EB-29
-    assert list(tools()) == sorted([*LESS, *MEMORY, *WORK])
+    assert list(tools()) == sorted([*LESS, *MEMORY, *TASK, *WORK])
     text = _as_json(list(tools().values()))
     assert len(Tokenizer.from_pretrained("o200k_base").encode(text)) <= TOKENS
     assert "$ref" not in text
 
 
-@pytest.mark.parametrize("name", [*LESS, *MEMORY, *WORK])
+@pytest.mark.parametrize("name", [*LESS, *MEMORY, *TASK, *WORK])
 def test_a_tool_has_a_valid_name_and_schema(name: str) -> None:  # EB-19
     tool = tools()[name]
     parts = [operation for operation in OPERATIONS.values() if operation.tool and operation.tool_name == name]
     (operation,) = (part for part in parts if part.tool and part.tool.part_of is None)
     assert re.fullmatch(r"[a-z][a-z0-9_]{0,40}", tool.name)
-    assert tool.title == operation.title
+    assert tool.title is None, "it would repeat the name"
     assert operation.tool is not None
     assert tool.description == (operation.tool.about or operation.summary)
-    assert tool.title == (operation.name if name in ("contribute", "inherit") else name.replace("_", ".", 1))
+    assert operation.title == (operation.name if name in ("contribute", "inherit") else name.replace("_", ".", 1))
     schema = tool.input_schema
     assert schema["type"] == "object"
     assert "as" not in schema["properties"], "the instructions name it once for all tools"

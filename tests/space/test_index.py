@@ -586,7 +586,7 @@ def test_a_claim_reads_nothing_that_its_worker_cannot_run(
     harness.clock.advance(seconds=10)
     ours = put(harness, *[draft()] * 3)
     read: list[TupleRecord] = []
-    real = view.record_from_row
+    real = projection.record_from_row
 
     def noted(row: object) -> TupleRecord:
         read.append(real(row))
@@ -616,7 +616,7 @@ def test_a_claim_reads_only_what_it_claims_however_many_are_late(
     else:
         harness.clock.advance(seconds=30)
     read: list[TupleRecord] = []
-    real = view.record_from_row
+    real = projection.record_from_row
 
     def noted(row: object) -> TupleRecord:
         read.append(real(row))

@@ -68,7 +68,8 @@ from engrambus.policy.grants import BlockDebited, BlockRevoked, GrantIssued
 from engrambus.policy.reservations import ReservationChanged, ReservationMade, ReservationReleased
 
 if TYPE_CHECKING:
-    from engrambus.space.tuples import Fact as WorkFact
+    from engrambus.space.schedules import ScheduleFact
+    from engrambus.space.tuples import Fact as TupleFact
 
 T = TypeVar("T")
 
@@ -143,10 +144,11 @@ def _decoder() -> msgspec.json.Decoder[list[Fact]]:
 
 
 @cache
-def _work_decoder() -> msgspec.json.Decoder[list[WorkFact]]:
-    from engrambus.space.tuples import Fact as WorkFact  # slow to import, and only work stores need it
+def _work_decoder() -> msgspec.json.Decoder[list[TupleFact | ScheduleFact]]:
+    from engrambus.space.schedules import ScheduleFact  # slow to import, and only work stores need it
+    from engrambus.space.tuples import Fact as TupleFact
 
-    return msgspec.json.Decoder(list[WorkFact])
+    return msgspec.json.Decoder(list[TupleFact | ScheduleFact])
 
 
 def decode_facts(text: bytes) -> list[Fact]:
@@ -154,7 +156,7 @@ def decode_facts(text: bytes) -> list[Fact]:
     return _decode(_decoder(), text)
 
 
-def decode_work_facts(text: bytes) -> list[WorkFact]:
+def decode_work_facts(text: bytes) -> list[TupleFact | ScheduleFact]:
     """Decode the facts of one commit of `tuples.jsonl`."""
     return _decode(_work_decoder(), text)
 

@@ -10,6 +10,7 @@ from engrambus.errors import NoTupleSpace
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import BodyStore
+    from engrambus.space.schedules import Schedules
     from engrambus.space.tuples import TupleSpace
     from engrambus.space.work import GarbageCollector
 
@@ -26,13 +27,18 @@ class LazyTupleSpace:
         open_collector: Callable[[TupleSpace], GarbageCollector] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
         has_journal: Callable[[], bool] | None = None,
+        has_run_ended: Callable[[str], bool] = lambda run: False,
     ) -> None:
-        """`has_journal` tells whether anything was ever put, without opening the space, which would begin a journal."""
+        """`has_journal` tells whether anything was ever put, without opening the space, which would begin a journal.
+
+        `has_run_ended` tells whether a run takes no more tuples.
+        """
         self._open_space = open_space
         self._open_collector = open_collector
         self.on_progress = on_progress or (lambda done, total: None)
         """Called with the parts done and the total during long work."""
         self._bodies = bodies
+        self._has_run_ended = has_run_ended
         self._has_journal = has_journal or (lambda: open_space is not None)
         self._space: TupleSpace | None = None
         self._lock = threading.Lock()
@@ -48,6 +54,13 @@ class LazyTupleSpace:
                     raise NoTupleSpace
                 self._space = self._open_space()
             return self._space
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules, which are kept with the tuples."""
+        from engrambus.space.schedules import Schedules
+
+        return Schedules(self.space, self._has_run_ended)
 
     @property
     def bodies(self) -> BodyStore:

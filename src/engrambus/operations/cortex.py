@@ -210,7 +210,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ),
     tool=Tool(
         about="Propose what you learned; your parent decides.",
-        hidden=("inputs_used", "thread_id", "used"),
+        hidden=("inputs_used", "proposed_categories", "thread_id", "used"),
         explained=("evidence",),
     ),
     prose=("content", "thread_id", "proposed_categories"),

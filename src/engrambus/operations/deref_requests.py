@@ -58,7 +58,7 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
         arguments=("pointer",),
         override="team:grant_ask",
     ),
-    tool=Tool(hidden=("intended_use",)),
+    tool=Tool(hidden=("intended_use", "max_tokens")),
     prose=("reason", "intended_use"),
 )
 def request_deref(context: Context, request: RequestDeref) -> RequestAnswer:

@@ -13,6 +13,7 @@ OPERATIONS = Operations(__package__, {
     "adoption": "adopt_knowledge",
     "answers": "take_answer",
     "artifacts": "store_artifact",
+    "batches": "spawn_batch show_batch list_batches compress_batch prune_batch",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
     "claim_confirmation": "confirm_several",
@@ -40,8 +41,16 @@ OPERATIONS = Operations(__package__, {
     "reservations": "reserve list_reservations release_reservations check_reservations",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",
     "runs": "open_run end_run list_runs add_agent add_lead remove_agent list_agents",
+    "schedules": (
+        "add_schedule list_schedules show_schedule pause_schedule resume_schedule remove_schedule "
+        "run_schedule "
+    ),
     "snapshots": "inherit show_snapshot",
     "stats": "stats",
+    "tasks": (
+        "add_task list_tasks ready_tasks claim_task show_task finish_task block_task unblock_task give_task "
+        "release_tasks cancel_task "
+    ),
     "tokens": "agent_token list_tokens revoke_tokens",
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from engrambus.core import MICROS_PER_DOLLAR
+from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import TupleNotFound
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
@@ -15,18 +15,21 @@ from engrambus.operations.engram_about import read_cursor
 from engrambus.policy import ADMIN
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     PutResult,
     StepState,
     TuplePattern,
     TupleRecord,
     WorkView,
     check_stamp,
+    folded_agents,
     last_receipt,
     public_tuple,
     read_pattern,
     stamp_authority,
     step_states,
     visible_tuple,
+    with_delay,
 )
 
 # The inner loop of the space takes a commit per call. It is for programs on this machine; others dispatch and observe.
@@ -44,14 +47,17 @@ class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     lane: Annotated[str, Meta(description="Queue it waits in")]
     payload: Annotated[list[dict[str, Any]], Meta(description="Steps: {yool, args, after?}")] = []
+    delay: Annotated[str | UnsetType, Meta(description="How long it waits before it may be claimed: PT10M")] = UNSET
     map_pos: Annotated[dict[str, Any] | UnsetType, Meta(description="Its position in the project")] = UNSET
     agent_terms: Annotated[
-        dict[str, Any] | UnsetType, Meta(description="budget_usd, budget_tokens, deadline_iso, max_retries")
+        dict[str, Any] | UnsetType,
+        Meta(description="budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries"),
     ] = UNSET
     src_ptr: Annotated[list[str] | UnsetType, Meta(description="Pointers to its sources")] = UNSET
     parent_id: Annotated[str | UnsetType | None, Meta(description="Parent tuple; shares its spending")] = UNSET
     flags: Annotated[dict[str, Any] | UnsetType, Meta(description="no_cache: use no cached result")] = UNSET
     priority: Annotated[int | UnsetType, Meta(description="Higher is claimed first; 0 by default")] = UNSET
+    after: Annotated[list[str] | UnsetType, Meta(description="Ids of tuples that must be done first")] = UNSET
     schema: Annotated[str | UnsetType, Meta(description="yool-tuple/v1 or v2")] = UNSET
     id: Annotated[str | UnsetType, Meta(description="Its id; leave out to have it computed")] = UNSET
     authority: Annotated[dict[str, Any] | UnsetType, Meta(description="Set for you; only sent with an id")] = UNSET
@@ -86,7 +92,10 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
     tool=Tool(
         about="Submit a task (a tuple).",
         needs_yools=True,
-        hidden=("authority", "created_at", "flags", "id", "parent_id", "priority", "receipts", "schema"),
+        hidden=(
+            *("after", "authority", "created_at", "delay", "flags", "id", "map_pos", "parent_id", "priority"),
+            *("receipts", "schema", "src_ptr"),
+        ),
         explained=("agent_terms", "payload"),
     ),
     prose=("lane",),
@@ -133,9 +142,18 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
     stamp = stamp_authority(context.caller, ci=context.tuple_space.ci)
     draft = msgspec.to_builtins(request)
     draft.pop("block", None)
+    if (delay := draft.pop("delay", None)) is not None:
+        with context.tuple_space.space.store.read() as work:
+            draft = with_delay(draft, delay, work.as_of)
     if "id" not in draft and draft.get("parent_id"):
         with context.tuple_space.space.store.read() as work:
             draft["parent_id"] = visible_tuple(work, context.caller, draft["parent_id"], "parent_id").id
+    if "id" not in draft and draft.get("after"):
+        with context.tuple_space.space.store.read() as work:
+            draft["after"] = [
+                visible_tuple(work, context.caller, tuple_id, f"after[{position}]").id
+                for position, tuple_id in enumerate(draft["after"])
+            ]
     if "authority" in draft:
         with context.tuple_space.space.store.read() as work:
             check_stamp(work, draft, stamp, context.caller)
@@ -145,12 +163,13 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
         run=context.caller.run.run_id,
         block=block,
         accept=accept,
-        idempotency=_idempotency(context),
+        idempotency=idempotency_of(context),
         every_run=context.caller.role == ADMIN,
     )[0]
 
 
-def _idempotency(context: Context) -> tuple[str, str] | None:
+def idempotency_of(context: Context) -> tuple[str, str] | None:
+    """Return the idempotency key of a call, with its caller, and the digest of the request."""
     # decision 24: a dispatch's key is journalled with its tuple, since no commit spans two journals. Hence it is passed
     # on here, and not handled by `Context.commit`.
     sent = context.idempotency
@@ -160,7 +179,7 @@ def _idempotency(context: Context) -> tuple[str, str] | None:
 class TupleRd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lane: Annotated[str | None, Meta(description="Only tuples of this lane")] = None
     state: Annotated[
-        str | None, Meta(description="Only tuples in this state: waiting, claimed, done, dead, cancelled")
+        str | None, Meta(description="Only tuples in this state: waiting, blocked, claimed, done, dead, cancelled")
     ] = None
     pattern: Annotated[
         dict[str, Any] | UnsetType,
@@ -169,10 +188,12 @@ class TupleRd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for a match")] = 0.0
 
 
-class TupleAnswer(Struct, frozen=True, kw_only=True):
+class TupleAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str
     tuple: dict[str, Any]
     """The tuple as it was created, with its id and its receipts so far."""
+    not_before: str | None = None
+    """Time before which it is not claimed, while it waits for that."""
 
 
 @operation(
@@ -233,7 +254,16 @@ def _pattern(context: Context, request: TupleRd) -> TuplePattern:
 
 def _answer(context: Context, record: TupleRecord, state: str) -> TupleAnswer:
     with context.tuple_space.space.store.read() as view:
-        return TupleAnswer(state=state, tuple=public_tuple(record, view.receipt_ids(record.id)))
+        return TupleAnswer(
+            state=state,
+            tuple=public_tuple(record, view.receipt_ids(record.id)),
+            not_before=_not_before(view, record),
+        )
+
+
+def _not_before(view: WorkView, record: TupleRecord) -> str | None:
+    is_delayed = record.state == "waiting" and record.ready_us > view.as_of
+    return print_time(record.ready_us) if is_delayed else None
 
 
 class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -254,10 +284,16 @@ class TupleStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_tokens: int | None = None
     put_again_as: str | None = msgspec.field(default=None, name="again")
     """The tuple that replaced it, if it was put again."""
+    not_before: str | None = None
+    """Time before which it is not claimed, while it waits for that."""
     terminal: str | None = None
     """The final receipt."""
     error: str | None = None
     """The error of its end or of its last failed attempt."""
+    agents: int | None = None
+    """Agents of all levels, if it is a batch."""
+    folded: int | None = None
+    """Those of them that are not materialised."""
 
 
 @operation(
@@ -285,6 +321,7 @@ def tuple_observe(context: Context, request: TupleId) -> TupleStatus:
 def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
     receipts = view.receipt_ids(record.id)
     last = view.receipt(receipts[-1]) if receipts else None
+    batch = None if record.tuple.payload else view.batch(record.id)
     return TupleStatus(
         id=record.id,
         state=record.state,
@@ -297,8 +334,11 @@ def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
         budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS_PER_DOLLAR,
         budget_tokens=record.budget_tokens,
         put_again_as=record.put_again_as,
+        not_before=_not_before(view, record),
         terminal=receipts[-1] if record.state in ENDED else None,
         error=last.error if last is not None else None,
+        agents=None if batch is None else batch.shape.agents,
+        folded=None if batch is None else folded_agents(view, batch),
     )
 
 
@@ -389,6 +429,12 @@ def tuple_again(context: Context, request: TupleId) -> DispatchAnswer:
     return DispatchAnswer(id=put.id, receipt_id=None, new=put.new)
 
 
+class CancelTuple(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[
+        str, Meta(max_length=900, description="The tuple's id, or its first digits; ID/0.3 for a node of a batch")
+    ]
+
+
 class CancelAnswer(Struct, frozen=True, kw_only=True):
     id: str
     receipt_id: str
@@ -408,8 +454,11 @@ class CancelAnswer(Struct, frozen=True, kw_only=True):
     ),
     absent_from=LOCAL_ONLY,
 )
-def cancel_tuple(context: Context, request: TupleId) -> CancelAnswer:
-    """Cancel a task that is waiting or running."""
-    with context.tuple_space.space.store.read() as view:
-        record = visible_tuple(view, context.caller, request.id)
-    return CancelAnswer(id=record.id, receipt_id=context.tuple_space.space.cancel(record.id).id)
+def cancel_tuple(context: Context, request: CancelTuple) -> CancelAnswer:
+    """Cancel a task that is waiting or running, or a batch or a node of one with everything below it."""
+    space = context.tuple_space.space
+    tuple_id, slash, path = request.id.partition("/")
+    with space.store.read() as view:
+        record = visible_tuple(view, context.caller, tuple_id)
+    receipt = BatchSpace(space).cancel(record.id, path) if slash else space.cancel(record.id)
+    return CancelAnswer(id=receipt.tuple_id, receipt_id=receipt.id)

@@ -11,9 +11,20 @@ from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.operations.batches import BatchRow, batch_row
 from engrambus.operations.limits import LimitRow, limit_rows
 from engrambus.operations.tuples import LOCAL_ONLY
-from engrambus.space.tuples import INTERNAL_RUN, RunTotals, StepState, TupleRecord, WorkView, last_receipt, step_states
+from engrambus.space.tuples import (
+    INTERNAL_RUN,
+    OPEN,
+    RunTotals,
+    StepState,
+    TupleRecord,
+    WorkView,
+    folded_agents,
+    last_receipt,
+    step_states,
+)
 
 MAX_LISTED = 200
 
@@ -22,10 +33,14 @@ class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="Maximum number of tuples of each kind")] = 50
 
 
-class LaneRow(Struct, frozen=True, kw_only=True):
+class LaneRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: str
     waiting: int
     claimed: int
+    delayed: int = 0
+    """How many of the waiting ones cannot be claimed yet."""
+    not_before: str | None = None
+    """When the first of those can be claimed."""
 
 
 class UnclaimedRow(Struct, frozen=True, kw_only=True):
@@ -84,6 +99,8 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Waiting tuples, of the runs shown, that no running worker can run."""
     held: list[LimitRow]
     """Pauses, and limits that tuples wait for, of all runs."""
+    batches: list[BatchRow]
+    """Batches that go on, newest first, with their agents that are not materialised."""
     running: list[TupleRow]
     ended: list[TupleRow]
     """Newest first, without dead letters."""
@@ -114,12 +131,12 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             as_of=print_time(view.as_of),
             run_id=run,
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
-            lanes=[
-                LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed)
-                for counts in view.lane_counts()
-            ],
+            lanes=_lanes(view),
             unclaimed=unclaimed,
             held=held,
+            batches=[
+                batch_row(view, batch) for batch in view.list_batches(run, limit=request.limit) if batch.state == OPEN
+            ],
             running=[
                 _row(view, record)
                 for record in view.list_claimed(run, limit=request.limit)
@@ -128,6 +145,20 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
+
+
+def _lanes(view: WorkView) -> list[LaneRow]:
+    delayed = {counts.lane: counts for counts in view.delayed_counts()}
+    return [
+        LaneRow(
+            lane=counts.lane,
+            waiting=counts.waiting,
+            claimed=counts.claimed,
+            delayed=delayed[counts.lane].tuples if counts.lane in delayed else 0,
+            not_before=print_time(delayed[counts.lane].first_us) if counts.lane in delayed else None,
+        )
+        for counts in view.lane_counts()
+    ]
 
 
 def _unclaimed(context: Context) -> list[UnclaimedRow]:
@@ -201,6 +232,8 @@ class WorkRunRow(Struct, frozen=True, kw_only=True):
     tokens: int
     unfinished: int
     """Tuples that have not ended; `engrambus resume` runs them."""
+    folded: int
+    """Agents of batches that are not materialised."""
 
 
 class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
@@ -225,6 +258,9 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
     with context.tuple_space.space.store.read() as view:
         runs = view.run_totals()
+        folded: dict[str, int] = {}
+        for batch in view.folded_batches(None):
+            folded[batch.run] = folded.get(batch.run, 0) + folded_agents(view, batch)
     rows = [
         WorkRunRow(
             run_id=totals.run,
@@ -233,7 +269,8 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             hits=totals.hits,
             usd=totals.micros / MICROS_PER_DOLLAR,
             tokens=totals.tokens,
-            unfinished=totals.states.get("waiting", 0) + totals.states.get("claimed", 0),
+            unfinished=sum(totals.states.get(state, 0) for state in ("waiting", "claimed", OPEN)),
+            folded=folded.get(totals.run, 0),
         )
         for totals in reversed(runs)
         if context.run_seen in (None, totals.run) and totals.run != INTERNAL_RUN

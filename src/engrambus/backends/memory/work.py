@@ -13,21 +13,52 @@ from engrambus.backends.memory.store import JournalledStore, MemoryJournal
 from engrambus.core import Clock, ProjectTime
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.batches import BatchShape, LeafRange, count_leaves, united, without
+from engrambus.space.schedules import (
+    NEVER_US,
+    Schedule,
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    SchedulePosition,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+    ScheduleView,
+    after_fact,
+    new_schedule,
+)
+from engrambus.space.schedules import after_clock_corrected as schedule_after_clock_corrected
 from engrambus.space.tuples import (
+    ENDED,
     INTERNAL_RUN,
+    LIVE_STATES,
+    TASK_LANE,
+    Agent,
+    AgentsFolded,
     AlarmRaised,
+    BatchRecord,
+    BatchSpawned,
+    Block,
     BodyDamaged,
     BodyPurged,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     EpochBegun,
     Fact,
     Fence,
+    FoldedEnded,
     IdempotencyKeyUsed,
     IdempotentPut,
     LaneCounts,
     LeaseRenewed,
+    LeavesUnfolded,
+    LevelCounts,
     LimitRemoved,
     LimitRule,
     LimitRules,
@@ -45,6 +76,9 @@ from engrambus.space.tuples import (
     StepHit,
     StepStarted,
     Subject,
+    TaskChange,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePattern,
@@ -52,22 +86,27 @@ from engrambus.space.tuples import (
     TupleRecord,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     TurnKey,
     Waiter,
     WaitingGroup,
     WaitKind,
-    WorkView,
+    after_block,
+    after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_end,
     after_execution,
     after_overspending,
     after_release,
-    blocks,
+    after_unblock,
     in_turn,
+    limit_blocks,
     lineage,
     match_of,
     may_run,
+    new_agent,
     new_record,
     next_yools,
     opens_us,
@@ -81,10 +120,28 @@ from engrambus.space.tuples import (
 )
 
 
+class _Batch:
+    """A batch: which of its leaves are folded, which of its agents are tuples, and how many ended while folded."""
+
+    def __init__(self, fact: BatchSpawned) -> None:
+        self.shape = BatchShape(depth=fact.depth, branching=fact.branching)
+        self.template = bytes(fact.template)
+        self.retries = fact.retries
+        self.folded = [LeafRange(0, self.shape.leaves)]
+        self.ids: dict[tuple[int, int], str] = {(0, 0): fact.id}
+        """Tuples of the materialised agents, by level and number."""
+        self.ended: dict[int, dict[str, int]] = {}
+        """Number of agents that ended while folded, by level and state."""
+
+
 class WorkState:
     """Everything the facts so far add up to."""
 
     def __init__(self) -> None:
+        self.ordinal = 0
+        self.batches: dict[str, _Batch] = {}
+        self.agents: dict[str, Agent] = {}
+        """Materialised agents of batches, by tuple."""
         self.tuples: dict[str, TupleRecord] = {}
         self.receipts: dict[str, Receipt] = {}
         self.receipt_runs: list[tuple[str, str]] = []
@@ -111,12 +168,18 @@ class WorkState:
         """The last claim of each lane and run."""
         self.parent_turns: dict[tuple[str, str, int], int] = {}
         """The last claim of each lane, run and parent."""
+        self.blocks: dict[str, dict[str, Block]] = {}
+        """What blocks each blocked tuple, by the id of a tuple, or "" for a reason in words."""
+        self.dependents: dict[str, set[str]] = {}
+        """Ids of the tuples that each tuple blocks."""
+        self.task_changes: dict[str, list[TaskChange]] = {}
+        self.schedules: dict[str, Schedule] = {}
 
     def find(self, tuple_id: str) -> TupleRecord | None:
         """Return the tuple with that id; `lineage` needs this."""
         return self.tuples.get(tuple_id)
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
@@ -128,6 +191,7 @@ class WorkState:
             case TupleTaken():
                 self._stop_steps(fact.id)
                 self._replace(after_end(self.tuples[fact.id], "taken", None))
+                self._end_agent(fact.id, "taken")
             case TupleClaimed():
                 self._stop_steps(fact.id)
                 self._replace(after_claim(self.tuples[fact.id], fact))
@@ -138,6 +202,24 @@ class WorkState:
             case TupleReleased():
                 self._stop_steps(fact.id)
                 self._replace(after_release(self.tuples[fact.id], fact))
+            case TupleBlocked():
+                self._add_blocks(fact.id, fact.on, fact.reason, fact.by)
+                self._replace(after_block(self.tuples[fact.id]))
+            case TupleUnblocked():
+                self._remove_blocks(fact.id, (*fact.on, *([""] if fact.reason else [])))
+                is_blocked = fact.id in self.blocks
+                self._replace(after_unblock(self.tuples[fact.id], is_blocked=is_blocked))
+            case TaskChanged():
+                self.task_changes.setdefault(fact.id, []).append(
+                    TaskChange(
+                        at_us=at_us,
+                        what=fact.what,
+                        by=fact.by,
+                        text=fact.text,
+                        owner=fact.owner,
+                        process=fact.process,
+                    )
+                )
             case StepStarted():
                 self._stop_steps(fact.id, fact.step)
                 self.running.setdefault(fact.id, {})[fact.step] = RunningStep(
@@ -160,8 +242,19 @@ class WorkState:
                 self._count(run, hits=1)
             case TupleDone():
                 self._stop_steps(fact.id)
+                self._remove_blocks(fact.id, tuple(self.blocks.get(fact.id, ())))
                 self._add_receipt(fact.receipt, fact.run)
                 self._replace(after_end(self.tuples[fact.id], fact.state, len(self.receipt_runs)))
+                self._end_agent(fact.id, fact.state)
+            case BatchSpawned():
+                self.batches[fact.id] = _Batch(fact)
+            case LeavesUnfolded():
+                batch = self.batches[fact.id]
+                batch.folded = without(batch.folded, [LeafRange(fact.start, fact.stop)])
+            case AgentsFolded():
+                self._fold(fact)
+            case FoldedEnded():
+                self._end_folded(fact)
             case AlarmRaised():
                 self._replace(msgspec.structs.replace(self.tuples[fact.id], alarmed=True))
             case EpochBegun():
@@ -177,6 +270,21 @@ class WorkState:
                 removed = match_of(fact).id
                 self.rules = LimitRules(rule for name, rule in self.rules.items() if name != removed)
                 self._forget_starts(match_of(fact).id)
+            case ScheduleAdded():
+                self.schedules[fact.name] = new_schedule(fact, at_us)
+            case ScheduleRemoved():
+                del self.schedules[fact.name]
+            case (
+                ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+            ):
+                schedule = self.schedules[fact.name]
+                state = after_fact(schedule.state, fact, at_us)
+                self.schedules[fact.name] = msgspec.structs.replace(schedule, state=state)
             case BodyPurged():
                 self.purged[fact.sha] = at_us
             case BodyDamaged():
@@ -184,19 +292,28 @@ class WorkState:
                     if fact.receipt in receipts:
                         receipts.remove(fact.receipt)
 
-    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> WorkView:
+    def view(self, time: ProjectTime, *, commits: int, journal_bytes: int) -> ScheduleView:
         """Return a view of the state as of a moment."""
         return MemoryWorkView(self, time.now_us)
 
     def _put(self, fact: TuplePut) -> None:
-        record = new_record(fact, len(self.tuples) + 1)
+        self.ordinal += 1
+        record = new_record(fact, self.ordinal)
         self.tuples[record.id] = record
         self.subjects[record.id] = subject_of(record)
+        if fact.agent is not None:
+            self.agents[record.id] = new_agent(record.id, fact.agent)
+            if fact.agent.level:  # the root comes before its batch
+                self.batches[fact.agent.batch].ids[fact.agent.level, fact.agent.number] = record.id
+        elif record.parent_id in self.agents:
+            parent = self.agents[record.parent_id]
+            self.agents[parent.id] = msgspec.structs.replace(parent, is_kept=True)
         totals = self.totals.get(record.run) or RunTotals(
             run=record.run, states={}, put_again=0, executed=0, hits=0, micros=0, tokens=0
         )
-        states = {**totals.states, "waiting": totals.states.get("waiting", 0) + 1}
+        states = {**totals.states, record.state: totals.states.get(record.state, 0) + 1}
         self.totals[record.run] = msgspec.structs.replace(totals, states=states)
+        self._add_blocks(fact.id, fact.blocked_by, None, "")
         if fact.accepted is not None:
             self._add_receipt(fact.accepted, fact.run)
         if fact.idempotency_key is not None:
@@ -208,18 +325,76 @@ class WorkState:
             replaced = self.tuples[fact.replaces]
             self._replace(msgspec.structs.replace(replaced, put_again_as=fact.id))
             self._count(replaced.run, put_again=1)
+            for dependent in self.dependents.pop(fact.replaces, set()):
+                block = self.blocks[dependent].pop(fact.replaces)
+                self.blocks[dependent][fact.id] = msgspec.structs.replace(block, on=fact.id)
+                self.dependents.setdefault(fact.id, set()).add(dependent)
+
+    def _add_blocks(self, tuple_id: str, on: Sequence[str], reason: str | None, by: str) -> None:
+        added = {blocker: Block(on=blocker, by=by) for blocker in on}
+        if reason is not None:
+            added[""] = Block(reason=reason, by=by)
+        if added:
+            self.blocks.setdefault(tuple_id, {}).update(added)
+        for blocker in on:
+            self.dependents.setdefault(blocker, set()).add(tuple_id)
+
+    def _remove_blocks(self, tuple_id: str, removed: Iterable[str]) -> None:
+        blocks = self.blocks.get(tuple_id, {})
+        for blocker in removed:
+            if blocks.pop(blocker, None) is not None and blocker:
+                self.dependents[blocker].discard(tuple_id)
+        if not blocks:
+            self.blocks.pop(tuple_id, None)
 
     def _replace(self, record: TupleRecord) -> None:
         """Replace a tuple's record, and count it in its new state."""
         previous = self.tuples[record.id]
         self.tuples[record.id] = record
         if previous.state != record.state:
+            agent = self.agents.get(record.id)
+            if agent is not None:
+                self.agents[agent.id] = msgspec.structs.replace(agent, is_idle=False)
             totals = self.totals[record.run]
             states = dict(totals.states)
             states[previous.state] -= 1
             states[record.state] = states.get(record.state, 0) + 1
             nonzero = {state: count for state, count in states.items() if count}
             self.totals[record.run] = msgspec.structs.replace(totals, states=nonzero)
+
+    def _end_agent(self, tuple_id: str, state: str) -> None:
+        """Count the end of an agent in the node above it."""
+        child = self.agents.get(tuple_id)
+        if child is None or child.position.level == 0:
+            return
+        batch = self.batches[child.position.batch]
+        parent_id = batch.ids[child.position.level - 1, child.position.number // batch.shape.branching]
+        self.agents[parent_id] = after_child_end(self.agents[parent_id], child, state)
+
+    def _fold(self, fact: AgentsFolded) -> None:
+        """Remove the tuples of idle agents; their leaves are folded again."""
+        batch = self.batches[fact.id]
+        leaves = [LeafRange(*leaves) for leaves in fact.leaves]
+        batch.folded = united([*batch.folded, *leaves])
+        numbers = ((batch.shape.depth, number) for start, stop in leaves for number in range(start, stop))
+        for place in (*numbers, *fact.nodes):
+            tuple_id = batch.ids.pop(place)
+            record = self.tuples.pop(tuple_id)
+            del self.agents[tuple_id], self.subjects[tuple_id]
+            totals = self.totals[record.run]
+            states = {**totals.states, record.state: totals.states[record.state] - 1}
+            nonzero = {state: count for state, count in states.items() if count}
+            self.totals[record.run] = msgspec.structs.replace(totals, states=nonzero)
+
+    def _end_folded(self, fact: FoldedEnded) -> None:
+        batch = self.batches[fact.id]
+        leaves = [LeafRange(*leaves) for leaves in fact.leaves]
+        batch.folded = without(batch.folded, leaves)
+        for level, count in fact.agents:
+            ended = batch.ended.setdefault(level, {})
+            ended[fact.state] = ended.get(fact.state, 0) + count
+        node = self.agents[batch.ids[fact.level, fact.number]]
+        self.agents[node.id] = msgspec.structs.replace(node, cancelled=node.cancelled + count_leaves(leaves))
 
     def _finish_step(self, fact: StepDone, running: RunningStep | None) -> None:
         receipt = fact.receipt
@@ -258,11 +433,10 @@ class WorkState:
     def _correct_times(self, was_us: int, now_us: int) -> None:
         """End the leases that a wrong clock had made too long, and shorten the delays."""
         for record in list(self.tuples.values()):
-            if record.state == "claimed" and record.lease_until_us > now_us:
-                self._replace(msgspec.structs.replace(record, lease_until_us=now_us))
-            elif record.state == "waiting" and record.ready_us > now_us:
-                ready_us = now_us + max(0, record.ready_us - was_us)
-                self._replace(msgspec.structs.replace(record, ready_us=ready_us))
+            self._replace(after_clock_corrected(record, was_us, now_us))
+        for schedule in list(self.schedules.values()):
+            state = schedule_after_clock_corrected(schedule, now_us)
+            self.schedules[schedule.name] = msgspec.structs.replace(schedule, state=state)
 
         for pool, times_us in self.starts.items():  # a start in the future would hold the rate up for as long
             self.starts[pool] = [min(time_us, now_us) for time_us in times_us]
@@ -333,7 +507,7 @@ class WorkState:
 
 
 class MemoryWorkView:
-    """The state as of one moment. `WorkView` documents the methods."""
+    """The state as of one moment. `WorkView` and `ScheduleView` document the methods."""
 
     def __init__(self, state: WorkState, as_of: int) -> None:
         self._state = state
@@ -361,7 +535,9 @@ class MemoryWorkView:
         due = [
             record
             for record in self._state.tuples.values()
-            if self._is_due(record, epoch) and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
+            if self._is_due(record, epoch)
+            and _is_for_workers(pattern, record)
+            and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
         ]
         order = _Order(self, epoch)
         return in_turn(
@@ -440,7 +616,27 @@ class MemoryWorkView:
         return self._state.idempotent_puts.get(key)
 
     def waiting_count(self, lane: str) -> int:
-        return sum(record.state == "waiting" and record.lane == lane for record in self._state.tuples.values())
+        records = (record for record in self._state.tuples.values() if record.lane == lane)
+        return sum(record.state in ("waiting", "blocked") for record in records)
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        records = (record for record in self._state.tuples.values() if record.lane == lane)
+        return [record for record in records if record.state in LIVE_STATES]
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        blocked = (record for record in self._state.tuples.values() if record.state == "blocked")
+        return [record for record in blocked if run in (None, record.run)][:limit]
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        blocks = self._state.blocks.get(tuple_id, {})
+        return [blocks[blocker] for blocker in sorted(blocks, key=lambda blocker: (not blocker, blocker))]
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        ids = self._state.dependents.get(tuple_id, ())
+        return sorted(ids, key=lambda dependent: self._state.tuples[dependent].ordinal)
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        return list(self._state.task_changes.get(tuple_id, ()))
 
     def _next_yools(self, record: TupleRecord) -> tuple[str, ...]:
         return next_yools(record.body, self._state.finished.get(record.id, ()))
@@ -450,6 +646,7 @@ class MemoryWorkView:
             record.ready_us if record.state == "waiting" else record.lease_until_us
             for record in self._state.tuples.values()
             if record.state in ("waiting", "claimed")
+            and _is_for_workers(pattern, record)
             and _matches_as_waiting(pattern, record)
             and may_run(
                 self._next_yools(record)
@@ -470,7 +667,7 @@ class MemoryWorkView:
                 and _matches_as_waiting(pattern, record)
                 and may_run(self._next_yools(record), can_run)
             ):
-                for block in blocks(self, self._state.subjects[record.id]):
+                for block in limit_blocks(self, self._state.subjects[record.id]):
                     time_us = opens_us(block.rule, block.use)
                     if time_us is not None:
                         yield time_us
@@ -586,15 +783,135 @@ class MemoryWorkView:
     def lane_counts(self) -> list[LaneCounts]:
         counts: dict[str, dict[str, int]] = {}
         for record in self._state.tuples.values():
-            if record.state in ("waiting", "claimed"):
-                states = counts.setdefault(record.lane, {"waiting": 0, "claimed": 0})
+            if record.state in LIVE_STATES:
+                states = counts.setdefault(record.lane, dict.fromkeys(LIVE_STATES, 0))
                 states[record.state] += 1
         return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
+
+    def has_batches(self) -> bool:
+        return bool(self._state.batches)
+
+    def batch(self, batch_id: str) -> BatchRecord | None:
+        batch = self._state.batches.get(batch_id)
+        if batch is None:
+            return None
+        root = self._state.tuples[batch_id]
+        return BatchRecord(
+            id=batch_id,
+            ordinal=root.ordinal,
+            run=root.run,
+            lane=root.lane,
+            rank=root.rank,
+            shape=batch.shape,
+            template=batch.template,
+            retries=batch.retries,
+            folded=count_leaves(batch.folded),
+            state=root.state,
+        )
+
+    def _batches(self) -> list[BatchRecord]:
+        return [batch for batch_id in self._state.batches if (batch := self.batch(batch_id)) is not None]
+
+    def list_batches(self, run: str | None, *, limit: int, before: int | None = None) -> list[BatchRecord]:
+        return [
+            batch
+            for batch in reversed(self._batches())
+            if run in (None, batch.run) and (before is None or batch.ordinal < before)
+        ][:limit]
+
+    def folded_batches(self, lane: str | None, *, limit: int | None = None) -> list[BatchRecord]:
+        folded = [batch for batch in self._batches() if batch.folded and lane in (None, batch.lane)]
+        return sorted(folded, key=lambda batch: (-batch.rank, batch.ordinal))[:limit]
+
+    def folded_leaves(self, batch_id: str, *, limit: int | None = None) -> list[LeafRange]:
+        return self._state.batches[batch_id].folded[:limit]
+
+    def idle_leaves(self, batch_id: str, *, limit: int | None = None) -> list[int]:
+        depth = self._state.batches[batch_id].shape.depth
+        agents = (agent for agent in self._state.agents.values() if agent.position.batch == batch_id and agent.is_idle)
+        return sorted(agent.position.number for agent in agents if agent.position.level == depth)[:limit]
+
+    def level_counts(self, batch_id: str) -> dict[int, LevelCounts]:
+        batch = self._state.batches[batch_id]
+        counts: dict[int, LevelCounts] = {
+            level: LevelCounts(states=dict(sorted(states.items()))) for level, states in batch.ended.items()
+        }
+        for (level, _), tuple_id in batch.ids.items():
+            record, earlier = self._state.tuples[tuple_id], counts.get(level, LevelCounts(states={}))
+            counts[level] = LevelCounts(
+                states={**earlier.states, record.state: earlier.states.get(record.state, 0) + 1},
+                micros=earlier.micros + record.own_micros,
+                tokens=earlier.tokens + record.own_tokens,
+                receipts=earlier.receipts + len(self.receipt_ids(tuple_id)),
+            )
+        return {
+            level: msgspec.structs.replace(level_counts, states=dict(sorted(level_counts.states.items())))
+            for level, level_counts in sorted(counts.items())
+        }
+
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+        return {tuple_id: self._state.agents[tuple_id] for tuple_id in tuple_ids if tuple_id in self._state.agents}
+
+    def agents_at(
+        self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
+    ) -> list[Agent]:
+        batch = self._state.batches[batch_id]
+        ids = (batch.ids[place] for place in sorted(batch.ids) if place[0] == level and start <= place[1] < stop)
+        return [
+            self._state.agents[tuple_id]
+            for tuple_id in ids
+            if not unended or self._state.tuples[tuple_id].state not in (*ENDED, "taken")
+        ][:limit]
+
+    def kept_agents(self, batch_id: str) -> list[Agent]:
+        agents = self._state.agents.values()
+        return [
+            agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level
+        ]
+
+    def delayed_counts(self) -> list[DelayedCounts]:
+        times: dict[str, list[int]] = {}
+        for record in self._state.tuples.values():
+            if record.state == "waiting" and record.ready_us > self._as_of:
+                times.setdefault(record.lane, []).append(record.ready_us)
+        return [
+            DelayedCounts(lane=lane, tuples=len(ready), first_us=min(ready)) for lane, ready in sorted(times.items())
+        ]
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._state.schedules.get(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        positions = sorted(
+            SchedulePosition(schedule.state.look_us, schedule.name)
+            for schedule in self._state.schedules.values()
+            if run in (None, schedule.run)
+            and added_by in (None, schedule.added_by)
+            and (until_us is None or schedule.state.look_us <= until_us)
+        )
+        later = (position for position in positions if after is None or position > after)
+        return [self._state.schedules[position.name] for position in later][:limit]
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return sum(added_by in (None, schedule.added_by) for schedule in self._state.schedules.values())
+
+    def next_look_us(self) -> int | None:
+        times = (schedule.state.look_us for schedule in self._state.schedules.values())
+        return min((time_us for time_us in times if time_us != NEVER_US), default=None)
 
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
         for record in self._state.tuples.values():
-            if record.state == "waiting" and not blocks(self, self._state.subjects[record.id]):
+            is_due = record.state == "waiting" and record.ready_us <= self._as_of
+            if is_due and not limit_blocks(self, self._state.subjects[record.id]):
                 groups.setdefault((record.lane, self._next_yools(record), record.run), []).append(record)
         return [
             WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])
@@ -649,6 +966,11 @@ class _Order:
         return self._room[pool]
 
 
+def _is_for_workers(pattern: TuplePattern, record: TupleRecord) -> bool:
+    """True unless it is a task of agents and the pattern does not name their lane."""
+    return record.lane != TASK_LANE or pattern.equal_to("lane") == TASK_LANE
+
+
 def _matches_as_waiting(pattern: TuplePattern, record: TupleRecord) -> bool:
     """True if a pattern matches a tuple as it will be once it can be claimed."""
     return pattern.matches(pattern_fields(record) | {"state": "waiting"})
@@ -678,7 +1000,7 @@ def _ends_a_tuple(facts: Sequence[Fact]) -> bool:
     return TupleDone in map(type, facts)
 
 
-class MemoryWork(JournalledStore[WorkView]):
+class MemoryWork(JournalledStore[ScheduleView]):
     """The work store of one project in memory."""
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:

@@ -26,11 +26,11 @@ LINE_CHARACTERS = 200
 
 def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json: bool) -> Iterator[str]:
     """Yield what waits in the lanes of a worker that has no code for it."""
-    from engrambus.space.tuples import left_work
+    from engrambus.space.tuples import folded_groups, left_work
 
     can_run, catalog = dependencies.runnable(), dependencies.catalog()
     with dependencies.space.store.read() as view:
-        left = left_work(view.waiting_groups(), pattern, can_run, catalog)
+        left = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
     for work in left:
         if json:
             import msgspec

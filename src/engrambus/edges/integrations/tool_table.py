@@ -23,6 +23,7 @@ TOOLS: dict[str, bool | tuple[str, ...]] = {
     "less_store_artifact": False,
     "memory_read": False,
     "receipt_get": False,
+    "task": (),
     "tuple_dispatch": False,
     "tuple_observe": False,
 }

@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer
     from engrambus.operations.reservations import ReleaseAnswer, ReservationRow
+    from engrambus.operations.tasks import (
+        ClaimedTask,
+        FinishedTask,
+        ReleasedTasks,
+        TaskAnswer,
+        TaskRow,
+        TasksAnswer,
+    )
     from engrambus.operations.tuples import DispatchAnswer, TupleStatus
 
 SHORT_DIGEST_CHARS = len("sha256:") + 12
@@ -319,7 +327,70 @@ def _status(answer: TupleStatus) -> Iterable[str]:
         yield f"final receipt: {answer.terminal}"
 
 
+def _task_row(task: TaskRow) -> str:
+    """Return a task in one line: id, state, title, then who and when."""
+    words = [f"p{task.priority}"] if task.priority else []
+    if task.due is not None:
+        words.append(f"{'overdue' if task.overdue else 'due'} {task.due[:16]}Z")
+    if task.mine:
+        words.append("yours")
+    elif task.claimed_by is not None:
+        words.append(f"by {task.claimed_by.rpartition('/')[2]}")
+    elif task.owner:
+        words.append(f"for {task.owner.rpartition('/')[2]}")
+    if task.begun_by is not None:
+        words.append(f"begun by {task.begun_by.rpartition('/')[2]}")
+    notes = f" ({', '.join(words)})" if words else ""
+    places = f" [{' '.join(map(compact_ref, task.at))}]" if task.at else ""
+    return f"{short_id(task.id)} {task.state}: {_line(task.title)}{places}{notes}"
+
+
+def _task(answer: TaskRow) -> Iterable[str]:
+    yield _task_row(answer)
+    yield from map(_line, answer.blocked)
+
+
+def _tasks(answer: TasksAnswer) -> Iterable[str]:
+    yield from map(_task_row, answer.tasks)
+    if answer.more:
+        yield f"+{answer.more} more"
+    if not answer.tasks:
+        yield "No task is ready for you."
+
+
+def _task_history(answer: ClaimedTask | TaskAnswer) -> Iterable[str]:
+    yield from _task(answer)
+    for note in answer.history:
+        text = f": {_line(note.text)}" if note.text else ""
+        yield f"{note.at[:16]}Z {note.what} by {note.by.rpartition('/')[2]}{text}"
+    if answer.claimed_by is not None and answer.lease_until is not None:
+        yield f"lease until {answer.lease_until[:16]}Z, renewed by each of your calls"
+
+
+def _shown_task(answer: TaskAnswer) -> Iterable[str]:
+    yield from _task_history(answer)
+    yield from (f"evidence: {compact_ref(item.ref)}" for item in answer.evidence)
+
+
+def _finished_task(answer: FinishedTask) -> Iterable[str]:
+    yield f"{short_id(answer.id)} done, receipt {short_id(answer.receipt_id)}"
+    for task in answer.ready:
+        yield f"ready now: {_task_row(task)}"
+
+
+def _released_tasks(answer: ReleasedTasks) -> Iterable[str]:
+    yield "released: " + (" ".join(map(short_id, answer.released)) or "nothing was claimed")
+
+
 _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
+    "add_task": _task,
+    "block_task": _task,
+    "claim_task": _task_history,
+    "finish_task": _finished_task,
+    "ready_tasks": _tasks,
+    "release_tasks": _released_tasks,
+    "show_task": _shown_task,
+    "unblock_task": _task,
     "anchor": _anchor,
     "approve_request": _grant,
     "brief": _brief,

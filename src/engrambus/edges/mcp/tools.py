@@ -112,8 +112,8 @@ def listed_tools(*, has_yools: bool) -> list[Tool]:
 def _tool(name: str, parts: Sequence[Operation[Any, Any]]) -> Tool:
     first = parts[0]
     return Tool(
+        # decision 113: no title, which would only repeat the name with a dot
         name=name,
-        title=first.title,
         description=(first.tool and first.tool.about) or first.summary,
         input_schema=_input_schema(first) if len(parts) == 1 else _joint_schema(parts),
         annotations=_annotations(parts),

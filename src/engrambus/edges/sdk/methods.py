@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engrambus.operations.admin import PolicyAnswer, PolicyShown
     from engrambus.operations.answers import AnswerTaken
     from engrambus.operations.artifacts import ArtifactAnswer
+    from engrambus.operations.batches import BatchAnswer, BatchesAnswer, FoldAnswer, SpawnAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.contradictions import ContradictionRow, ContradictionsAnswer
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from engrambus.operations.reservations import CheckAnswer, ReleaseAnswer, ReservationRow, ReservationsAnswer
     from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.schedules import AddedSchedule, RemovedSchedule, ScheduleRow, SchedulesAnswer, ShownSchedule
     from engrambus.operations.stats import StatsAnswer
+    from engrambus.operations.tasks import ClaimedTask, FinishedTask, ReleasedTasks, TaskAnswer, TaskRow, TasksAnswer
     from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
     from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
@@ -121,6 +124,97 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ArtifactAnswer", self._do("store_artifact", {"text": text, "name": name}, idempotency_key))
+
+    def spawn_batch(
+        self,
+        lane: str,
+        depth: int,
+        branching: int,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        compression_threshold: int | None = None,
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> SpawnAnswer:
+        """Spawn a batch: a tree of agents of which only what workers reach becomes tasks.
+
+        Args:
+            lane: Queue its leaves wait in
+            depth: Levels below the root
+            branching: Children of each node above the leaves
+            payload: Steps of each leaf; ${agent.path} and ${agent.number} in arguments are filled in
+            compression_threshold: Leaves from which it is put folded; the project's setting by default
+            map_pos: Its position in the project
+            agent_terms: budget_usd, budget_tokens of the whole batch; deadline_iso, max_retries of each leaf
+            src_ptr: Pointers to its sources
+            parent_id: Parent tuple; shares its spending
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("SpawnAnswer", self._do("spawn_batch", {"lane": lane, "depth": depth, "branching": branching, "payload": payload, "compression_threshold": compression_threshold, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema}, idempotency_key))
+
+    def show_batch(
+        self,
+        id: str,
+    ) -> BatchAnswer:
+        """Show a batch: how many agents of each level are folded, waiting, running or ended, and their cost.
+
+        Args:
+            id: The batch's id, or its first digits
+        """
+        return cast("BatchAnswer", self._do("show_batch", {"id": id}))
+
+    def list_batches(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> BatchesAnswer:
+        """List batches, newest first, with how many of their agents are not materialised.
+
+        Args:
+            limit: Maximum number of batches
+            cursor: Cursor of the previous answer
+        """
+        return cast("BatchesAnswer", self._do("list_batches", {"limit": limit, "cursor": cursor}))
+
+    def compress_batch(
+        self,
+        id: str,
+        *,
+        path: str = "0",
+        idempotency_key: str | None = None,
+    ) -> FoldAnswer:
+        """Fold everything below a node of a batch that nothing has happened to; refused while an agent below it runs.
+
+        Args:
+            id: The batch's id, or its first digits
+            path: The node to fold, like 0.3.1; 0 is the whole batch
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FoldAnswer", self._do("compress_batch", {"id": id, "path": path}, idempotency_key))
+
+    def prune_batch(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> FoldAnswer:
+        """Fold every agent of a batch that nothing has happened to; the others stay as they are.
+
+        Args:
+            id: The batch's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FoldAnswer", self._do("prune_batch", {"id": id}, idempotency_key))
 
     def brief(
         self,
@@ -1537,6 +1631,129 @@ class Methods(ABC):
         """List the agents of the run."""
         return cast("AgentsAnswer", self._do("list_agents", {}))
 
+    def add_schedule(
+        self,
+        name: str,
+        lane: str,
+        *,
+        cron: str | None = None,
+        every: str | None = None,
+        at: str | None = None,
+        tz: str | None = None,
+        catch_up: Literal["one", "all", "none"] = "one",
+        overlap: Literal["skip", "queue"] | None = None,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> AddedSchedule:
+        """Add a schedule, which puts a task into a lane at certain times.
+
+        Args:
+            name: The schedule's name
+            lane: Queue of its tuples
+            cron: Minute, hour, day of month, month, day of week: 0 3 * * *
+            every: Interval instead of a cron expression: PT15M
+            at: The only time, instead: 2026-12-01T09:00+01:00
+            tz: Time zone of the cron expression [default: UTC]
+            catch_up: What is put for times that nobody was there for
+            overlap: What happens while the previous tuple has not ended [default: skip]
+            payload: Steps: {yool, args, after?}
+            map_pos: Position in the project
+            agent_terms: budget_usd, budget_tokens, max_retries
+            src_ptr: Pointers to its sources
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("AddedSchedule", self._do("add_schedule", {"name": name, "lane": lane, "cron": cron, "every": every, "at": at, "tz": tz, "catch_up": catch_up, "overlap": overlap, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "flags": flags, "priority": priority, "schema": schema}, idempotency_key))
+
+    def list_schedules(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> SchedulesAnswer:
+        """List schedules: when each is due next, what it put last, and what was skipped, missed or refused.
+
+        Args:
+            limit: Maximum number of schedules
+            cursor: Cursor of the previous answer
+        """
+        return cast("SchedulesAnswer", self._do("list_schedules", {"limit": limit, "cursor": cursor}))
+
+    def show_schedule(
+        self,
+        name: str,
+    ) -> ShownSchedule:
+        """Show a schedule with its next five times and the task that it puts.
+
+        Args:
+            name: The schedule's name
+        """
+        return cast("ShownSchedule", self._do("show_schedule", {"name": name}))
+
+    def pause_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ScheduleRow:
+        """Pause a schedule: it puts nothing until it is resumed.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ScheduleRow", self._do("pause_schedule", {"name": name}, idempotency_key))
+
+    def resume_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ScheduleRow:
+        """Let a paused schedule go on; nothing is put for the times in between.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ScheduleRow", self._do("resume_schedule", {"name": name}, idempotency_key))
+
+    def remove_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RemovedSchedule:
+        """Remove a schedule; the tasks that it has put stay.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RemovedSchedule", self._do("remove_schedule", {"name": name}, idempotency_key))
+
+    def run_schedule(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> DispatchAnswer:
+        """Put a schedule's task now, even if it is paused; its next time stays as it is.
+
+        Args:
+            name: The schedule's name
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DispatchAnswer", self._do("run_schedule", {"name": name}, idempotency_key))
+
     def inherit(
         self,
         *,
@@ -1586,6 +1803,191 @@ class Methods(ABC):
             last: Number of points, up to now
         """
         return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
+
+    def add_task(
+        self,
+        title: str,
+        *,
+        for_agent: str | None = None,
+        after: list[str] | tuple[str, ...] = (),
+        priority: int = 0,
+        due: str | None = None,
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Add a task for an agent or a person, with what it is about and what must be done first.
+
+        Args:
+            title: What is to be done
+            for_agent: Who is to do it; anybody by default
+            after: Ids of tasks or tuples that must be done first
+            priority: Tasks with a higher number come first
+            due: When it is due: a time, or P2D from now
+            at: What it is about: path:10-20 at HEAD, or a pointer's ref
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("add_task", {"title": title, "for_agent": for_agent, "after": after, "priority": priority, "due": due, "at": at}, idempotency_key))
+
+    def list_tasks(
+        self,
+        *,
+        mine: bool = False,
+        state: Literal["ready", "claimed", "blocked", "done", "cancelled"] | None = None,
+        all: bool = False,
+        limit: int = 100,
+    ) -> TasksAnswer:
+        """List the project's tasks: first the claimed and the ready ones, then the blocked ones.
+
+        Args:
+            mine: Only those that are for you or that you have claimed
+            state: Only tasks in this state
+            all: Also those that are done or cancelled
+            limit: Maximum number of tasks
+        """
+        return cast("TasksAnswer", self._do("list_tasks", {"mine": mine, "state": state, "all": all, "limit": limit}))
+
+    def ready_tasks(
+        self,
+        *,
+        limit: int = 20,
+    ) -> TasksAnswer:
+        """List the tasks that nothing blocks and that are for you or for anybody, and those that you have claimed.
+
+        Args:
+            limit: Maximum number of tasks
+        """
+        return cast("TasksAnswer", self._do("ready_tasks", {"limit": limit}))
+
+    def claim_task(
+        self,
+        id: str | None = None,
+        *,
+        process: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ClaimedTask:
+        """Claim a task, by default the first that is ready for you or for anybody, so that no other does it too.
+
+        Args:
+            id: The task's id; by default the first ready one
+            process: The process you work in, as <host>/<pid>.<start time>; the reservation ends with it
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ClaimedTask", self._do("claim_task", {"id": id, "process": process}, idempotency_key))
+
+    def show_task(
+        self,
+        id: str,
+    ) -> TaskAnswer:
+        """Show a task: its state, what blocks it, who did what with it, and the evidence that it is done.
+
+        Args:
+            id: The task's id, or its first digits
+        """
+        return cast("TaskAnswer", self._do("show_task", {"id": id}))
+
+    def finish_task(
+        self,
+        id: str,
+        *,
+        evidence: list[str] | tuple[str, ...] = (),
+        note: str = "",
+        fence: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> FinishedTask:
+        """End a task that is done, with the evidence: lines, a commit, a pointer, or a receipt that ended with 0.
+
+        Args:
+            id: The task's id, or its first digits
+            evidence: path:10-20, HEAD or a receipt
+            note: A note for whoever reads the task later
+            fence: The claim that this ends, as it was answered
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("FinishedTask", self._do("finish_task", {"id": id, "evidence": evidence, "note": note, "fence": fence}, idempotency_key))
+
+    def block_task(
+        self,
+        id: str,
+        *,
+        note: str = "",
+        after: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
+
+        Args:
+            id: The task's id, or its first digits
+            note: What has to happen first, in words
+            after: Ids of tasks or tuples that must be done first
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("block_task", {"id": id, "note": note, "after": after}, idempotency_key))
+
+    def unblock_task(
+        self,
+        id: str,
+        *,
+        after: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Unblock a task: lift the reason, and every dependency that has ended; with --on only these dependencies.
+
+        Args:
+            id: The task's id, or its first digits
+            after: Tasks or tuples that it is not to wait for any more
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("unblock_task", {"id": id, "after": after}, idempotency_key))
+
+    def give_task(
+        self,
+        id: str,
+        agent: str,
+        *,
+        note: str = "",
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Give a task to another agent, or to nobody. The claim of anybody else on it ends.
+
+        Args:
+            id: The task's id, or its first digits
+            agent: The agent that is to do it; `nobody` leaves it to anybody
+            note: A note for whoever reads the task later
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("give_task", {"id": id, "agent": agent, "note": note}, idempotency_key))
+
+    def release_tasks(
+        self,
+        id: str | None = None,
+        *,
+        note: str = "",
+        all: bool = False,
+        idempotency_key: str | None = None,
+    ) -> ReleasedTasks:
+        """Give back a task that you do not finish, with a note for the next; by default all that you have claimed.
+
+        Args:
+            id: The task's id; by default all you have claimed
+            note: A note for whoever reads the task later
+            all: Also what your descendants have claimed
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ReleasedTasks", self._do("release_tasks", {"id": id, "note": note, "all": all}, idempotency_key))
+
+    def cancel_task(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> CancelAnswer:
+        """End a task that is not to be done any more. What waits for it stays blocked until it is unblocked.
+
+        Args:
+            id: The task's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("CancelAnswer", self._do("cancel_task", {"id": id}, idempotency_key))
 
     def agent_token(
         self,
@@ -1638,12 +2040,14 @@ class Methods(ABC):
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
         parent_id: str | UnsetType | None = UNSET,
         flags: dict[str, Any] | UnsetType = UNSET,
         priority: int | UnsetType = UNSET,
+        after: list[str] | tuple[str, ...] | UnsetType = UNSET,
         schema: str | UnsetType = UNSET,
         id: str | UnsetType = UNSET,
         authority: dict[str, Any] | UnsetType = UNSET,
@@ -1656,12 +2060,14 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
             priority: Higher is claimed first; 0 by default
+            after: Ids of tuples that must be done first
             schema: yool-tuple/v1 or v2
             id: Its id; leave out to have it computed
             authority: Set for you; only sent with an id
@@ -1669,19 +2075,21 @@ class Methods(ABC):
             created_at: Time of creation; now by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
 
     def tuple_out(
         self,
         lane: str,
         *,
         payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        delay: str | UnsetType = UNSET,
         map_pos: dict[str, Any] | UnsetType = UNSET,
         agent_terms: dict[str, Any] | UnsetType = UNSET,
         src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
         parent_id: str | UnsetType | None = UNSET,
         flags: dict[str, Any] | UnsetType = UNSET,
         priority: int | UnsetType = UNSET,
+        after: list[str] | tuple[str, ...] | UnsetType = UNSET,
         schema: str | UnsetType = UNSET,
         id: str | UnsetType = UNSET,
         authority: dict[str, Any] | UnsetType = UNSET,
@@ -1695,12 +2103,14 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
+            delay: How long it waits before it may be claimed: PT10M
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
             priority: Higher is claimed first; 0 by default
+            after: Ids of tuples that must be done first
             schema: yool-tuple/v1 or v2
             id: Its id; leave out to have it computed
             authority: Set for you; only sent with an id
@@ -1709,7 +2119,7 @@ class Methods(ABC):
             block: Seconds to wait while the lane is full
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
+        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "delay": delay, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "after": after, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
 
     def tuple_rd(
         self,
@@ -1723,7 +2133,7 @@ class Methods(ABC):
 
         Args:
             lane: Only tuples of this lane
-            state: Only tuples in this state: waiting, claimed, done, dead, cancelled
+            state: Only tuples in this state: waiting, blocked, claimed, done, dead, cancelled
             pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for a match
         """
@@ -1742,7 +2152,7 @@ class Methods(ABC):
 
         Args:
             lane: Only tuples of this lane
-            state: Only tuples in this state: waiting, claimed, done, dead, cancelled
+            state: Only tuples in this state: waiting, blocked, claimed, done, dead, cancelled
             pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for a match
             idempotency_key: A repeated call with the same key returns the first answer
@@ -1798,10 +2208,10 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> CancelAnswer:
-        """Cancel a task that is waiting or running.
+        """Cancel a task that is waiting or running, or a batch or a node of one with everything below it.
 
         Args:
-            id: The tuple's id, or its first digits
+            id: The tuple's id, or its first digits; ID/0.3 for a node of a batch
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("CancelAnswer", self._do("cancel_tuple", {"id": id}, idempotency_key))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -77,12 +76,12 @@ class Worker:
     def run(self, *, until_empty: bool = False) -> None:
         """Process tuples until `stop` is called; with `until_empty`, until no tuple can be processed now.
 
-        A worker that runs until stopped also collects garbage: every night, and when disk space is low.
+        A worker that runs until stopped also puts the tuples of schedules, and collects garbage: every night, and when
+        disk space is low. Before a shorter run, only what is due then is put.
         """
-        from engrambus.app import open_gc_worker
+        from engrambus.app import background_work
 
-        # A short run leaves the disk to the long-running workers, which collect garbage every night.
-        with nullcontext() if until_empty else open_gc_worker(self._gateway, self._dependencies):
+        with background_work(self._gateway, self._dependencies, until_empty=until_empty):
             self.pool.run(until_empty=until_empty)
 
     def stop(self, *, at_once: bool = False) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         JUNIT_KIND,
         Artifact,
         Cost,
+        EvidenceRef,
         Receipt,
         bodies_of,
         in_toto_statement,
@@ -47,14 +48,14 @@ if not TYPE_CHECKING:
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
         "purge_plan": "DAY_US KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
-            "ARTIFACT_KINDS EMPTY_DIGEST JUNIT_KIND Artifact Cost Receipt bodies_of in_toto_statement new_receipt "
-            "receipt_id result_sha "
+            "ARTIFACT_KINDS EMPTY_DIGEST JUNIT_KIND Artifact Cost EvidenceRef Receipt bodies_of in_toto_statement "
+            "new_receipt receipt_id result_sha "
         ),
     })
 
 __all__ = [
     "ARTIFACT_KINDS", "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION",
-    "Artifact", "BodyFile", "BodyStore", "Cost", "JunitCase", "JunitReport", "KeepReason", "Purge", "PurgePlanner",
-    "PurgeReason", "Receipt", "ReceiptFolder", "RestoredFile", "artifact_kind", "bodies_of", "in_toto_statement",
-    "is_written_by", "new_receipt", "read_junit", "receipt_id", "result_sha", "with_step_receipts",
+    "Artifact", "BodyFile", "BodyStore", "Cost", "EvidenceRef", "JunitCase", "JunitReport", "KeepReason", "Purge",
+    "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder", "RestoredFile", "artifact_kind", "bodies_of",
+    "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id", "result_sha", "with_step_receipts",
 ]

@@ -55,6 +55,15 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes."""
 
 
+class EvidenceRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What shows that something is done: a pointer with the digest of its content, or a receipt."""
+
+    ref: str
+    """The ref of a pointer, or the id of a receipt."""
+    digest: str | None = None
+    """Digest of what the pointer led to then."""
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Record of one execution. It never changes."""
 
@@ -92,6 +101,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For a complete tuple: the receipts of its steps."""
     error: str | None = None
     """Short reason why it did not succeed."""
+    evidence: tuple[EvidenceRef, ...] = ()
+    """For a task of an agent or a person: what shows that it is done."""
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode

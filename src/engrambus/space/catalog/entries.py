@@ -155,8 +155,9 @@ def read_terms(
     terms: dict[str, int] = {}
     for name, value in values.items():
         path, line = f"{field}.{str(name)[:40]}", lines.get(name)
-        if name == "deadline_iso":
-            raise TermsInvalid("Only a tuple can have a deadline, not a yool.", field=path, line=line)
+        if name in ("deadline_iso", "not_before_iso"):
+            what = "a deadline" if name == "deadline_iso" else "a time before which it waits"
+            raise TermsInvalid(f"Only a tuple can have {what}, not a yool.", field=path, line=line)
         if name not in _MAX_TERMS:
             raise TermsInvalid(
                 f"'{str(name)[:40]}' is not a term.",

@@ -10,7 +10,7 @@ from engrambus.errors import AuthorityStamped, ReceiptNotFound, RunNotFound, Tup
 from engrambus.evidence.receipts import Receipt
 from engrambus.policy import ADMIN, Caller
 from engrambus.space.tuples.ports import WorkView
-from engrambus.space.tuples.values import TupleRecord
+from engrambus.space.tuples.values import TASK_LANE, TupleRecord
 
 T = TypeVar("T")
 
@@ -100,11 +100,16 @@ def _tuple_sight(view: WorkView, caller: Caller) -> Callable[[str], TupleRecord 
 
     def see(tuple_id: str) -> TupleRecord | None:
         record = view.find(tuple_id)
-        if record is None or record.state == "taken" or (caller.role != ADMIN and record.run != caller.run.run_id):
+        if record is None or record.state == "taken" or not _is_visible(caller, record):
             return None
         return record
 
     return see
+
+
+def _is_visible(caller: Caller, record: TupleRecord) -> bool:
+    # decision 113: tasks are the project's, as reservations are
+    return caller.role == ADMIN or record.run == caller.run.run_id or record.lane == TASK_LANE
 
 
 def _receipt_sight(view: WorkView, caller: Caller, named: str) -> Callable[[str], Receipt | None]:
@@ -115,7 +120,7 @@ def _receipt_sight(view: WorkView, caller: Caller, named: str) -> Callable[[str]
         if receipt is None:
             return None
         record = view.find(receipt.tuple_id)
-        in_run = caller.role == ADMIN or (record is not None and record.run == caller.run.run_id)
+        in_run = record is not None and _is_visible(caller, record)
         # A cached result is shared by all runs, and a caller that has its full id got it from the cache.
         return receipt if in_run or (receipt.key is not None and receipt_id == named) else None
 

@@ -43,7 +43,7 @@ def claim(
     wait again for another worker.
     """
     # Expired claims are detected here, by the next claim of any worker: no separate job has to run for it.
-    facts, epoch, counter = _begin_epoch(view, boot)
+    facts, epoch, counter = begin_epoch(view, boot)
     now_us = view.as_of
     lease_until_us = now_us + settings.lease_us
     claims: list[Claim] = []
@@ -83,7 +83,7 @@ def claim_new(
     view: WorkView, new: TuplePut, *, worker: str, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], Claim]:
     """Claim a tuple in the same commit that puts it, so that no other worker ever sees it wait."""
-    facts, epoch, counter = _begin_epoch(view, boot)
+    facts, epoch, counter = begin_epoch(view, boot)
     fence, lease_until_us = Fence(epoch, counter + 1), view.as_of + settings.lease_us
     claimed = TupleClaimed(id=new.id, worker=worker, epoch=epoch, counter=fence.counter, lease_until_us=lease_until_us)
     return [*facts, new, claimed], Claim(
@@ -98,7 +98,7 @@ def claim_new(
     )
 
 
-def _begin_epoch(view: WorkView, boot: str) -> tuple[list[Fact], int, int]:
+def begin_epoch(view: WorkView, boot: str) -> tuple[list[Fact], int, int]:
     """Return number and last counter of the epoch to claim in, with the fact that begins it after a restart."""
     epoch = view.current_epoch()
     if epoch.boot == boot:

@@ -8,13 +8,15 @@ import msgspec
 
 from engrambus.errors import ReceiptForeign, StaleFence, TupleEnded, TupleNotFound
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.tuples.batch_ends import cancel_agent
+from engrambus.space.tuples.blocks import unblock_dependents
 from engrambus.space.tuples.budgets import PendingSpend, crossing_alarm, raise_alarms
 from engrambus.space.tuples.claims import check_fence
 from engrambus.space.tuples.dead_letters import retry_or_give_up
 from engrambus.space.tuples.facts import Fact, StepDone, StepHit, TupleDone
 from engrambus.space.tuples.final_receipts import EXIT_CANCELLED, end_tuple, with_total_cost
 from engrambus.space.tuples.ports import WorkView
-from engrambus.space.tuples.values import ENDED, Fence, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples.values import ENDED, OPEN, Fence, Price, SpaceSettings, TupleRecord
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +109,7 @@ def _complete_one(
         # decision 24: the cost is set under the lock, since a worker cannot know what was counted elsewhere.
         final = with_total_cost(final, pending.current(record).own_spent)
         facts.append(TupleDone(id=record.id, run=record.run, state="done", receipt=final))
+        facts += unblock_dependents(view, record.id)
     elif completion.failure is not None:
         current = pending.current(record)
         facts.append(retry_or_give_up(view, current, completion.failure, completion.receipts, settings))
@@ -114,11 +117,16 @@ def _complete_one(
 
 
 def cancel(view: WorkView, tuple_id: str) -> tuple[list[Fact], Receipt]:
-    """End a tuple that waits or is claimed; a claim on it becomes stale."""
+    """End a tuple that waits or is claimed; a claim on it becomes stale. A batch ends with all its agents."""
     record = view.find(tuple_id)
     if record is None or record.state == "taken":
         raise TupleNotFound(field="id", used=tuple_id)
     if record.state in ENDED:
         raise TupleEnded(f"The tuple is {record.state}.", field="id", used=tuple_id)
+    if record.state == OPEN:
+        agent = view.agents([tuple_id])[tuple_id]
+        batch = view.batch(agent.position.batch)
+        if batch is not None:
+            return cancel_agent(view, batch, agent.position.level, agent.position.number)
     end = end_tuple(view, record, "cancelled", exit=EXIT_CANCELLED, error="cancelled")
     return [end], end.receipt

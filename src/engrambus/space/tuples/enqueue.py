@@ -13,6 +13,7 @@ import msgspec
 from engrambus.core import SECOND_US, parse_time, print_time
 from engrambus.errors import USE_ANOTHER_KEY, IdempotencyConflict, LaneFull, LineageTooLong, TupleNotFound
 from engrambus.evidence.receipts import Receipt, new_receipt
+from engrambus.space.tuples.blocks import awaited_ids
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
 from engrambus.space.tuples.facts import Fact, IdempotencyKeyUsed, StepDone, TupleDone, TuplePut, TupleTaken
 from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, tuple_receipt
@@ -68,7 +69,7 @@ def put(
         every_run: Whether the caller sees other runs; if not, their tuples do not exist for it
     """
     if idempotency is not None and (previous := view.idempotent_put(idempotency[0])) is not None:
-        return [], [_repeated(previous, idempotency[1])]
+        return [], [repeated_put(previous, idempotency[1])]
     key, request_digest = idempotency or (None, None)
     facts: list[Fact] = []
     answers: list[PutResult] = []
@@ -89,6 +90,8 @@ def put(
         retries = admit(draft)
         lane = draft.tuple.lane
         generation = _generation(view, draft.tuple.parent_id, generations, None if every_run else run)
+        after = () if draft.tuple.after is msgspec.UNSET else draft.tuple.after
+        blocked_by = awaited_ids(view, after, new_ids=new_receipts, run=None if every_run else run) if after else ()
         if draft.id in new_receipts or draft.id in existing:
             original_id = draft.id
             draft = with_free_id(
@@ -113,13 +116,14 @@ def put(
                 idempotency_key=key,
                 request_digest=request_digest,
                 retries=retries,
+                blocked_by=blocked_by,
             )
         )
         answers.append(PutResult(id=draft.id, new=True, receipt_id=receipt.id if receipt else None))
     return facts, answers
 
 
-def _repeated(previous: IdempotentPut, request_digest: str) -> PutResult:
+def repeated_put(previous: IdempotentPut, request_digest: str) -> PutResult:
     """Return the answer to a repeated request, or refuse another request under the same key."""
     if previous.request_digest != request_digest:
         raise IdempotencyConflict(field="Idempotency-Key", hint=USE_ANOTHER_KEY)
@@ -162,6 +166,18 @@ def _generation(view: WorkView, parent_id: str | None, depths: dict[str, int], r
             hint="Choose a parent further up the chain.",
         )
     return depths[parent_id] + 1
+
+
+def generation_below(view: WorkView, parent_id: str | None, run: str | None) -> int:
+    """Return the depth of a tuple with that parent; `run` is the only run the caller sees, None for all."""
+    return _generation(view, parent_id, {}, run)
+
+
+def check_room(view: WorkView, lane: str, count: int, settings: SpaceSettings) -> None:
+    """Refuse tuples that do not all fit into a lane."""
+    waiting = view.waiting_count(lane)
+    if waiting + count > settings.queue_maxsize:
+        raise _lane_full(lane, settings.queue_maxsize, waiting)
 
 
 def _acceptance(tuple_id: str, now_us: int) -> Receipt:

@@ -12,14 +12,15 @@ from engrambus.errors import BudgetReserved, EngramBusError
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.catalog import CatalogEntry
 from engrambus.space.tuples.access import authority_kind
+from engrambus.space.tuples.blocks import describe_block
 from engrambus.space.tuples.budgets import estimate_price, reserve_step
 from engrambus.space.tuples.dead_letters import dead_letter_reason, is_own_exit
-from engrambus.space.tuples.limits import LimitRule, blocks, subject_of
+from engrambus.space.tuples.limits import LimitRule, limit_blocks, subject_of
 from engrambus.space.tuples.next_steps import next_yools
 from engrambus.space.tuples.ports import RunningWorker, WorkView
 from engrambus.space.tuples.rules import dependencies
 from engrambus.space.tuples.status import last_receipt
-from engrambus.space.tuples.values import ENDED, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples.values import ENDED, OPEN, TASK_LANE, Price, SpaceSettings, TupleRecord
 
 LookUp = Callable[[str], CatalogEntry]
 """Returns the catalog entry of a yool's name, or refuses."""
@@ -56,12 +57,33 @@ def explain_tuple(
         return _explain_end(view, record, failed)
     if record.state == "claimed":
         return _explain_claim(view, record, failed)
+    if record.state == "blocked":
+        return _explain_block(view, record)
+    if record.lane == TASK_LANE:
+        return Explanation(
+            reason="It is ready: a task for an agent or a person.",
+            next=(f"engrambus task claim {short_id(record.id)}",),
+        )
+    if record.state == OPEN:
+        return _explain_open(view, record)
     waits_for = tuple(_waits_for(view, record, look_up, settings, workers))
     return Explanation(
         reason="It waits." if failed is None else f"Attempt {record.attempts} failed; it waits for the next one.",
         failed=failed,
         waits_for=waits_for,
         next=tuple(_next_of_waiting(view, record)),
+    )
+
+
+def _explain_open(view: WorkView, record: TupleRecord) -> Explanation:
+    """Explain a node of a batch that waits for the agents below it."""
+    agent = view.agents([record.id])[record.id]
+    children = agent.position.children
+    batch_id = short_id(agent.position.batch)
+    return Explanation(
+        reason="It is a node of a batch, and ends when everything below it has ended.",
+        waits_for=(f"{agent.children_left:,} of its {children:,} children have not ended.",),
+        next=(f"engrambus batch show {batch_id}", f"engrambus cancel {short_id(record.id)}"),
     )
 
 
@@ -117,8 +139,36 @@ def _next_of_dead(record: TupleRecord, failed: Receipt | None, error: str) -> It
         yield again
 
 
+def _explain_block(view: WorkView, record: TupleRecord) -> Explanation:
+    tuple_id = short_id(record.id)
+    lines: list[str] = []
+    next_steps: list[str] = []
+    for item in view.blocks(record.id):
+        line, remedy = describe_block(view, item)
+        lines.append(line)
+        if item.on is None:
+            next_steps.append(f"engrambus task unblock {tuple_id}  (once that is settled)")
+        elif remedy is not None:
+            unblock = f"engrambus task unblock {tuple_id} {remedy}  (it then does not wait for that any more)"
+            next_steps.append(unblock if remedy.startswith("--") else remedy)
+        else:
+            next_steps.append(f"engrambus why {short_id(item.on)}")
+    return Explanation(
+        reason="It is blocked.", waits_for=tuple(lines), next=(*next_steps[:3], f"engrambus cancel {tuple_id}")
+    )
+
+
 def _explain_claim(view: WorkView, record: TupleRecord, failed: Receipt | None) -> Explanation:
     tuple_id = short_id(record.id)
+    if record.lane == TASK_LANE:
+        until = print_time(record.lease_until_us)
+        lost = record.lease_until_us <= view.as_of
+        return Explanation(
+            reason=f"{record.worker} lost it: the lease ended at {until}. It is ready again."
+            if lost
+            else f"{record.worker} does it, until {until} without another call.",
+            next=(f"engrambus task claim {tuple_id}" if lost else f"engrambus task show {tuple_id}",),
+        )
     if record.lease_until_us <= view.as_of:
         since = print_time(record.lease_until_us)
         return Explanation(
@@ -150,8 +200,11 @@ def _waits_for(
         return
     if record.ready_us > view.as_of:
         seconds = -(-(record.ready_us - view.as_of) // SECOND_US)
+        if record.ready_us == record.not_before_us:
+            yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
+            return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
-    held = blocks(view, subject_of(record))
+    held = limit_blocks(view, subject_of(record))
     yield from (f"{block.summary[0].upper()}{block.summary[1:]}." for block in held)
     yield from _waiting_steps(view, record, look_up)
     if not held:
@@ -210,7 +263,7 @@ def _next_of_waiting(view: WorkView, record: TupleRecord) -> Iterator[str]:
     if not record.tuple.payload:
         yield f"engrambus in --lane {record.lane}"
         return
-    held = blocks(view, subject_of(record))
+    held = limit_blocks(view, subject_of(record))
     yield from (_release_command(block.rule) for block in held)
     if not held:
         yield _work_command(record)

@@ -11,6 +11,9 @@ import msgspec
 from engrambus.core.journal import JournalGap
 from engrambus.core.project_clock import ClockChange
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.tuples.values import AgentPosition
+
+Ids = tuple[str, ...]
 
 
 class _Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=True):
@@ -34,6 +37,10 @@ class TuplePut(_Fact, frozen=True, tag="tuple.out"):
     request_digest: str | None = msgspec.field(default=None, name="request")
     retries: int | None = None
     """Number of retries allowed by its yools, if its own terms set none."""
+    blocked_by: Ids = ()
+    """Ids of the tuples it waits for: those of its `after` that were not done."""
+    agent: AgentPosition | None = None
+    """Its place in a batch."""
 
 
 class IdempotencyKeyUsed(_Fact, frozen=True, tag="tuple.asked"):
@@ -82,6 +89,45 @@ class TupleReleased(_Fact, frozen=True, tag="tuple.released"):
     counts_attempt: bool = msgspec.field(default=True, name="counts")
     """False if the attempt is not counted, as when a worker was stopped (decision 33)."""
     reason: str | None = None
+
+
+class TupleBlocked(_Fact, frozen=True, tag="tuple.blocked"):
+    """A waiting tuple is not claimed until what blocks it is gone."""
+
+    id: str
+    on: tuple[str, ...] = ()
+    """Ids of tuples that must be done first."""
+    reason: str | None = None
+    """Why it is blocked, in words; it takes the place of an earlier reason."""
+    by: str = ""
+
+
+class TupleUnblocked(_Fact, frozen=True, tag="tuple.unblocked"):
+    """Something no longer blocks a tuple; it waits as soon as nothing does."""
+
+    id: str
+    on: tuple[str, ...] = ()
+    """Ids of tuples that it does not wait for any more."""
+    reason: bool = False
+    """True if the reason given in words blocks it no longer."""
+    by: str | None = None
+    """Full name of who unblocked it; None if the tuples of `on` were done."""
+
+
+class TaskChanged(_Fact, frozen=True, tag="task.changed"):
+    """Somebody did something with a task: an entry of its history."""
+
+    id: str
+    what: str
+    """`claimed`, `released`, `given`, `blocked`, `unblocked` or `done`."""
+    by: str
+    """Full name of the agent, or of the person."""
+    text: str = ""
+    """A note."""
+    owner: str | None = None
+    """With `given`: full name of the new owner, empty for nobody."""
+    process: str | None = None
+    """With `claimed`: name of the process whose end ends the claim."""
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
@@ -151,6 +197,51 @@ class AlarmRaised(_Fact, frozen=True, tag="budget.alarm"):
     """Id of the alarm tuple."""
 
 
+class BatchSpawned(_Fact, frozen=True, tag="batch.spawned"):
+    """A batch was spawned, with all its leaves folded; its root was put before, in the same commit."""
+
+    id: str
+    """Id of its root."""
+    depth: int
+    branching: int
+    template: msgspec.Raw
+    """Canonical JSON of a leaf, without its place in the batch."""
+    retries: int | None = None
+    """Number of retries allowed by the yools of a leaf, if its own terms set none."""
+
+
+class LeavesUnfolded(_Fact, frozen=True, tag="batch.unfolded"):
+    """Folded leaves of a batch became tuples, which are put in the same commit."""
+
+    id: str
+    start: int
+    stop: int
+
+
+class AgentsFolded(_Fact, frozen=True, tag="batch.folded"):
+    """Agents of a batch that nothing had happened to were folded again: their tuples leave the space."""
+
+    id: str
+    leaves: tuple[tuple[int, int], ...]
+    """Ranges of their numbers."""
+    nodes: tuple[tuple[int, int], ...]
+    """Level and number of each materialised node above them that is whole again."""
+
+
+class FoldedEnded(_Fact, frozen=True, tag="batch.ended"):
+    """Folded agents of a batch ended without ever having been tuples."""
+
+    id: str
+    level: int
+    """Level and number of the materialised node they belong to."""
+    number: int
+    state: str
+    leaves: tuple[tuple[int, int], ...]
+    """Ranges of the leaves among them."""
+    agents: tuple[tuple[int, int], ...]
+    """Levels, and how many agents of each have ended."""
+
+
 class EpochBegun(_Fact, frozen=True, tag="epoch.begun"):
     """The machine restarted: every earlier claim is void, since the process that made it is gone."""
 
@@ -208,12 +299,19 @@ Fact = (
     | TupleClaimed
     | LeaseRenewed
     | TupleReleased
+    | TupleBlocked
+    | TupleUnblocked
+    | TaskChanged
     | StepStarted
     | StepCost
     | StepDone
     | StepHit
     | TupleDone
     | AlarmRaised
+    | BatchSpawned
+    | LeavesUnfolded
+    | AgentsFolded
+    | FoldedEnded
     | EpochBegun
     | BodyDamaged
     | BodyPurged

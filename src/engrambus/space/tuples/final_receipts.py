@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from engrambus.core import MICROS_PER_DOLLAR, print_time
-from engrambus.evidence.receipts import Cost, Receipt, new_receipt, receipt_id
+from engrambus.evidence.receipts import Cost, EvidenceRef, Receipt, new_receipt, receipt_id
 from engrambus.space.tuples.facts import TupleDone
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.values import Price, TupleRecord
@@ -51,6 +51,7 @@ def tuple_receipt(
     error: str | None = None,
     attempt: int | None = None,
     worker: str | None = None,
+    evidence: tuple[EvidenceRef, ...] = (),
 ) -> Receipt:
     """Seal the final receipt of a tuple. Its cost is that of the `executed` receipts; cache hits cost nothing."""
     return new_receipt(
@@ -64,6 +65,7 @@ def tuple_receipt(
         error=error,
         attempt=attempt,
         worker=worker,
+        evidence=evidence,
     )
 
 

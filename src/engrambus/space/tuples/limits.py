@@ -273,7 +273,7 @@ def opens_us(rule: LimitRule, use: PoolUse) -> int | None:
     return max((time_us for time_us in times if time_us is not None), default=None)
 
 
-def blocks(view: Pools, subject: Subject) -> list[LimitBlock]:
+def limit_blocks(view: Pools, subject: Subject) -> list[LimitBlock]:
     """Return the rules that keep a tuple from starting now."""
     found = []
     for rule, pool in view.limit_rules().pools(subject):

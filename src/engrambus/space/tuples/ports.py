@@ -11,9 +11,10 @@ import msgspec
 from engrambus.core.journal import Line
 from engrambus.core.project_clock import TimedStore
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.batches import LeafRange
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern
-from engrambus.space.tuples.values import Fence, Price, TupleRecord
+from engrambus.space.tuples.values import Agent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
 
 if TYPE_CHECKING:
     from engrambus.space.tuples.limits import LimitRule, LimitRules, LimitUse, PoolUse
@@ -108,11 +109,42 @@ class IdempotentPut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of waiting and of claimed tuples in a lane."""
+    """Number of waiting, of claimed and of blocked tuples in a lane."""
 
     lane: str
     waiting: int
     claimed: int
+    blocked: int = 0
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that keeps a tuple from being claimed: a tuple that is not done, or a reason in words."""
+
+    on: str | None = None
+    """Id of the tuple that must be done first."""
+    reason: str = ""
+    by: str = ""
+    """Full name of who blocked it; empty if the tuple was put like that."""
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a task's history."""
+
+    at_us: int
+    what: str
+    by: str
+    text: str = ""
+    owner: str | None = None
+    process: str | None = None
+
+
+class DelayedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The waiting tuples of a lane that cannot be claimed yet."""
+
+    lane: str
+    tuples: int
+    first_us: int
+    """When the first of them can be claimed."""
 
 
 class RunningWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +210,8 @@ class WorkView(Protocol):
 
         Those that limits keep from starting are left out (decision 110). A claim of an earlier epoch than the given one
         counts as expired. With `can_run`, waiting tuples are returned only if one of their next steps can be run. What
-        is left out must not cost anything, however much there is.
+        is left out must not cost anything, however much there is. Tasks of agents are returned
+        only for a pattern that names their lane.
         """
         ...
 
@@ -215,7 +248,27 @@ class WorkView(Protocol):
         ...
 
     def waiting_count(self, lane: str) -> int:
-        """Return the number of tuples that wait in a lane."""
+        """Return the number of tuples that wait in a lane, for a worker or blocked."""
+        ...
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        """Return the tuples of a lane that have not ended, oldest first."""
+        ...
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        """Return the blocked tuples of a run, or of all, oldest first."""
+        ...
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        """Return what blocks a tuple: tuples in the order of their ids, then the reason in words."""
+        ...
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        """Return the ids of the tuples that are blocked until this one is done, oldest first."""
+        ...
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        """Return the history of a task, oldest first."""
         ...
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
@@ -309,8 +362,56 @@ class WorkView(Protocol):
         """Return the counts of every lane that has waiting or claimed tuples."""
         ...
 
+    def delayed_counts(self) -> list[DelayedCounts]:
+        """Return the counts of every lane that has waiting tuples which are not due yet."""
+        ...
+
     def waiting_groups(self) -> list[WaitingGroup]:
-        """Return the waiting tuples that no limit or pause holds back, by lane, next yools and run, each sorted."""
+        """Return the tuples that are due and that no limit holds back, by lane, next yools and run, each sorted."""
+        ...
+
+    # Batches (decision 112)
+
+    def has_batches(self) -> bool:
+        """True if any batch was ever spawned."""
+        ...
+
+    def batch(self, batch_id: str) -> BatchRecord | None:
+        """Return the batch with that id."""
+        ...
+
+    def list_batches(self, run: str | None, *, limit: int, before: int | None = None) -> list[BatchRecord]:
+        """Return the batches of a run, or of all, newest first; `before` is the ordinal of a root."""
+        ...
+
+    def folded_batches(self, lane: str | None, *, limit: int | None = None) -> list[BatchRecord]:
+        """Return the batches of a lane, or of all, that have folded leaves: the highest rank first, then the oldest."""
+        ...
+
+    def folded_leaves(self, batch_id: str, *, limit: int | None = None) -> list[LeafRange]:
+        """Return the ranges of a batch's folded leaves, in order; at most the first `limit` ranges."""
+        ...
+
+    def idle_leaves(self, batch_id: str, *, limit: int | None = None) -> list[int]:
+        """Return the numbers of materialised leaves that were never claimed, in order; at most the first `limit`."""
+        ...
+
+    def level_counts(self, batch_id: str) -> dict[int, LevelCounts]:
+        """Return the counts of each level of a batch that has materialised or ended agents."""
+        ...
+
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+        """Return the tuples among these that are agents of a batch."""
+        ...
+
+    def agents_at(
+        self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
+    ) -> list[Agent]:
+        """Return the materialised agents of a level with these numbers, in order; `unended`: only those that go on."""
+        ...
+
+    def kept_agents(self, batch_id: str) -> list[Agent]:
+        """Return the agents below the root that are parents of tuples from outside the batch."""
         ...
 
 
@@ -318,8 +419,8 @@ WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
 """A decision: looks at a view under the write lock and returns the facts to journal, and an answer."""
 
 
-WaitKind = Literal["work", "room", "any"]
-"""Kinds of change one can wait for: a claimable tuple, room in a lane, or any visible change."""
+WaitKind = Literal["work", "room", "any", "schedules"]
+"""Kinds of change one can wait for: a claimable tuple, room in a lane, any visible change, or one of a schedule."""
 
 
 class Waiter(Protocol):

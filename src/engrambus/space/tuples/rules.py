@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import canonical, digest, is_digest, nfc, parse_time, print_time
+from engrambus.core import canonical, digest, is_digest, nfc, parse_duration, parse_time, print_time
 from engrambus.core.strict_json import MAX_DEPTH
 from engrambus.errors import (
     DeadlinePast,
@@ -18,10 +18,12 @@ from engrambus.errors import (
     FieldType,
     FieldUnknown,
     FieldValue,
+    NotBeforePastDeadline,
     StepCycle,
     StepUnknown,
     TermsInvalid,
     TimeInvalid,
+    TooManyDependencies,
     TupleIdMismatch,
     TupleSchema,
     TupleTooLarge,
@@ -37,6 +39,8 @@ MAX_POINTERS = 64
 KEY_TERM = "concurrency_key"
 """Name of a tuple's concurrency key among its `agent_terms`; rules limit how many with one key run (decision 110)."""
 MAX_KEY = 128
+MAX_DEPENDENCIES = 64
+"""Tuples that one may wait for directly."""
 MAX_SINGLE_MOVES = 16
 """Number of microseconds tried one by one before `with_free_id` searches in leaps."""
 _FLAGS = frozenset({"no_cache"})
@@ -108,6 +112,22 @@ def read_tuple(draft: Mapping[str, Any], authority: Mapping[str, Any], now_us: i
     )
 
 
+def with_delay(draft: Mapping[str, Any], delay: str, now_us: int) -> dict[str, Any]:
+    """Return a draft that may first be claimed after a delay from now, an ISO 8601 duration."""
+    terms = draft.get("agent_terms") or {}
+    if "id" in draft:
+        raise FieldValue(
+            "A tuple with an id has its time already.", field="delay", hint="Leave the id out: it is computed."
+        )
+    if "not_before_iso" in terms:
+        raise FieldValue("A delay is given once: as `delay` or as `agent_terms.not_before_iso`.", field="delay")
+    try:
+        not_before = print_time(now_us + parse_duration(delay, "delay"))
+    except OverflowError:
+        raise FieldValue("The delay ends after the last time that can be written.", field="delay") from None
+    return {**draft, "agent_terms": {**terms, "not_before_iso": not_before}}
+
+
 def check_new(checked: CheckedTuple, now_us: int) -> None:
     """Refuse a new tuple that has receipts or whose deadline is past; one already in the space may have both."""
     if checked.receipt_count:
@@ -118,6 +138,13 @@ def check_new(checked: CheckedTuple, now_us: int) -> None:
             field="agent_terms.deadline_iso",
             used=checked.tuple.agent_terms["deadline_iso"],
             limit=print_time(now_us),
+        )
+    not_before_us = checked.limits.not_before_us
+    if deadline_us is not None and not_before_us is not None and not_before_us >= deadline_us:
+        raise NotBeforePastDeadline(
+            field="agent_terms.not_before_iso",
+            used=checked.tuple.agent_terms["not_before_iso"],
+            limit=checked.tuple.agent_terms["deadline_iso"],
         )
 
 
@@ -164,7 +191,7 @@ def with_free_id(draft: CheckedTuple, is_taken: Callable[[str], bool]) -> Checke
     return moved_later(draft, high) if high else draft
 
 
-_TERMS = (*TERMS, "deadline_iso", KEY_TERM)
+_TERMS = (*TERMS, "deadline_iso", "not_before_iso", KEY_TERM)
 _TERMS_V2 = tuple("budget_micros" if name == "budget_usd" else name for name in _TERMS)
 _NO_LIMITS = TupleLimits(terms=Terms())
 
@@ -174,19 +201,8 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
     if not agent_terms:
         return _NO_LIMITS
     terms = dict(agent_terms)
-    deadline = terms.pop("deadline_iso", None)
-    deadline_us: int | None = None
-    if deadline is not None:
-        if not isinstance(deadline, str):
-            raise TermsInvalid("A deadline is a time.", field="agent_terms.deadline_iso")
-        try:
-            deadline_us = parse_time(deadline)
-        except (ValueError, OverflowError):
-            raise TermsInvalid(
-                "A deadline is a time with an offset, like 2027-01-31T12:00:00Z.",
-                field="agent_terms.deadline_iso",
-                used=deadline[:40],
-            ) from None
+    deadline_us = _read_moment(terms, "deadline_iso", "A deadline")
+    not_before_us = _read_moment(terms, "not_before_iso", "`not_before_iso`")
     if KEY_TERM in terms:
         check_key(terms.pop(KEY_TERM))
     if schema != V2:
@@ -196,6 +212,7 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
             if _all_numbers(terms)
             else read_terms(terms, suggested=_TERMS),
             deadline_us=deadline_us,
+            not_before_us=not_before_us,
         )
     micros = terms.pop("budget_micros", None)
     if micros is not None and (isinstance(micros, bool) or not isinstance(micros, int) or micros < 0):
@@ -209,6 +226,7 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
     return TupleLimits(
         terms=msgspec.structs.replace(read_terms(terms, suggested=_TERMS_V2), budget_micros=micros),
         deadline_us=deadline_us,
+        not_before_us=not_before_us,
     )
 
 
@@ -228,6 +246,22 @@ def is_key(text: str) -> bool:
     """True if a text can be a key, or another name that is shown in a line."""
     printable = text.isprintable() if text.isascii() else all(unicodedata.category(letter)[0] != "C" for letter in text)
     return 0 < len(text) <= MAX_KEY and printable and nfc(text) == text
+
+
+def _read_moment(terms: dict[str, Any], name: str, what: str) -> int | None:
+    """Take a time out of the terms and return it in microseconds; None if it is not set."""
+    text = terms.pop(name, None)
+    if text is None:
+        return None
+    field = f"agent_terms.{name}"
+    if not isinstance(text, str):
+        raise TermsInvalid(f"{what} is a time.", field=field)
+    try:
+        return parse_time(text)
+    except (ValueError, OverflowError):
+        raise TermsInvalid(
+            f"{what} is a time with an offset, like 2027-01-31T12:00:00Z.", field=field, used=text[:40]
+        ) from None
 
 
 def _all_numbers(terms: Mapping[str, Any]) -> bool:
@@ -306,8 +340,20 @@ def _check(shape: Tuple) -> TupleLimits:
         for name, value in shape.flags.items():
             if name not in _FLAGS or not isinstance(value, bool):
                 raise FieldValue("The only flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
+    if shape.after is not msgspec.UNSET:
+        _check_after(shape.after)
     _check_steps(shape.payload)
     return read_limits(shape.agent_terms, shape.schema)
+
+
+def _check_after(after: tuple[str, ...]) -> None:
+    if len(after) > MAX_DEPENDENCIES:
+        raise TooManyDependencies(field="after", limit=MAX_DEPENDENCIES, used=len(after))
+    for position, tuple_id in enumerate(after):
+        if not is_digest(tuple_id):
+            raise FieldValue(
+                "A tuple to wait for is named by its full id.", field=f"after[{position}]", used=tuple_id[:80]
+            )
 
 
 def check_lane(lane: str, *, field: str = "lane") -> None:

@@ -18,7 +18,7 @@ from engrambus.space.tuples.next_steps import CanRun, may_run
 from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.ports import RunningWorker, WaitingGroup, WorkView
 from engrambus.space.tuples.rules import read_tuple, with_free_id
-from engrambus.space.tuples.values import SpaceSettings, TupleRecord
+from engrambus.space.tuples.values import TASK_LANE, SpaceSettings, TupleRecord
 
 ALARM_YOOL = "op.worker.alarm"
 """Yool that the alarm tuple names; nobody runs it, it is for a reader."""
@@ -91,7 +91,7 @@ def left_work(
     left_by_need: dict[tuple[str, tuple[str, ...]], LeftWork] = {}
     for group in groups:
         matches = lanes.matches({"lane": group.lane}) and runs.matches({"run": group.run})
-        if not matches or may_run(group.yools, can_run):
+        if not matches or group.lane == TASK_LANE or may_run(group.yools, can_run):
             continue
         entries = [catalog.get(name) for name in group.yools]
         yools = tuple(
@@ -121,7 +121,7 @@ def unclaimed_work(
     """
     unclaimed: dict[tuple[str, str], UnclaimedWork] = {}
     for group in groups:
-        if group.lane in (settings.alarm_lane, GC_LANE):
+        if group.lane in (settings.alarm_lane, GC_LANE, TASK_LANE):
             continue
         entries = {name: catalog.get(name) for name in group.yools}
         names = {name: entry.full_name if entry is not None else name for name, entry in entries.items()}

@@ -17,25 +17,37 @@ from engrambus.errors import (
     BudgetReserved,
     DiskPressure,
     EngramBusError,
+    FieldValue,
     LaneFull,
     ReceiptNotFound,
+    TermsInvalid,
     YoolForbidden,
     YoolNotFound,
 )
 from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, Receipt, ReceiptFolder, bodies_of
 from engrambus.space.catalog import Catalog, CatalogEntry, check_arguments
-from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
+from engrambus.space.tuples import (
+    batch_ends,
+    batch_folding,
+    batches,
+    blocks,
+    budgets,
+    claims,
+    completion,
+    dead_letters,
+    enqueue,
+)
 from engrambus.space.tuples.access import authority_kind, find_tuple
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.enqueue import PutResult
 from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut, TupleReleased
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern, read_pattern
-from engrambus.space.tuples.ports import RunningWorker, WaitKind, WorkStore, WorkView
+from engrambus.space.tuples.ports import RunningWorker, WaitKind, WorkDecide, WorkStore, WorkView
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
 from engrambus.space.tuples.running_workers import UnclaimedWork, alarm_key, raise_unclaimed_alarm, unclaimed_work
 from engrambus.space.tuples.status import public_tuple
-from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples.values import TASK_LANE, Claim, Fence, Price, SpaceSettings, TupleRecord
 
 T = TypeVar("T")
 
@@ -62,7 +74,7 @@ class TupleSpace:
         self.store = store
         self.settings = settings or SpaceSettings()
         self._lookup = lookup
-        self._boot = boot_id() if boot is None else boot
+        self.boot = boot_id() if boot is None else boot
         self._breaker = breaker
 
     # Linda's operations: out, rd, in
@@ -100,7 +112,7 @@ class TupleSpace:
                 checked,
                 run=run,
                 settings=self.settings,
-                admit=(lambda draft: None) if trusted else self._admit,
+                admit=(lambda draft: None) if trusted else self.admit,
                 accept=accept,
                 idempotency=idempotency,
                 every_run=every_run,
@@ -141,9 +153,10 @@ class TupleSpace:
         parsed = _parse(pattern)
 
         def take() -> TupleRecord | None:
+            self._unfold_for(parsed, 1)
             if not self._may_match(parsed):
                 return None
-            return self.store.commit(lambda view: enqueue.take(view, parsed, by=by))
+            return self.commit_ending(lambda view: enqueue.take(view, parsed, by=by))
 
         return self._wait(take, parsed, "work", timeout)
 
@@ -170,6 +183,7 @@ class TupleSpace:
 
         def take() -> list[Claim] | None:
             before_claim()
+            self._unfold_for(parsed, limit, can_run)
             while self._may_match(parsed, can_run):
                 claimed, not_claimed = self._claim(parsed, worker, limit, can_run)
                 for fact in not_claimed:
@@ -188,12 +202,12 @@ class TupleSpace:
 
         def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[TupleDone | TupleReleased]]]:
             facts, claimed = claims.claim(
-                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot, can_run=can_run
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self.boot, can_run=can_run
             )
             return facts, (claimed, [fact for fact in facts if isinstance(fact, TupleDone | TupleReleased)])
 
         # decision 22: claims are not synced. Only a power cut can lose one, and the claimant with it.
-        return self.store.commit(decide, synced=False)
+        return self.commit_ending(decide, synced=False)
 
     def out_claimed(
         self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
@@ -203,11 +217,17 @@ class TupleSpace:
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
-            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
+            if (checked.limits.not_before_us or 0) > view.as_of:
+                raise TermsInvalid(
+                    "A task that is run at once cannot wait.",
+                    field="agent_terms.not_before_iso",
+                    hint="Leave it out, or put the task: a worker runs it then.",
+                )
+            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self.admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
-            claim_facts, claim = claims.claim_new(view, new, worker=worker, settings=self.settings, boot=self._boot)
+            claim_facts, claim = claims.claim_new(view, new, worker=worker, settings=self.settings, boot=self.boot)
             return claim_facts, (answer, claim)
 
         return self.store.commit(put)
@@ -225,23 +245,25 @@ class TupleSpace:
         next_claim = (_parse(claim_more[0]), claim_more[1], claim_more[2]) if claim_more is not None else None
 
         def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
-            facts, answers = completion.complete(view, completions, settings=self.settings, boot=self._boot)
+            facts, answers = completion.complete(view, completions, settings=self.settings, boot=self.boot)
             if next_claim is None:
                 return facts, (answers, [])
             # One commit for both: a busy worker then pays for one sync per round instead of two.
             pattern, worker, limit = next_claim
             claim_facts, claimed = claims.claim(
-                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self.boot
             )
             return [*facts, *claim_facts], (answers, claimed)
 
-        return self.store.commit(decide)
+        if next_claim is not None:
+            self._unfold_for(next_claim[0], next_claim[2])
+        return self.commit_ending(decide)
 
     def renew(self, fences: Iterable[tuple[str, Fence]]) -> list[str]:
         """Renew claims; return the ids of the tuples whose claim is no longer valid."""
         pairs = list(fences)
         return self.store.commit(
-            lambda view: claims.renew(view, pairs, settings=self.settings, boot=self._boot), synced=False
+            lambda view: claims.renew(view, pairs, settings=self.settings, boot=self.boot), synced=False
         )
 
     def release(
@@ -256,7 +278,7 @@ class TupleSpace:
         pairs = list(fences)
         return self.store.commit(
             lambda view: claims.release(
-                view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self._boot, delay_us=delay_us
+                view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self.boot, delay_us=delay_us
             )
         )
 
@@ -271,7 +293,7 @@ class TupleSpace:
         With the name of its yool, BudgetReserved is raised while the step has to wait for others that are running.
         """
         self.store.commit(
-            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self._boot),
+            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self.boot),
             synced=False,
         )
 
@@ -293,7 +315,7 @@ class TupleSpace:
         """
         return self.store.commit(
             lambda view: budgets.record_cost(
-                view, tuple_id, fence, step, total, settings=self.settings, boot=self._boot
+                view, tuple_id, fence, step, total, settings=self.settings, boot=self.boot
             ),
             synced=synced,
         )
@@ -322,7 +344,8 @@ class TupleSpace:
         """Return what waits for code that no running worker has, in a run or in all."""
         workers = self.running_workers()
         with self.store.read() as view:
-            groups = [group for group in view.waiting_groups() if run in (None, group.run)]
+            every_group = [*view.waiting_groups(), *batch_folding.folded_groups(view)]
+            groups = [group for group in every_group if run in (None, group.run)]
             return unclaimed_work(groups, workers, catalog, now_us=view.as_of, settings=self.settings)
 
     def raise_unclaimed_alarm(self, work: UnclaimedWork) -> None:
@@ -331,6 +354,26 @@ class TupleSpace:
             if view.idempotent_put(alarm_key(work)) is not None:
                 return
         self.store.commit(lambda view: raise_unclaimed_alarm(view, work, self.settings))
+
+    # What blocks tuples
+
+    def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
+        """Block a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
+
+        def decide(view: WorkView) -> tuple[Sequence[Any], None]:
+            return blocks.block(view, find_tuple(view, tuple_id), on=on, reason=reason, by=by), None
+
+        self.store.commit(decide)
+        return self.get(tuple_id)
+
+    def unblock(self, tuple_id: str, *, on: Sequence[str] = (), by: str) -> TupleRecord:
+        """Take away what blocks a tuple: these tuples, or else the reason and what has ended; return it."""
+
+        def decide(view: WorkView) -> tuple[Sequence[Any], None]:
+            return blocks.unblock(view, find_tuple(view, tuple_id), on=on, by=by), None
+
+        self.store.commit(decide)
+        return self.get(tuple_id)
 
     # Maintenance
 
@@ -369,14 +412,37 @@ class TupleSpace:
 
     def cancel(self, tuple_id: str) -> Receipt:
         """End a tuple that waits or is claimed."""
-        return self.store.commit(lambda view: completion.cancel(view, tuple_id))
+        return self.commit_ending(lambda view: completion.cancel(view, tuple_id))
+
+    def commit_ending(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
+        """Commit a decision that may end tuples; nodes of batches whose last child ends with it end as well."""
+
+        def decide_and_end(view: WorkView) -> tuple[Sequence[Any], T]:
+            facts, answer = decide(view)
+            ends = batch_ends.end_nodes(view, facts)
+            done = [end.id for end in ends if isinstance(end, TupleDone) and end.state == "done"]
+            freed = [fact for node in done for fact in blocks.unblock_dependents(view, node)]
+            return [*facts, *ends, *freed], answer
+
+        return self.store.commit(decide_and_end, synced=synced)
+
+    def _unfold_for(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> None:
+        """Unfold leaves of batches that a claim of this size reaches; most of the time there are enough."""
+        with self.store.read() as view:
+            if not batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run):
+                return
+        # decision 112: a commit of its own, just before the claim, so that the order of claims has one place.
+        self.store.commit(
+            lambda view: batches.unfold_for(view, pattern, limit, settings=self.settings, can_run=can_run),
+            synced=False,
+        )
 
     def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> PutResult:
         """Put a dead letter again, as a new tuple with the same content."""
         self.check_disk_space()
         return self.store.commit(
             lambda view: dead_letters.put_again(
-                view, tuple_id, authority=authority, settings=self.settings, admit=self._admit
+                view, tuple_id, authority=authority, settings=self.settings, admit=self.admit
             )
         )[0]
 
@@ -442,7 +508,7 @@ class TupleSpace:
         """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others."""
         with self.store.read() as view:
             epoch = view.current_epoch()
-            number = epoch.number + (epoch.boot != self._boot)
+            number = epoch.number + (epoch.boot != self.boot)
             return view.may_claim(pattern, epoch=number, can_run=can_run)
 
     def _wait(
@@ -471,13 +537,19 @@ class TupleSpace:
             due_us = view.next_due_us(pattern, can_run=can_run)
             return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND_US)
 
-    def _admit(self, draft: CheckedTuple) -> int | None:
+    def admit(self, draft: CheckedTuple) -> int | None:
         """Refuse a tuple whose yools are unknown, forbidden to its authority or take other arguments.
 
         Return the retries they allow.
 
         They are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
         """
+        if draft.tuple.lane == TASK_LANE:
+            raise FieldValue(
+                f"The lane '{TASK_LANE}' is for tasks that agents do themselves.",
+                field="lane",
+                hint="Add one: engrambus task add TITLE.",
+            )
         if self._lookup is None:
             return None
         retries: int | None = None

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from engrambus.core import parse_time
 from engrambus.space.tuples.facts import StepCost, StepDone, TupleClaimed, TuplePut, TupleReleased
 from engrambus.space.tuples.patterns import ABSENT, look_up
 from engrambus.space.tuples.ports import CostHistory, RunningStep
 from engrambus.space.tuples.rules import read_limits
-from engrambus.space.tuples.values import Fence, Price, TupleLimits, TupleRecord
+from engrambus.space.tuples.values import OPEN, Agent, AgentPosition, Fence, Price, TupleLimits, TupleRecord
 
 
 class _QueueFields(msgspec.Struct):
@@ -38,19 +39,40 @@ def new_record(fact: TuplePut, ordinal: int) -> TupleRecord:
     body = bytes(fact.tuple)
     fields = _decode_queue_fields(body)
     limits = _cached_limits(_encode(fields.agent_terms), fields.schema)
+    is_node = fact.agent is not None and fact.agent.children > 0
     return TupleRecord(
         ordinal=ordinal,
         id=fact.id,
-        state="waiting",
+        state=OPEN if is_node else "blocked" if fact.blocked_by else "waiting",
         lane=fields.lane,
         rank=fields.priority,
         run=fact.run,
         parent_id=fields.parent_id,
         body=body,
         deadline_us=limits.deadline_us,
+        not_before_us=limits.not_before_us,
+        ready_us=max(0, limits.not_before_us or 0),
         retries=fact.retries if limits.terms.max_retries is None else limits.terms.max_retries,
         budget_micros=limits.terms.budget_micros,
         budget_tokens=limits.terms.budget_tokens,
+    )
+
+
+def new_agent(tuple_id: str, position: AgentPosition) -> Agent:
+    """Return the agent of a tuple that was just put."""
+    return Agent(
+        id=tuple_id, position=position, children_left=position.children, is_idle=not position.children, is_kept=False
+    )
+
+
+def after_child_end(parent: Agent, child: Agent, state: str) -> Agent:
+    """Return a node of a batch after a child of it has ended, or was taken."""
+    is_leaf = not child.position.children
+    return msgspec.structs.replace(
+        parent,
+        children_left=parent.children_left - 1,
+        dead=parent.dead + (state == "dead" if is_leaf else child.dead),
+        cancelled=parent.cancelled + (state in ("cancelled", "taken") if is_leaf else child.cancelled),
     )
 
 
@@ -80,6 +102,32 @@ def after_release(record: TupleRecord, fact: TupleReleased) -> TupleRecord:
         worker=None,
         lease_until_us=0,
     )
+
+
+def after_block(record: TupleRecord) -> TupleRecord:
+    """Return the record of a waiting tuple that was blocked."""
+    return msgspec.structs.replace(record, state="blocked")
+
+
+def after_unblock(record: TupleRecord, *, is_blocked: bool) -> TupleRecord:
+    """Return the record of a blocked tuple of which something was taken away that blocked it."""
+    return record if is_blocked else msgspec.structs.replace(record, state="waiting")
+
+
+def after_clock_corrected(record: TupleRecord, was_us: int, now_us: int) -> TupleRecord:
+    """Return the record of a tuple after the project's clock was set back from `was_us` to `now_us`.
+
+    Leases that the wrong clock had made too long end; what is left of a delay begins at the right time.
+    """
+    if record.state == "claimed":
+        return msgspec.structs.replace(record, lease_until_us=min(record.lease_until_us, now_us))
+    if record.state not in ("waiting", "blocked") or not record.ready_us:
+        return record
+    if record.ready_us == record.not_before_us and parse_time(record.tuple.created_at) <= now_us:
+        return record  # decision 111: its time was set by the right clock, so it holds
+    if record.ready_us <= now_us:
+        return record
+    return msgspec.structs.replace(record, ready_us=now_us + max(0, record.ready_us - was_us))
 
 
 def after_end(record: TupleRecord, state: str, final_receipt_number: int | None) -> TupleRecord:

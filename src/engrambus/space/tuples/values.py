@@ -7,18 +7,25 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from engrambus.core import SECOND_US, canonical, digest
+from engrambus.space.batches import BatchShape
 from engrambus.space.catalog import Terms
 
 V1, V2 = "yool-tuple/v1", "yool-tuple/v2"
 SCHEMAS = (V1, V2)
 """v1 is the published schema. In v2 money is `budget_micros`, an integer of micro-dollars (decision 24)."""
 
-State = Literal["waiting", "claimed", "done", "dead", "cancelled", "taken"]
+State = Literal["waiting", "blocked", "claimed", "done", "dead", "cancelled", "taken", "open"]
 STATES: tuple[State, ...] = get_args(State)
+LIVE_STATES: tuple[State, ...] = ("waiting", "claimed", "blocked")
+"""States in which a tuple is still to be done; the order is that of the counts of a lane."""
+OPEN = "open"
+"""State of a batch's node above its leaves until every agent below it has ended (decision 112)."""
 ENDED = frozenset({"done", "dead", "cancelled"})
 """States in which a tuple has its final receipt."""
 
 MAX_PRIORITY = 1000
+TASK_LANE, TASK_YOOL = "agent.task", "agent.task.do"
+"""Lane and yool of a task: a tuple that an agent or a person does, and that no worker has code for (decision 113)."""
 
 
 class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +54,8 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """YOOL_TUPLE_MAX_RETRIES: retries of a tuple whose terms set none."""
     lease_us: int = 30 * SECOND_US
     """YOOL_TUPLE_LEASE_SECONDS: how long a claim lasts without a renewal."""
+    task_lease_us: int = 1800 * SECOND_US
+    """YOOL_TUPLE_TASK_LEASE_SECONDS: how long an agent has a task after its last call."""
     backoff_us: int = 1 * SECOND_US
     """YOOL_TUPLE_BACKOFF_SECONDS: delay before the first retry; it doubles with each further one."""
     max_backoff_us: int = 300 * SECOND_US
@@ -98,6 +107,8 @@ class Tuple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`no_cache`: execute every step even if its result is cached."""
     priority: int | msgspec.UnsetType = msgspec.UNSET
     """Tuples of higher priority are claimed first; 0 by default."""
+    after: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Ids of the tuples that must be done before it can be claimed (decision 113)."""
 
     @property
     def rank(self) -> int:
@@ -116,6 +127,8 @@ class TupleLimits(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms
     deadline_us: int | None = None
     """Time after which no step is started."""
+    not_before_us: int | None = None
+    """Time before which it is not claimed."""
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
@@ -174,8 +187,10 @@ class TupleRecord(msgspec.Struct, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     attempts: int = 0
     """Number of claims so far."""
+    not_before_us: int | None = None
+    """Time before which its terms let nobody claim it."""
     ready_us: int = 0
-    """Time before which it is not claimed again."""
+    """Time before which it is not claimed, or not claimed again."""
     fence: Fence | None = None
     worker: str | None = None
     lease_until_us: int = 0
@@ -204,6 +219,70 @@ class TupleRecord(msgspec.Struct, frozen=True, kw_only=True):
     def tuple(self) -> Tuple:
         """The tuple, decoded from `body`."""
         return decode_tuple(self.body)
+
+
+class AgentPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The place of a tuple in its batch."""
+
+    batch: str
+    """Id of the batch, which is the id of its root."""
+    level: int
+    """0 for the root."""
+    number: int
+    """Position among the nodes of its level, from 0."""
+    children: int = 0
+    """Number of its children; 0 for a leaf."""
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """A materialised agent of a batch: a leaf, or a node above the leaves."""
+
+    id: str
+    """Id of its tuple."""
+    position: AgentPosition
+    children_left: int
+    """Children that have not ended, folded ones included; 0 for a leaf."""
+    dead: int = 0
+    """Leaves below it that were given up, counted when the child they belong to has ended."""
+    cancelled: int = 0
+    """Leaves below it that were cancelled or taken, counted likewise."""
+    is_idle: bool = True
+    """True for a leaf that was never claimed and has not ended."""
+    is_kept: bool = False
+    """True if a tuple from outside the batch is its child, so that it is never folded."""
+
+
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch: a tree of agents of which only some are materialised as tuples."""
+
+    id: str
+    """Id of its root."""
+    ordinal: int
+    """Ordinal of its root."""
+    run: str
+    lane: str
+    rank: int
+    shape: BatchShape
+    template: bytes
+    """Canonical JSON of a leaf, without its place in the batch."""
+    retries: int | None
+    """Number of retries allowed by the yools of a leaf, if its own terms set none."""
+    folded: int
+    """Number of leaves that are folded."""
+    state: str
+    """State of its root."""
+
+
+class LevelCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one level of a batch, over the agents that are materialised or ended while folded."""
+
+    states: dict[str, int]
+    """Number of agents in each state."""
+    micros: int = 0
+    """Money spent by the agents of the level themselves, in micro-dollars."""
+    tokens: int = 0
+    receipts: int = 0
+    """Number of their receipts, those of the steps and the final ones."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,14 @@
 Each test takes a `harness` with a new, empty space; nothing here imports pytest.
 """
 
+from engrambus.testing.work.batches import BatchConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
+from engrambus.testing.work.delays import DelayConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
 from engrambus.testing.work.limits import LimitConformance
+from engrambus.testing.work.schedules import ScheduleConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
 from engrambus.testing.work.wakeups import WakeupConformance
@@ -20,9 +23,12 @@ from engrambus.testing.work.workers import WorkerConformance
 __all__ = [
     "PERSON",
     "RUN",
+    "BatchConformance",
     "ClaimConformance",
+    "DelayConformance",
     "LimitConformance",
     "RestartConformance",
+    "ScheduleConformance",
     "SpendingConformance",
     "TupleConformance",
     "WakeupConformance",
@@ -44,10 +50,13 @@ class WorkConformance(
     WakeupConformance,
     ClaimConformance,
     LimitConformance,
+    DelayConformance,
+    ScheduleConformance,
     WorkerConformance,
     SpendingConformance,
     WorkBudgetConformance,
     WorkFigureConformance,
     RestartConformance,
+    BatchConformance,
 ):
     """Everything a work store must do."""

@@ -13,7 +13,7 @@ from engrambus.space.tuples import (
     LimitRule,
     Price,
     WorkView,
-    blocks,
+    limit_blocks,
     pause,
     read_match,
     read_pattern,
@@ -221,7 +221,7 @@ class LimitConformance:
         with harness.space.store.read() as view:
             record = view.find(ids[1])
             assert record is not None
-            (block,) = blocks(view, subject_of(record))
+            (block,) = limit_blocks(view, subject_of(record))
             assert "lane build is paused by admin" in block.summary
             assert block.summary.endswith(": the registry is down")
             assert view.waiting_groups() == []

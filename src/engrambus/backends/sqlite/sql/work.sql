@@ -25,6 +25,18 @@ CREATE TABLE applied (              -- the state of this index: always one row
     figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 
+CREATE TABLE schedules (            -- rules that put tuples at certain times
+    number     INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL UNIQUE,
+    run        TEXT    NOT NULL,
+    added_by   TEXT    NOT NULL,
+    look       INTEGER NOT NULL,    -- time of the next look at it
+    added      BLOB    NOT NULL,    -- the fact that added it, as JSON
+    state      BLOB    NOT NULL     -- what has become of it, as JSON
+) STRICT;
+CREATE INDEX schedule_looks ON schedules (look, name);
+CREATE INDEX schedule_authors ON schedules (added_by);
+
 CREATE TABLE bodies (               -- tuples as they were created; never changed, and apart so that a change of state does not rewrite them
     ordinal    INTEGER PRIMARY KEY,
     body       BLOB    NOT NULL
@@ -39,6 +51,7 @@ CREATE TABLE tuples (               -- their state
     run        INTEGER NOT NULL,
     attempts   INTEGER NOT NULL DEFAULT 0,
     ready_at   INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER,             -- time before which its terms let nobody claim it
     epoch      INTEGER,
     counter    INTEGER,
     worker     TEXT,
@@ -64,6 +77,7 @@ CREATE TABLE tuples (               -- their state
 CREATE INDEX waiting ON tuples (grp, ordinal) WHERE state = 'waiting' AND due = 1;
 CREATE INDEX delayed ON tuples (lane, needs, ready_at) WHERE state = 'waiting' AND due = 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
+CREATE INDEX blocked ON tuples (lane, ordinal) WHERE state = 'blocked';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
 CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';
 CREATE INDEX ended ON tuples (run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
@@ -261,24 +275,93 @@ CREATE TABLE counted (              -- cost of steps by the claim under which th
     PRIMARY KEY (ordinal, epoch, counter, step)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE blocks (               -- what keeps blocked tuples from being claimed (decision 113)
+    ordinal    INTEGER NOT NULL,    -- ordinal of the blocked tuple
+    blocker    BLOB    NOT NULL,    -- id of the tuple that must be done first; empty for a reason in words
+    reason     TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    PRIMARY KEY (ordinal, blocker)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blocks_by_blocker ON blocks (blocker, ordinal);
+
+CREATE TABLE task_changes (         -- the history of each task, in order
+    ordinal    INTEGER NOT NULL,
+    number     INTEGER NOT NULL,    -- 1, 2, … within the task
+    at         INTEGER NOT NULL,
+    what       TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    owner      TEXT,
+    process    TEXT,
+    PRIMARY KEY (ordinal, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE lanes (
     lane       TEXT    PRIMARY KEY,
     waiting    INTEGER NOT NULL,
-    claimed    INTEGER NOT NULL
+    claimed    INTEGER NOT NULL,
+    blocked    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
     number     INTEGER PRIMARY KEY,
     run        TEXT    NOT NULL UNIQUE,
     waiting    INTEGER NOT NULL DEFAULT 0,
+    blocked    INTEGER NOT NULL DEFAULT 0,
     claimed    INTEGER NOT NULL DEFAULT 0,
     done       INTEGER NOT NULL DEFAULT 0,
     dead       INTEGER NOT NULL DEFAULT 0,
     cancelled  INTEGER NOT NULL DEFAULT 0,
     taken      INTEGER NOT NULL DEFAULT 0,
+    open       INTEGER NOT NULL DEFAULT 0,  -- nodes of batches
     again      INTEGER NOT NULL DEFAULT 0,  -- dead letters that were put again
     executed   INTEGER NOT NULL DEFAULT 0,
     hits       INTEGER NOT NULL DEFAULT 0,
     micros     INTEGER NOT NULL DEFAULT 0,
     tokens     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+-- Batches (decision 112): a batch is one row here, and what is folded of it needs no others.
+
+CREATE TABLE batches (
+    ordinal    INTEGER PRIMARY KEY, -- ordinal of the root
+    lane       TEXT    NOT NULL,
+    rank       INTEGER NOT NULL,
+    depth      INTEGER NOT NULL,
+    branching  INTEGER NOT NULL,
+    template   BLOB    NOT NULL,    -- a leaf without its place in the batch
+    retries    INTEGER,
+    folded     INTEGER NOT NULL     -- number of folded leaves
+) STRICT;
+CREATE INDEX folded_batches ON batches (lane, rank DESC, ordinal) WHERE folded > 0;
+
+CREATE TABLE folded_leaves (        -- ranges of leaves that are folded; no two touch
+    batch      INTEGER NOT NULL,    -- ordinal of its root
+    start      INTEGER NOT NULL,
+    stop       INTEGER NOT NULL,    -- number behind the last
+    PRIMARY KEY (batch, start)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE folded_ends (          -- agents that ended while they were folded
+    batch      INTEGER NOT NULL,
+    level      INTEGER NOT NULL,
+    state      TEXT    NOT NULL,
+    agents     INTEGER NOT NULL,
+    PRIMARY KEY (batch, level, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agents (               -- agents that are tuples
+    ordinal    INTEGER PRIMARY KEY, -- ordinal of the tuple
+    batch      INTEGER NOT NULL,
+    level      INTEGER NOT NULL,
+    number     INTEGER NOT NULL,    -- position within the level
+    children   INTEGER NOT NULL,    -- 0 for a leaf
+    children_left INTEGER NOT NULL, -- children that have not ended
+    dead       INTEGER NOT NULL DEFAULT 0,  -- leaves below it, of the children that have ended
+    cancelled  INTEGER NOT NULL DEFAULT 0,
+    idle       INTEGER NOT NULL,    -- 1 for a leaf that was never claimed and has not ended
+    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if it is the parent of a tuple from outside the batch
+) STRICT;
+CREATE UNIQUE INDEX agents_by_place ON agents (batch, level, number);
+CREATE INDEX idle_leaves ON agents (batch, number) WHERE idle = 1;
+CREATE INDEX kept_agents ON agents (batch, level, number) WHERE kept = 1;

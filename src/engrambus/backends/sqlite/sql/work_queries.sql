@@ -4,13 +4,18 @@
 -- name: end_later_leases
 UPDATE tuples SET until = min(until, ?) WHERE state = 'claimed';
 
--- name: correct_delays
-UPDATE tuples SET ready_at = ? + max(0, ready_at - ?), due = 0 WHERE state = 'waiting' AND ready_at > ?;
+-- name: all_delayed
+SELECT {columns}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state IN ('waiting', 'blocked') AND t.ready_at > 0;
+
+-- name: set_ready
+UPDATE tuples SET ready_at = ?, due = ? WHERE ordinal = ?;
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.grp;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before, t.grp;
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -32,8 +37,9 @@ SELECT body FROM bodies WHERE ordinal = ?;
 
 -- name: insert_tuple
 INSERT OR FAIL INTO tuples
-    (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent, needs, grp, due)
-VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1);
+    (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent,
+    needs, grp, due)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: needs_number
 SELECT number FROM needs WHERE yools = ?;
@@ -76,6 +82,68 @@ UPDATE tuples SET until = ? WHERE ordinal = ?;
 UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoch = NULL, counter = NULL,
     worker = NULL, until = 0, needs = ?, grp = ?, due = ?
 WHERE ordinal = ?;
+
+-- name: set_state
+UPDATE tuples SET state = ?, due = ? WHERE ordinal = ?;
+
+-- name: insert_block
+INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?);
+
+-- name: delete_block
+DELETE FROM blocks WHERE ordinal = ? AND blocker = ?;
+
+-- name: delete_blocks
+DELETE FROM blocks WHERE ordinal = ?;
+
+-- name: move_blocks
+UPDATE blocks SET blocker = ? WHERE blocker = ?;
+
+-- name: any_blocks
+SELECT EXISTS (SELECT 1 FROM blocks);
+
+-- name: is_blocked
+SELECT EXISTS (SELECT 1 FROM blocks WHERE ordinal = ?);
+
+-- name: blocks_of
+SELECT blocker, reason, by FROM blocks
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+)
+ORDER BY length(blocker) = 0, blocker;
+
+-- name: dependents
+SELECT t.id FROM blocks AS b INDEXED BY blocks_by_blocker CROSS JOIN tuples AS t USING (ordinal)
+WHERE b.blocker = ?
+ORDER BY b.ordinal;
+
+-- name: insert_task_change
+INSERT INTO task_changes
+SELECT ?1, coalesce((SELECT max(number) FROM task_changes WHERE ordinal = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7;
+
+-- name: task_changes
+SELECT at, what, by, text, owner, process FROM task_changes
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+)
+ORDER BY number;
+
+-- name: live_ordinals
+SELECT t.ordinal FROM lane_runs AS l INDEXED BY lane_run CROSS JOIN siblings AS s ON s.lane_run = l.number
+    CROSS JOIN groups AS g ON g.siblings = s.number CROSS JOIN tuples AS t INDEXED BY waiting ON t.grp = g.number
+WHERE l.lane = ?1 AND t.state = 'waiting' AND t.due = 1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND due = 0 AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ?1
+UNION ALL
+SELECT ordinal FROM tuples INDEXED BY blocked WHERE state = 'blocked' AND lane = ?1
+ORDER BY ordinal;
+
+-- name: blocked
+SELECT {columns}
+FROM tuples AS t INDEXED BY blocked CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'blocked' AND (?1 IS NULL OR r.run = ?1)
+ORDER BY t.ordinal LIMIT ?2;
 
 -- name: end_tuple
 UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0, ended = ? WHERE ordinal = ?;
@@ -169,8 +237,9 @@ SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 DELETE FROM running WHERE ordinal = ? AND step = ?;
 
 -- name: add_lane_counts
-INSERT INTO lanes VALUES (?, ?, ?)
-ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
+INSERT INTO lanes VALUES (?, ?, ?, ?)
+ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed,
+    blocked = blocked + excluded.blocked;
 
 -- name: run_number
 SELECT number FROM runs WHERE run = ?;
@@ -179,8 +248,9 @@ SELECT number FROM runs WHERE run = ?;
 INSERT INTO runs (number, run) VALUES (?, ?);
 
 -- name: add_run_totals
-UPDATE runs SET waiting = waiting + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
-    cancelled = cancelled + ?, taken = taken + ?, again = again + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
+UPDATE runs SET waiting = waiting + ?, blocked = blocked + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
+    cancelled = cancelled + ?, taken = taken + ?, open = open + ?, again = again + ?, executed = executed + ?, hits = hits + ?,
+    micros = micros + ?,
     tokens = tokens + ?
 WHERE number = ?;
 
@@ -230,12 +300,17 @@ FROM (
         WHERE state = 'waiting' AND due = 1 GROUP BY grp
         UNION ALL
         SELECT grp, count(*), min(ordinal) FROM tuples INDEXED BY delayed
-        WHERE state = 'waiting' AND due = 0 GROUP BY grp
+        WHERE state = 'waiting' AND due = 0 AND ready_at <= ? GROUP BY grp
     )
     GROUP BY grp
 ) AS w CROSS JOIN groups AS g ON g.number = w.grp CROSS JOIN siblings AS s ON s.number = g.siblings
     CROSS JOIN lane_runs AS l ON l.number = s.lane_run CROSS JOIN needs AS n ON n.number = l.needs
     CROSS JOIN runs AS r ON r.number = l.run;
+
+-- name: delayed_counts
+SELECT lane, count(*), min(ready_at) FROM tuples INDEXED BY delayed
+WHERE state = 'waiting' AND due = 0 AND ready_at > ?
+GROUP BY lane ORDER BY lane;
 
 -- name: late_exist
 SELECT EXISTS (
@@ -355,10 +430,10 @@ INSERT OR FAIL INTO asked VALUES (?, ?, ?, ?);
 SELECT id, request, accepted FROM asked WHERE key = ?;
 
 -- name: waiting_count
-SELECT waiting FROM lanes WHERE lane = ?;
+SELECT waiting + blocked FROM lanes WHERE lane = ?;
 
 -- name: lane_counts
-SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
+SELECT lane, waiting, claimed, blocked FROM lanes WHERE waiting <> 0 OR claimed <> 0 OR blocked <> 0;
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed
@@ -478,6 +553,9 @@ SELECT l.lane, l.run, l.authority, s.parent, g.key, r.run, l.number, s.number
 FROM groups AS g CROSS JOIN siblings AS s ON s.number = g.siblings CROSS JOIN lane_runs AS l ON l.number = s.lane_run
     CROSS JOIN runs AS r ON r.number = l.run
 WHERE g.number = ?;
+
+-- name: wait_of
+SELECT ready_at, grp FROM tuples WHERE ordinal = ?;
 
 -- name: group_of
 SELECT grp FROM tuples WHERE ordinal = ?;
@@ -644,3 +722,158 @@ ORDER BY t.ready_at LIMIT ?;
 
 -- name: group_state
 SELECT state, head, siblings FROM groups WHERE number = ?;
+
+-- name: any_batch
+SELECT EXISTS (SELECT 1 FROM batches);
+
+-- name: insert_batch
+INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: batch
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN batches AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE i.head = ? AND t.id = ?;
+
+-- name: batches
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM batches AS b CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE (?1 IS NULL OR r.run = ?1) AND b.ordinal < ?2
+ORDER BY b.ordinal DESC LIMIT ?3;
+
+-- name: folded_batches
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM batches AS b INDEXED BY folded_batches CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE b.folded > 0 AND b.lane = ?
+ORDER BY b.rank DESC, b.ordinal LIMIT ?;
+
+-- name: folded_batches_of_all_lanes
+SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
+FROM batches AS b INDEXED BY folded_batches CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE b.folded > 0
+ORDER BY b.rank DESC, b.ordinal LIMIT ?;
+
+-- name: batch_shape
+SELECT branching, depth FROM batches WHERE ordinal = ?;
+
+-- name: add_folded
+UPDATE batches SET folded = folded + ? WHERE ordinal = ?;
+
+-- name: folded_leaves
+SELECT start, stop FROM folded_leaves WHERE batch = ? ORDER BY start LIMIT ?;
+
+-- name: folded_leaves_meeting
+-- The ranges that overlap or touch a range: of those that begin before its end, the ones that end behind its start.
+SELECT start, stop FROM folded_leaves WHERE batch = ?1 AND start <= ?3 AND stop >= ?2
+    AND start >= (SELECT coalesce(max(start), 0) FROM folded_leaves WHERE batch = ?1 AND start <= ?2)
+ORDER BY start;
+
+-- name: insert_folded_leaves
+INSERT INTO folded_leaves VALUES (?, ?, ?);
+
+-- name: delete_folded_leaves
+DELETE FROM folded_leaves WHERE batch = ? AND start = ?;
+
+-- name: add_folded_ends
+INSERT INTO folded_ends VALUES (?, ?, ?, ?)
+ON CONFLICT (batch, level, state) DO UPDATE SET agents = agents + excluded.agents;
+
+-- name: insert_agent
+INSERT INTO agents (ordinal, batch, level, number, children, children_left, idle) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: not_idle
+UPDATE agents SET idle = 0 WHERE ordinal = ? AND idle = 1;
+
+-- name: keep_agent
+UPDATE agents SET kept = 1 WHERE ordinal = ?;
+
+-- name: update_agent
+UPDATE agents SET children_left = ?, dead = ?, cancelled = ? WHERE ordinal = ?;
+
+-- name: agent_by_ordinal
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept
+FROM agents AS a WHERE a.ordinal = ?;
+
+-- name: agent_by_place
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept
+FROM agents AS a WHERE a.batch = ? AND a.level = ? AND a.number = ?;
+
+-- name: agents
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept, t.id, b.id
+FROM all_tuple_ids AS i CROSS JOIN agents AS a USING (ordinal) CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN tuples AS b ON b.ordinal = a.batch
+WHERE i.head IN (?);
+
+-- name: agents_at
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept, t.id, b.id
+FROM agents AS a INDEXED BY agents_by_place CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN tuples AS b ON b.ordinal = a.batch
+WHERE a.batch = ? AND a.level = ? AND a.number >= ? AND a.number < ?
+    AND (? = 0 OR t.state NOT IN ('done', 'dead', 'cancelled', 'taken'))
+ORDER BY a.number LIMIT ?;
+
+-- name: kept_agents
+SELECT a.ordinal, a.batch, a.level, a.number, a.children, a.children_left, a.dead, a.cancelled, a.idle, a.kept, t.id, b.id
+FROM agents AS a INDEXED BY kept_agents CROSS JOIN tuples AS t USING (ordinal)
+    CROSS JOIN tuples AS b ON b.ordinal = a.batch
+WHERE a.batch = ? AND a.kept = 1 AND a.level > 0
+ORDER BY a.level, a.number;
+
+-- name: idle_leaves
+SELECT number FROM agents INDEXED BY idle_leaves WHERE batch = ? AND idle = 1 ORDER BY number LIMIT ?;
+
+-- name: level_counts
+SELECT a.level, t.state, count(*), sum(t.own_micros), sum(t.own_tokens),
+    sum((SELECT count(*) FROM links AS l WHERE l.ordinal = a.ordinal))
+FROM agents AS a INDEXED BY agents_by_place CROSS JOIN tuples AS t USING (ordinal)
+WHERE a.batch = ?
+GROUP BY a.level, t.state;
+
+-- name: folded_ends
+SELECT level, state, agents FROM folded_ends WHERE batch = ?;
+
+-- name: delete_agent
+DELETE FROM agents WHERE ordinal = ?;
+
+-- name: delete_tuple
+DELETE FROM tuples WHERE ordinal = ?;
+
+-- name: delete_body
+DELETE FROM bodies WHERE ordinal = ?;
+
+-- name: delete_tuple_id
+DELETE FROM tuple_ids WHERE head = ? AND ordinal = ?;
+
+-- name: delete_new_tuple_id
+DELETE FROM new_tuple_ids WHERE head = ? AND ordinal = ?;
+
+-- name: tuple_id
+SELECT id FROM tuples WHERE ordinal = ?;
+
+-- name: insert_schedule
+INSERT INTO schedules (name, run, added_by, look, added, state) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_schedule
+UPDATE schedules SET look = ?, state = ? WHERE name = ?;
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE name = ?;
+
+-- name: schedule
+SELECT added, state FROM schedules WHERE name = ?;
+
+-- name: schedules
+SELECT added, state FROM schedules INDEXED BY schedule_looks
+WHERE (look, name) > (?1, ?2) AND look <= ?3 AND (?4 IS NULL OR run = ?4) AND (?5 IS NULL OR added_by = ?5)
+ORDER BY look, name LIMIT ?6;
+
+-- name: schedule_count
+SELECT count(*) FROM schedules;
+
+-- name: schedule_count_of
+SELECT count(*) FROM schedules INDEXED BY schedule_authors WHERE added_by = ?;
+
+-- name: next_look
+SELECT min(look) FROM schedules INDEXED BY schedule_looks WHERE look < ?;

@@ -19,7 +19,8 @@ from engrambus.backends.sqlite.work.view import SqliteWorkView
 from engrambus.core import ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import Finding
-from engrambus.space.tuples import STAMPED_FIELDS, Fact, TupleDone, WorkView
+from engrambus.space.schedules import ScheduleFact, ScheduleView
+from engrambus.space.tuples import STAMPED_FIELDS, Fact, TupleDone
 
 _encode = msgspec.json.Encoder().encode
 
@@ -54,12 +55,21 @@ COMPARED = {
         purged="sha",
         asked="key",
         running="ordinal step",
+        blocks="ordinal blocker",
+        task_changes="ordinal number",
         counted="ordinal epoch counter step",
         rules="name",
         slots="pool ordinal",
         starts="pool number",
     ),
-    **whole_tables(needs="number"),
+    **whole_tables(
+        needs="number",
+        batches="ordinal",
+        folded_leaves="batch start",
+        folded_ends="batch level state",
+        agents="ordinal",
+        schedules="number",
+    ),
     "run numbers": ComparedTable(("SELECT number, run FROM runs",), ("number",)),
     "applied": ComparedTable(
         (
@@ -131,7 +141,7 @@ class WorkIndex:
             ),
         )
 
-    def decode_facts(self, text: bytes) -> Sequence[Fact]:
+    def decode_facts(self, text: bytes) -> Sequence[Fact | ScheduleFact]:
         """Decode the facts of a line."""
         return decode_work_facts(text)
 
@@ -147,21 +157,21 @@ class WorkIndex:
         """Write what the batch has gathered; figures only when they have become many."""
         projection.end_batch()
 
-    def must_sync(self, facts: Sequence[Fact]) -> bool:
+    def must_sync(self, facts: Sequence[Fact | ScheduleFact]) -> bool:
         """True if a tuple has ended: its last receipt is synced by the commit that notices the end (decision 22)."""
         return TupleDone in map(type, facts)
 
-    def decision_view(self, projection: WorkProjection, time: ProjectTime) -> WorkView:
+    def decision_view(self, projection: WorkProjection, time: ProjectTime) -> ScheduleView:
         """Return the view that a change decides on; the projection reuses the tuples it reads."""
         return SqliteWorkView(projection.connection, projection.state, time.now_us, projection)
 
     def read_view(
         self, connection: apsw.Connection, state: WorkIndexState, time: ProjectTime, file: FileId
-    ) -> WorkView:
+    ) -> ScheduleView:
         """Return the view of a snapshot."""
         return SqliteWorkView(connection, state, time.now_us)
 
-    def upkeep_after(self, view: WorkView) -> None:
+    def upkeep_after(self, view: ScheduleView) -> None:
         """No read calls for upkeep."""
 
     def comparison(self) -> WorkComparison:

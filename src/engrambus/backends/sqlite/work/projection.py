@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import (
     KNOWN_RULES,
     QUERIES,
@@ -23,18 +25,37 @@ from engrambus.backends.sqlite.work.state import (
 )
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
+from engrambus.space.batches import LeafRange, count_leaves, united, without
+from engrambus.space.schedules import (
+    ScheduleAdded,
+    ScheduleEmitted,
+    ScheduleFact,
+    ScheduleMoved,
+    SchedulePaused,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+)
 from engrambus.space.tuples import (
+    LIVE_STATES,
     MAX_GENERATIONS,
     STATES,
+    Agent,
+    AgentPosition,
+    AgentsFolded,
     AlarmRaised,
+    BatchSpawned,
     BodyDamaged,
     BodyPurged,
     CostHistory,
     EpochBegun,
     Fact,
     Fence,
+    FoldedEnded,
     IdempotencyKeyUsed,
     LeaseRenewed,
+    LeavesUnfolded,
     LimitRemoved,
     LimitRule,
     LimitRules,
@@ -45,18 +66,24 @@ from engrambus.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TaskChanged,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleRecord,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
+    after_child_end,
     after_claim,
+    after_clock_corrected,
     after_cost,
     after_execution,
     after_overspending,
     index_entries,
     match_of,
+    new_agent,
     new_record,
     next_yools,
     pools_of_rule,
@@ -65,9 +92,10 @@ from engrambus.space.tuples import (
     turn_of,
 )
 
-LAYOUT = 10
+LAYOUT = 11
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
-LIVE_STATES = frozenset({"waiting", "claimed"})
+REASON = b""
+"""The blocker of a tuple that is blocked by a reason in words."""
 MAX_CACHED_RUNS = 1024
 MAX_CACHED_NEEDS = 1024
 MAX_CACHED_GROUPS = 16384
@@ -108,6 +136,39 @@ def print_id(raw: bytes) -> str:
     return "sha256:" + raw.hex()
 
 
+def record_from_row(row: Any) -> TupleRecord:
+    """Return the tuple that a row with the columns of the query `columns` holds."""
+    return TupleRecord(
+        ordinal=row[0],
+        id=print_id(row[1]),
+        state=row[2],
+        lane=row[3],
+        rank=row[4],
+        run=row[5],
+        attempts=row[6],
+        ready_us=row[7],
+        fence=None if row[8] is None else Fence(row[8], row[9]),
+        worker=row[10],
+        lease_until_us=row[11],
+        deadline_us=row[12],
+        retries=row[13],
+        budget_micros=row[14],
+        budget_tokens=row[15],
+        spent_micros=row[16],
+        spent_tokens=row[17],
+        reserved_micros=row[18],
+        reserved_tokens=row[19],
+        alarmed=bool(row[20]),
+        parent_id=None if row[21] is None else print_id(row[21]),
+        put_again_as=None if row[22] is None else print_id(row[22]),
+        own_micros=row[23],
+        own_tokens=row[24],
+        final_receipt_number=row[25],
+        body=row[26],
+        not_before_us=row[28],
+    )
+
+
 class WorkProjection:
     """Applies facts through one connection inside one transaction. Rows are gathered and written by `flush`."""
 
@@ -127,23 +188,39 @@ class WorkProjection:
         self._last_written: dict[int, int] = {}
         """The last query gathered for each tuple, as its position in `_WRITE_ORDER`."""
 
-    def apply(self, fact: Fact, at_us: int) -> None:
+    def apply(self, fact: Fact | ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
         match fact:
             case TuplePut():
-                self._put(fact)
+                self._put(fact, at_us)
             case TupleClaimed():
                 self._claim(fact, at_us)
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
+                was_blocked = self._find(fact.id)[1] == "blocked"
                 ordinal = self._set_state(fact.id, fact.state)
+                if was_blocked:
+                    self.execute("delete_blocks", ordinal)
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
+                self._end_agent(ordinal, fact.state)
             case LeaseRenewed():
                 self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._set_state(fact.id, "waiting")
                 self._release(fact, ordinal, at_us)
+            case TupleBlocked():
+                ordinal = self._set_state(fact.id, "blocked")
+                self._add_blocks(ordinal, fact.on, fact.reason, fact.by)
+                self._change("set_state", ordinal, "blocked", 0)
+            case TupleUnblocked():
+                self._unblock(fact, at_us)
+            case TaskChanged():
+                ordinal = self._find(fact.id)[0]
+                self.execute(
+                    "insert_task_change",
+                    *(ordinal, at_us, fact.what, fact.by, fact.text, fact.owner, fact.process),
+                )
             case IdempotencyKeyUsed():
                 accepted = raw_id(fact.accepted) if fact.accepted is not None else None
                 values = fact.idempotency_key, raw_id(fact.id), fact.request_digest, accepted
@@ -151,6 +228,16 @@ class WorkProjection:
             case TupleTaken():
                 ordinal = self._set_state(fact.id, "taken")
                 self._change("end_tuple", ordinal, "taken", None)
+                self._end_agent(ordinal, "taken")
+            case BatchSpawned():
+                self._spawn(fact)
+            case LeavesUnfolded():
+                batch = self._find(fact.id)[0]
+                self._set_folded(batch, [LeafRange(fact.start, fact.stop)], folded=False)
+            case AgentsFolded():
+                self._fold(fact)
+            case FoldedEnded():
+                self._end_folded(fact)
             case StepHit():
                 ordinal, _, _, _, run = self._find(fact.id)
                 raw = raw_id(fact.receipt)
@@ -177,9 +264,10 @@ class WorkProjection:
             case ClockCorrected():
                 self.flush()
                 self.execute("end_later_leases", at_us)
-                self.execute("correct_delays", at_us, fact.was_us, at_us)
+                self._correct_delays(fact.was_us, at_us)
                 self.execute("correct_starts", at_us)
                 self.open_pools(*ALL_POOLS)
+                ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
                 self.read.clear()
             case LimitSet():
@@ -189,6 +277,17 @@ class WorkProjection:
                 self.execute("remove_rule", rule.match.id)
                 self.execute("forget_starts", *pools_of_rule(rule))
                 self._count_slots()
+            case (
+                ScheduleAdded()
+                | ScheduleEmitted()
+                | ScheduleSkipped()
+                | ScheduleRefused()
+                | SchedulePaused()
+                | ScheduleResumed()
+                | ScheduleMoved()
+                | ScheduleRemoved()
+            ):
+                ScheduleRows(self.connection).apply(fact, at_us)
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():
@@ -208,9 +307,9 @@ class WorkProjection:
     def finish(self) -> None:
         """Write everything gathered, pending figures included."""
         figures, self.state.figures = self.state.figures, PendingFigures()
-        for lane, (waiting, claimed) in figures.lanes.items():
-            if waiting or claimed:
-                self.execute("add_lane_counts", lane, waiting, claimed)
+        for lane, counts in figures.lanes.items():
+            if any(counts):
+                self.execute("add_lane_counts", lane, *counts)
         for run, counts in figures.runs.items():
             self.execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
         for name, turn in figures.turns.items():
@@ -238,7 +337,13 @@ class WorkProjection:
             self.connection.execute(self._sql["merge_receipt_ids"])
             state.merged_receipts = state.receipts
 
-    def _put(self, fact: TuplePut) -> None:
+    def _correct_delays(self, was_us: int, now_us: int) -> None:
+        rows: list[Any] = self.connection.execute(self._sql["all_delayed"]).fetchall()
+        for record in map(record_from_row, rows):
+            # Whatever was found due by the wrong clock is looked at again by the next claim.
+            self.execute("set_ready", after_clock_corrected(record, was_us, now_us).ready_us, 0, record.ordinal)
+
+    def _put(self, fact: TuplePut, at_us: int) -> None:
         self.state.ordinal += 1
         record = new_record(fact, self.state.ordinal)
         run = self._run_number(fact.run)
@@ -252,9 +357,12 @@ class WorkProjection:
         self._rows["insert_tuple"] += (
             record.ordinal,
             raw,
+            record.state,
             record.lane,
             record.rank,
             run,
+            record.ready_us,
+            record.not_before_us,
             record.deadline_us,
             record.retries,
             record.budget_micros,
@@ -262,11 +370,19 @@ class WorkProjection:
             raw_id(record.parent_id) if record.parent_id else None,
             needs,
             group,
+            int(record.ready_us <= at_us),
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
-        self._summaries[record.id] = (record.ordinal, "waiting", record.lane, record.rank, run)
-        self._lane_counts(record.lane)[0] += 1
-        self._count(run, "waiting", 1)
+        self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
+        if record.state in LIVE_STATES:
+            self._lane_counts(record.lane)[LIVE_STATES.index(record.state)] += 1
+        self._count(run, record.state, 1)
+        if fact.blocked_by:
+            self._add_blocks(record.ordinal, fact.blocked_by, None, "")
+        if fact.agent is not None:
+            self._insert_agent(record.ordinal, record.id, fact.agent)
+        elif record.parent_id is not None and self._has_batches():
+            self.execute("keep_agent", self._find(record.parent_id)[0])
         for path, value in index_entries(record.body, self.state.indexed):
             self._rows["insert_posting"] += (path, value, 1, -record.rank, record.ordinal)
         if fact.accepted is not None:
@@ -278,6 +394,7 @@ class WorkProjection:
             replaced, _, _, _, replaced_run = self._find(fact.replaces)
             self._rows["mark_put_again"] += (raw, replaced)
             self._count(replaced_run, "again", 1)
+            self.execute("move_blocks", raw, raw_id(fact.replaces))
 
     def _claim(self, fact: TupleClaimed, at_us: int) -> None:
         record = self.read.get(fact.id)
@@ -411,15 +528,132 @@ class WorkProjection:
         if previous != state:
             counts = self._lane_counts(lane)
             if previous in LIVE_STATES:
-                counts[0 if previous == "waiting" else 1] -= 1
+                counts[LIVE_STATES.index(previous)] -= 1
             if state in LIVE_STATES:
-                counts[0 if state == "waiting" else 1] += 1
+                counts[LIVE_STATES.index(state)] += 1
             self._count(run, previous, -1)
             self._count(run, state, 1)
             if self.state.indexed and state not in LIVE_STATES:
                 self._repost_ended(ordinal, rank, state)
             self._summaries[tuple_id] = (ordinal, state, lane, rank, run)
+            if self._has_batches():
+                self.execute("not_idle", ordinal)
         return ordinal
+
+    def _add_blocks(self, ordinal: int, on: Sequence[str], reason: str | None, by: str) -> None:
+        self.state.any_blocks = True
+        for blocker in on:
+            self.execute("insert_block", ordinal, raw_id(blocker), "", by)
+        if reason is not None:
+            self.execute("insert_block", ordinal, REASON, reason, by)
+
+    def _unblock(self, fact: TupleUnblocked, at_us: int) -> None:
+        """Take away what blocked a tuple; let it wait if nothing else blocks it."""
+        ordinal = self._find(fact.id)[0]
+        for blocker in (*map(raw_id, fact.on), *([REASON] if fact.reason else [])):
+            self.execute("delete_block", ordinal, blocker)
+        self.state.any_blocks = None
+        row: Any = self.connection.execute(self._sql["is_blocked"], (ordinal,)).fetchone()
+        if not row[0]:
+            self._set_state(fact.id, "waiting")
+            self.flush()
+            waits: Any = self.connection.execute(self._sql["wait_of"], (ordinal,)).fetchone()
+            ready_us, group = waits
+            self._change("set_state", ordinal, "waiting", int(ready_us <= at_us))
+            self.fill_group(group, ordinal)
+
+    # Batches
+
+    def _has_batches(self) -> bool:
+        """True if a batch was ever spawned: most projects have none, and save a query for every change."""
+        if not self.state.has_batches:
+            row: Any = self.connection.execute(self._sql["any_batch"]).fetchone()
+            self.state.has_batches = bool(row[0])
+        return self.state.has_batches
+
+    def _spawn(self, fact: BatchSpawned) -> None:
+        ordinal, _, lane, rank, _ = self._find(fact.id)
+        leaves = fact.branching**fact.depth
+        template = bytes(fact.template)
+        self.execute("insert_batch", ordinal, lane, rank, fact.depth, fact.branching, template, fact.retries, leaves)
+        self.execute("insert_folded_leaves", ordinal, 0, leaves)
+
+    def _insert_agent(self, ordinal: int, tuple_id: str, position: AgentPosition) -> None:
+        batch = self._find(position.batch)[0] if position.level else ordinal
+        agent = new_agent(tuple_id, position)
+        self.execute(
+            "insert_agent",
+            *(ordinal, batch, position.level, position.number),
+            *(position.children, agent.children_left, agent.is_idle),
+        )
+
+    def _end_agent(self, ordinal: int, state: str) -> None:
+        """Count the end of an agent in the node above it."""
+        if not self._has_batches():
+            return
+        row: Any = self.connection.execute(self._sql["agent_by_ordinal"], (ordinal,)).fetchone()
+        if row is None or row[2] == 0:
+            return
+        shape: Any = self.connection.execute(self._sql["batch_shape"], (row[1],)).fetchone()
+        place = (row[1], row[2] - 1, row[3] // shape[0])
+        parent_row: Any = self.connection.execute(self._sql["agent_by_place"], place).fetchone()
+        self._update_agent(parent_row[0], after_child_end(agent_from_row(parent_row), agent_from_row(row), state))
+
+    def _update_agent(self, ordinal: int, agent: Agent) -> None:
+        self.execute("update_agent", agent.children_left, agent.dead, agent.cancelled, ordinal)
+
+    def _fold(self, fact: AgentsFolded) -> None:
+        """Remove the tuples of idle agents; their leaves are folded again."""
+        batch = self._find(fact.id)[0]
+        leaves = [LeafRange(*leaves) for leaves in fact.leaves]
+        self._set_folded(batch, leaves, folded=True)
+        shape: Any = self.connection.execute(self._sql["batch_shape"], (batch,)).fetchone()
+        numbers = ((shape[1], number) for start, stop in leaves for number in range(start, stop))
+        self.flush()
+        for level, number in (*numbers, *fact.nodes):
+            row: Any = self.connection.execute(self._sql["agent_by_place"], (batch, level, number)).fetchone()
+            self._remove_tuple(row[0])
+
+    def _remove_tuple(self, ordinal: int) -> None:
+        """Remove a tuple to which nothing has happened since it was put."""
+        row: Any = self.connection.execute(self._sql["tuple_id"], (ordinal,)).fetchone()
+        tuple_id, head = print_id(row[0]), id_head(row[0])
+        _, state, lane, rank, run = self._find(tuple_id)
+        del self._summaries[tuple_id]
+        if state == "waiting":
+            self._lane_counts(lane)[0] -= 1
+        self._count(run, state, -1)
+        if self.state.indexed:
+            body: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
+            for path, value in index_entries(body[0], self.state.indexed):
+                self.execute("delete_posting", path, value, 1, -rank, ordinal)
+        for name in ("delete_agent", "delete_body", "delete_tuple"):
+            self.execute(name, ordinal)
+        for name in ("delete_tuple_id", "delete_new_tuple_id"):
+            self.execute(name, head, ordinal)
+
+    def _end_folded(self, fact: FoldedEnded) -> None:
+        batch = self._find(fact.id)[0]
+        leaves = [LeafRange(*leaves) for leaves in fact.leaves]
+        self._set_folded(batch, leaves, folded=False)
+        for level, agents in fact.agents:
+            self.execute("add_folded_ends", batch, level, fact.state, agents)
+        row: Any = self.connection.execute(self._sql["agent_by_place"], (batch, fact.level, fact.number)).fetchone()
+        node = agent_from_row(row)
+        cancelled = node.cancelled + count_leaves(leaves)
+        self._update_agent(row[0], msgspec.structs.replace(node, cancelled=cancelled))
+
+    def _set_folded(self, batch: int, leaves: list[LeafRange], *, folded: bool) -> None:
+        """Add leaves to the folded ones of a batch, or remove them."""
+        for changed in leaves:
+            query = self.connection.execute(self._sql["folded_leaves_meeting"], (batch, *changed))
+            before = [LeafRange(*row) for row in query]
+            after = united([*before, changed]) if folded else without(before, [changed])
+            for old in before:
+                self.execute("delete_folded_leaves", batch, old.start)
+            for new in after:
+                self.execute("insert_folded_leaves", batch, *new)
+            self.execute("add_folded", count_leaves(after) - count_leaves(before), batch)
 
     def _repost_ended(self, ordinal: int, rank: int, state: str) -> None:
         """Move the postings of a tuple out of the live ones; a taken tuple has none."""
@@ -549,7 +783,7 @@ class WorkProjection:
             ordinal = self._find(print_id(row[0]))[0]
 
     def _lane_counts(self, lane: str) -> list[int]:
-        return self.state.figures.lanes.setdefault(lane, [0, 0])
+        return self.state.figures.lanes.setdefault(lane, [0] * len(LIVE_STATES))
 
     def _count(self, run: int, column: str, amount: int) -> None:
         counts = self.state.figures.runs.setdefault(run, {})
@@ -594,6 +828,19 @@ class WorkProjection:
         self.connection.execute(self._sql[name], values)
 
 
+def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> Agent:
+    """Return the agent that a row of the queries `agent…` holds; the ids are of its tuple and of its batch."""
+    return Agent(
+        id=tuple_id,
+        position=AgentPosition(batch=batch_id, level=row[2], number=row[3], children=row[4]),
+        children_left=row[5],
+        dead=row[6],
+        cancelled=row[7],
+        is_idle=bool(row[8]),
+        is_kept=bool(row[9]),
+    )
+
+
 # Rows of one query are written together; changes of one tuple in one commit mostly happen in this order.
 _WRITE_ORDER = (
     "insert_body",
@@ -610,6 +857,7 @@ _WRITE_ORDER = (
     "insert_hit",
     "insert_result",
     "release",
+    "set_state",
     "end_tuple",
     "alarm",
     "record_purge",

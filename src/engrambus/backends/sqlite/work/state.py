@@ -22,7 +22,7 @@ class PendingFigures(msgspec.Struct, kw_only=True):
     """
 
     lanes: dict[str, list[int]] = {}
-    """Tuples to add to a lane's waiting and claimed ones."""
+    """Tuples to add to a lane's waiting, claimed and blocked ones."""
     runs: dict[int, dict[str, int]] = {}
     """Counts to add to a run's columns, by the number of the run."""
     yools: dict[str, CostHistory] = {}
@@ -154,9 +154,13 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Cache: what the tuples of a group have in common."""
     fresh_claims: dict[str, TupleRecord] = {}
     """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
+    has_batches: bool = False
+    """Cache: True once a batch was seen; the index is asked until then."""
     is_from_start: bool = False
     steps_run: bool | None = None
     """Cache: True if a step of any tuple is running; None if unknown."""
+    any_blocks: bool | None = None
+    """Cache: True if any tuple is blocked; None if unknown."""
 
 
 def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:

@@ -17,20 +17,32 @@ from engrambus.backends.sqlite.work.worker_files import WorkerFiles
 from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
+from engrambus.space.schedules import (
+    ScheduleAdded,
+    ScheduleDecide,
+    ScheduleEmitted,
+    ScheduleMoved,
+    ScheduleRefused,
+    ScheduleResumed,
+    ScheduleSkipped,
+    ScheduleView,
+)
 from engrambus.space.tuples import (
-    Fact,
+    AgentsFolded,
+    BatchSpawned,
+    FoldedEnded,
     LimitRemoved,
     LimitSet,
     RunningWorker,
+    TupleBlocked,
     TupleClaimed,
     TupleDone,
     TuplePut,
     TupleReleased,
     TupleTaken,
+    TupleUnblocked,
     Waiter,
     WaitKind,
-    WorkDecide,
-    WorkView,
 )
 
 T = TypeVar("T")
@@ -50,6 +62,17 @@ WAITERS: dict[type[Any], frozenset[str]] = {
     TupleClaimed: frozenset({"room"}),
     LimitSet: frozenset({"work", "any"}),
     LimitRemoved: frozenset({"work", "any"}),
+    TupleBlocked: frozenset({"any"}),
+    TupleUnblocked: frozenset({"work", "any"}),
+    BatchSpawned: frozenset({"work", "any"}),
+    AgentsFolded: frozenset({"room", "any"}),
+    FoldedEnded: frozenset({"any"}),
+    ScheduleAdded: frozenset({"schedules"}),
+    ScheduleEmitted: frozenset({"schedules"}),
+    ScheduleSkipped: frozenset({"schedules"}),
+    ScheduleRefused: frozenset({"schedules"}),
+    ScheduleResumed: frozenset({"schedules"}),
+    ScheduleMoved: frozenset({"schedules"}),
 }
 """Kinds of waiters that each fact may concern."""
 
@@ -59,7 +82,7 @@ def create_work(folder: Path, key: JournalKey, *, project: str, now_us: int) -> 
     create_journal(folder / WORK_JOURNAL, key, kind=WorkIndex.kind, project=project, now_us=now_us)
 
 
-class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
+class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, ScheduleView]):
     """The work store in one `.catalog` folder."""
 
     def __init__(
@@ -82,13 +105,13 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
         """Kinds of waiters that the batch being committed may concern."""
         self.watch(self._notify)
 
-    def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
+    def commit(self, decide: ScheduleDecide[T], *, synced: bool = True) -> T:
         """Change the space and return the change's answer.
 
         When it returns the change is on disk, or with `synced=False` at least in the journal. Waiters are woken after.
         """
 
-        def decide_and_note(view: WorkView) -> tuple[Sequence[Fact], T]:
+        def decide_and_note(view: ScheduleView) -> tuple[Sequence[Any], T]:
             facts, answer = decide(view)
             for kind in set(map(type, facts)):
                 self._concerned |= WAITERS.get(kind, NONE)

@@ -16,27 +16,39 @@ from engrambus.backends.sqlite.work.projection import (
     ALL_POOLS,
     RUN_COLUMNS,
     WorkProjection,
+    agent_from_row,
     id_head,
     id_key,
     print_id,
     raw_id,
+    record_from_row,
 )
+from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
 from engrambus.backends.sqlite.work.state import KNOWN_RULES, QUERIES, GroupFields, WorkIndexState, read_history
 from engrambus.backends.sqlite.work.walk import LaneNeeds, LoneTuple, Walk
 from engrambus.core import SECOND_US, is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
+from engrambus.space.batches import BatchShape, LeafRange
+from engrambus.space.schedules import Schedule, SchedulePosition
 from engrambus.space.tuples import (
     ABSENT,
     INTERNAL_RUN,
+    LIVE_STATES,
     STATES,
+    TASK_LANE,
+    Agent,
+    BatchRecord,
+    Block,
     CanRun,
     CostHistory,
+    DelayedCounts,
     Epoch,
     Fence,
     IdempotentPut,
     LaneCounts,
+    LevelCounts,
     LimitRule,
     LimitRules,
     LimitUse,
@@ -47,11 +59,12 @@ from engrambus.space.tuples import (
     RunningStep,
     RunTotals,
     Subject,
+    TaskChange,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
-    blocks,
     index_value,
+    limit_blocks,
     may_run,
     next_yools,
     opens_us,
@@ -68,7 +81,7 @@ MAX_PROMOTED = 1024
 """Delayed tuples of a lane with the same needs that a claim lets wait like the others."""
 REFRESH_US = 5 * SECOND_US
 
-_ZEROS = (0, 0, 0)
+_ZEROS = (0,) * len(LIVE_STATES)
 _NO_LIMIT = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 _decode_yools = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -77,7 +90,8 @@ _NEEDS = 27
 
 
 class SqliteWorkView:
-    """The work index through one connection, inside one transaction. `WorkView` documents the methods.
+    """The work index through one connection, inside one transaction. `WorkView` and `ScheduleView` document the
+    methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
     """
@@ -96,6 +110,7 @@ class SqliteWorkView:
         self._as_of = as_of
         self._projection = projection
         self._read: dict[str, TupleRecord] = {} if projection is None else projection.read
+        self._schedules = ScheduleRows(connection)
 
     @property
     def as_of(self) -> int:
@@ -166,6 +181,7 @@ class SqliteWorkView:
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
             due = [record] if record is not None and self._is_due(record, epoch) else []
+            due = [record for record in due if record.lane != TASK_LANE or lane == TASK_LANE]
             runnable = (record for record in due if self._may_run(record, can_run))
             return self._in_turn(_first_matching(runnable, pattern, 1), epoch, limit), None
         for path in self._state.indexed:
@@ -177,11 +193,15 @@ class SqliteWorkView:
                 return self._in_turn(first, epoch, limit), None
         if lane is not ABSENT and not isinstance(lane, str):
             return [], None
-        lanes = [lane] if lane is not ABSENT else [counts.lane for counts in self.lane_counts()]
+        lanes = [lane] if lane is not ABSENT else self._lanes_of_workers()
         walk = self._new_walk(pattern.without("lane"), epoch)
         for name in lanes:
             self._enter_lane(walk, name, epoch, can_run)
         return walk.take(limit), walk
+
+    def _lanes_of_workers(self) -> list[str]:
+        """Return the lanes with waiting or claimed tuples, without that of tasks, which agents do themselves."""
+        return [counts.lane for counts in self.lane_counts() if counts.lane != TASK_LANE]
 
     def _new_walk(self, conditions: TuplePattern, epoch: int) -> Walk:
         run = conditions.equal_to("run")
@@ -278,7 +298,7 @@ class SqliteWorkView:
     def limit_uses(self) -> list[LimitUse]:
         waiting: dict[str, int] = {}
         rules = self.limit_rules()
-        for lane, _, run, authority, key, count, _ in self._rows("waiting_groups") if rules else ():
+        for lane, _, run, authority, key, count, _ in self._rows("waiting_groups", _NO_LIMIT) if rules else ():
             for _, pool in rules.pools(Subject(lane, run, authority, key or None)):
                 waiting[pool] = waiting.get(pool, 0) + count
         return [self._use_of(rule, waiting) for _, rule in sorted(rules.items())]
@@ -382,7 +402,7 @@ class SqliteWorkView:
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
         lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
-        lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
+        lanes = self._lanes_of_workers() if lane is ABSENT else [lane]
         times: list[int | None] = []
         for name in lanes:
             if isinstance(name, str):
@@ -444,6 +464,96 @@ class SqliteWorkView:
         ended_before = _NO_LIMIT if ended_before is None else ended_before
         rows = self._rows("dead_letters", ended_before, include_put_again, run, lane, limit)
         return [record_from_row(row) for row in rows]
+
+    # Batches
+
+    def has_batches(self) -> bool:
+        return bool(self._row("any_batch")[0])
+
+    def batch(self, batch_id: str) -> BatchRecord | None:
+        row = self._row("batch", *id_key(batch_id)) if is_digest(batch_id) else None
+        return _batch_from_row(row) if row else None
+
+    def list_batches(self, run: str | None, *, limit: int, before: int | None = None) -> list[BatchRecord]:
+        rows = self._rows("batches", run, _NO_LIMIT if before is None else before, limit)
+        return [_batch_from_row(row) for row in rows]
+
+    def folded_batches(self, lane: str | None, *, limit: int | None = None) -> list[BatchRecord]:
+        bound = -1 if limit is None else limit
+        if lane is None:
+            rows = self._rows("folded_batches_of_all_lanes", bound)
+        else:
+            rows = self._rows("folded_batches", lane, bound)
+        return [_batch_from_row(row) for row in rows]
+
+    def folded_leaves(self, batch_id: str, *, limit: int | None = None) -> list[LeafRange]:
+        rows = self._rows("folded_leaves", self._ordinal(batch_id), -1 if limit is None else limit)
+        return [LeafRange(start, stop) for start, stop in rows]
+
+    def idle_leaves(self, batch_id: str, *, limit: int | None = None) -> list[int]:
+        rows = self._rows("idle_leaves", self._ordinal(batch_id), -1 if limit is None else limit)
+        return [number for (number,) in rows]
+
+    def level_counts(self, batch_id: str) -> dict[int, LevelCounts]:
+        batch = self._ordinal(batch_id)
+        sums: dict[int, list[int]] = {}
+        states: dict[int, dict[str, int]] = {}
+        for level, state, count, *amounts in self._rows("level_counts", batch):
+            states.setdefault(level, {})[state] = count
+            sums[level] = list(map(add, sums.get(level, _ZEROS), amounts))
+        for level, state, count in self._rows("folded_ends", batch):
+            of_level = states.setdefault(level, {})
+            of_level[state] = of_level.get(state, 0) + count
+        counts: dict[int, LevelCounts] = {}
+        for level in sorted(states):
+            micros, tokens, receipts = sums.get(level, _ZEROS)
+            in_order = dict(sorted(states[level].items()))
+            counts[level] = LevelCounts(states=in_order, micros=micros, tokens=tokens, receipts=receipts)
+        return counts
+
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+        found: dict[str, Agent] = {}
+        for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
+            query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
+            found |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
+        return {tuple_id: found[tuple_id] for tuple_id in tuple_ids if tuple_id in found}
+
+    def agents_at(
+        self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
+    ) -> list[Agent]:
+        bound = -1 if limit is None else limit
+        rows = self._rows("agents_at", self._ordinal(batch_id), level, start, stop, int(unended), bound)
+        return list(map(_agent, rows))
+
+    def kept_agents(self, batch_id: str) -> list[Agent]:
+        return list(map(_agent, self._rows("kept_agents", self._ordinal(batch_id))))
+
+    def _ordinal(self, tuple_id: str) -> int:
+        ordinal: int = self._row("summary", *id_key(tuple_id))[0]
+        return ordinal
+
+    # Schedules
+
+    def schedule(self, name: str) -> Schedule | None:
+        return self._schedules.find(name)
+
+    def list_schedules(
+        self,
+        *,
+        limit: int,
+        run: str | None = None,
+        added_by: str | None = None,
+        after: SchedulePosition | None = None,
+        until_us: int | None = None,
+    ) -> list[Schedule]:
+        found = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
+        return list(found)
+
+    def schedule_count(self, added_by: str | None = None) -> int:
+        return self._schedules.count(added_by)
+
+    def next_look_us(self) -> int | None:
+        return self._schedules.next_look_us()
 
     # Receipts
 
@@ -514,23 +624,54 @@ class SqliteWorkView:
 
     def waiting_count(self, lane: str) -> int:
         row = self._row("waiting_count", lane)
-        return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _ZEROS)[0]
+        waiting, _, blocked = self._state.figures.lanes.get(lane, _ZEROS)
+        return (row[0] if row else 0) + waiting + blocked
+
+    def live_in(self, lane: str) -> list[TupleRecord]:
+        ordinals = [ordinal for (ordinal,) in self._rows("live_ordinals", lane)]
+        return [record_from_row(self._row("tuple_by_ordinal", ordinal)) for ordinal in ordinals]
+
+    def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        return [record_from_row(row) for row in self._rows("blocked", run, limit)]
+
+    def blocks(self, tuple_id: str) -> list[Block]:
+        return [
+            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
+        ]
+
+    def dependents(self, tuple_id: str) -> list[str]:
+        # decision 113: every completion asks, and in most projects nothing depends on anything
+        if self._state.any_blocks is None:
+            self._state.any_blocks = bool(self._row("any_blocks")[0])
+        if not self._state.any_blocks:
+            return []
+        return [print_id(raw) for (raw,) in self._rows("dependents", raw_id(tuple_id))]
+
+    def task_changes(self, tuple_id: str) -> list[TaskChange]:
+        return [
+            TaskChange(at_us=at_us, what=what, by=by, text=text, owner=owner, process=process)
+            for at_us, what, by, text, owner, process in self._rows("task_changes", *id_key(tuple_id))
+        ]
 
     def lane_counts(self) -> list[LaneCounts]:
-        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lane_counts")}
+        lanes = {lane: counts for lane, *counts in self._rows("lane_counts")}
         for lane, pending in self._state.figures.lanes.items():
-            waiting, claimed = map(add, lanes.get(lane, _ZEROS), pending)
-            lanes[lane] = waiting, claimed
+            lanes[lane] = list(map(add, lanes.get(lane, _ZEROS), pending))
         return [
-            LaneCounts(lane=lane, waiting=waiting, claimed=claimed)
-            for lane, (waiting, claimed) in sorted(lanes.items())
-            if waiting or claimed
+            LaneCounts(lane=lane, **dict(zip(LIVE_STATES, counts, strict=True)))
+            for lane, counts in sorted(lanes.items())
+            if any(counts)
         ]
+
+    def delayed_counts(self) -> list[DelayedCounts]:
+        rows = self._rows("delayed_counts", self._as_of)
+        return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
 
     def waiting_groups(self) -> list[WaitingGroup]:
         found: dict[tuple[str, str, str], list[int]] = {}
-        for lane, yools, run, authority, key, count, oldest in self._rows("waiting_groups"):
-            if self._state.rules and blocks(self, Subject(lane, run, authority, key or None)):
+        for lane, yools, run, authority, key, count, oldest in self._rows("waiting_groups", self._as_of):
+            if self._state.rules and limit_blocks(self, Subject(lane, run, authority, key or None)):
                 continue
             counted = found.setdefault((lane, yools, run), [0, oldest])
             counted[0] += count
@@ -634,33 +775,20 @@ def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
     )
 
 
-def record_from_row(row: Any) -> TupleRecord:
-    """Return the tuple that a row with the columns of the query `columns` holds."""
-    return TupleRecord(
-        ordinal=row[0],
-        id=print_id(row[1]),
-        state=row[2],
+def _agent(row: Any) -> Agent:
+    return agent_from_row(row, print_id(row[10]), print_id(row[11]))
+
+
+def _batch_from_row(row: Any) -> BatchRecord:
+    return BatchRecord(
+        id=print_id(row[0]),
+        ordinal=row[1],
+        run=row[2],
         lane=row[3],
         rank=row[4],
-        run=row[5],
-        attempts=row[6],
-        ready_us=row[7],
-        fence=None if row[8] is None else Fence(row[8], row[9]),
-        worker=row[10],
-        lease_until_us=row[11],
-        deadline_us=row[12],
-        retries=row[13],
-        budget_micros=row[14],
-        budget_tokens=row[15],
-        spent_micros=row[16],
-        spent_tokens=row[17],
-        reserved_micros=row[18],
-        reserved_tokens=row[19],
-        alarmed=bool(row[20]),
-        parent_id=None if row[21] is None else print_id(row[21]),
-        put_again_as=None if row[22] is None else print_id(row[22]),
-        own_micros=row[23],
-        own_tokens=row[24],
-        final_receipt_number=row[25],
-        body=row[26],
+        shape=BatchShape(depth=row[5], branching=row[6]),
+        template=row[7],
+        retries=row[8],
+        folded=row[9],
+        state=row[10],
     )

@@ -21,7 +21,7 @@ from pathlib import Path
 from engrambus.core import files
 from engrambus.errors import Trouble
 
-KINDS = ("work", "room", "any")
+KINDS = ("work", "room", "any", "schedules")
 FLAGS_FILE = "waiting"
 
 

@@ -120,6 +120,7 @@ def _serve(session: Session, gateway: Gateway, record: int, listening: socket.so
     from engrambus.edges.cli.commands.first_learning import FirstLearning
     from engrambus.edges.http import SignInCodes, serve
     from engrambus.edges.integrations.hook_server import answer_hooks
+    from engrambus.space.schedules import emit_schedules
     from engrambus.space.work import watch_unclaimed
 
     codes = SignInCodes()
@@ -130,6 +131,7 @@ def _serve(session: Session, gateway: Gateway, record: int, listening: socket.so
         FirstLearning(session, gateway) as learning,
         answer_hooks(gateway, session.settings),
         watch_unclaimed(lambda: work.space if work.has_journal() else None, gateway.project_files.catalog),
+        emit_schedules(lambda: work.schedules if work.has_journal() else None),
     ):
 
         def ready() -> None:

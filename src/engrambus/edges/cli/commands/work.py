@@ -38,7 +38,7 @@ _PATTERN_OPTIONS = (
 @override(Argument("file", None, _TUPLE_FILE, required=True), with_fields=False)
 def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Submit a tuple read from a file."""
-    session.call_and_print(operation, _read_tuple(values["file"]))
+    session.call_and_print(operation, read_tuple_file(values["file"]))
 
 
 @override(
@@ -55,6 +55,14 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
     click.Option(["--key", "key"], help="Its concurrency key: `engrambus limit set --key` says how many run."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
     click.Option(["--no-cache", "no_cache"], is_flag=True, help="Run every step, even if its result is known."),
+    click.Option(
+        ["--in", "delay"], metavar="DURATION", help="How long it waits before a worker may claim it: PT10M, P1D."
+    ),
+    click.Option(
+        ["--at", "not_before"],
+        metavar="TIME",
+        help="When a worker may first claim it: 2026-12-01T09:00+01:00.",
+    ),
     click.Option(["--block", "block"], type=float, help="Seconds to wait while the lane is full."),
     with_fields=False,
 )
@@ -62,9 +70,9 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     """Put a tuple read from a file, or made from options."""
     if "file" not in values and "lane" not in values:
         raise click.UsageError("Give a FILE that holds the tuple, or --lane.")
-    fields: Values = _read_tuple(values["file"]) if "file" in values else {}
+    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
     if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": _step_arguments(values.get("args", ()))}]
+        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
     elif "args" in values:
         raise click.UsageError("--arg goes with --yool.")
     # Options win over the file: one file can be put into several lanes.
@@ -83,7 +91,71 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         if not isinstance(flags, dict):
             raise FieldType("Flags are names with true or false.", field="flags", limit="object")
         fields["flags"] = {**flags, "no_cache": True}
+    if "delay" in values or "not_before" in values:
+        fields = _delayed(fields, values)
     session.call_and_print(operation, fields)
+
+
+@override(
+    Argument("file", None, "The tuple of each leaf as JSON or YAML; - reads stdin", required=False),
+    click.Option(["--lane", "lane"], help="The lane (queue) of its leaves."),
+    click.Option(["--yool", "yool"], help="The function each leaf runs, by its name in the catalog."),
+    click.Option(
+        ["--arg", "args"],
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="With --yool: an argument (repeatable); ${agent.path} and ${agent.number} in it are filled in.",
+    ),
+    click.Option(["--depth", "depth"], type=int, help="Levels below the root."),
+    click.Option(["--branching", "branching"], type=int, help="Children of each node above the leaves."),
+    click.Option(
+        ["--threshold", "compression_threshold"],
+        type=int,
+        help="Leaves from which the batch is put folded; YOOL_TUPLE_COMPRESSION_THRESHOLD by default.",
+    ),
+    click.Option(["--budget-usd", "budget_usd"], type=float, help="What all agents of the batch may spend together."),
+    click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
+    click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
+    with_fields=False,
+)
+def batch_spawn(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Spawn a batch from a file, or from options."""
+    if "file" not in values and "lane" not in values:
+        raise click.UsageError("Give a FILE that holds the tuple of a leaf, or --lane.")
+    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
+    if "yool" in values:
+        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
+    elif "args" in values:
+        raise click.UsageError("--arg goes with --yool.")
+    names = ("lane", "priority", "parent_id", "depth", "branching", "compression_threshold")
+    fields |= {name: values[name] for name in names if name in values}
+    session.option_names["compression_threshold"] = "--threshold"
+    if "budget_usd" in values:
+        fields["agent_terms"] = {**fields.get("agent_terms", {}), "budget_usd": values["budget_usd"]}
+    session.call_and_print(operation, fields)
+
+
+@override(argument_help={"id": ("ID[/PATH]", "The batch's id, or its first digits, and a node of it like /0.3")})
+def batch_compress(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Fold what is idle below a node."""
+    batch_id, slash, path = values["id"].partition("/")
+    session.call_and_print(operation, {**values, "id": batch_id, **({"path": path} if slash else {})})
+
+
+def _delayed(fields: Values, values: Values) -> Values:
+    """Return the fields with the delay that the options ask for, instead of any in the file."""
+    from engrambus.errors import FieldType
+
+    if "delay" in values and "not_before" in values:
+        raise click.UsageError("Give --in or --at, not both.")
+    terms = fields.get("agent_terms", {})
+    if not isinstance(terms, dict):
+        raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
+    terms = {name: value for name, value in terms.items() if name != "not_before_iso"}
+    fields = {name: value for name, value in fields.items() if name != "delay"}
+    if "delay" in values:
+        return {**fields, "agent_terms": terms, "delay": values["delay"]}
+    return {**fields, "agent_terms": {**terms, "not_before_iso": values["not_before"]}}
 
 
 @override(*_PATTERN_OPTIONS, with_fields=False)
@@ -125,7 +197,8 @@ def read_condition(text: str) -> tuple[str, str, Any]:
     return match["path"], _OPERATORS[match["sign"]], _value(match["value"])
 
 
-def _step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+def step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the arguments of a step, as they are typed: NAME=VALUE."""
     arguments: dict[str, Any] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -151,7 +224,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _read_tuple(file: str) -> Values:
+def read_tuple_file(file: str) -> Values:
+    """Return the fields of a tuple from a file, JSON or YAML."""
     from engrambus.core import read_json, read_yaml
     from engrambus.errors import FieldType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,15 +73,14 @@ def worker(session: Session, values: Values) -> None:
     Only tasks are taken whose next step has code here. Each step runs in a process of its own and leaves a receipt.
     Ctrl-C finishes the running steps, a second one gives their tasks back to the lane.
     """
-    from engrambus.app import open_gc_worker
+    from engrambus.app import background_work
     from engrambus.space.tuples import check_lane, read_pattern
 
     check_lane(values["lane"])
     until_empty = values["until_empty"]
     with (
         _open(session, values) as (gateway, dependencies),
-        # Garbage is collected beside a worker that stays, not beside one that exits by itself.
-        nullcontext() if until_empty else open_gc_worker(gateway, dependencies),
+        background_work(gateway, dependencies, until_empty=until_empty),
     ):
         conditions = {"lane": values["lane"]}
         run = _chosen_run(session, gateway)
@@ -159,7 +158,9 @@ def _chosen_run(session: Session, gateway: Gateway) -> str | None:
 
 
 def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, Any]) -> dict[str, list[TupleRecord]]:
-    """Return the waiting and claimed tuples that match, by run, the newest run first."""
+    """Return the waiting and claimed tuples and the folded batches that match, by run, the newest run first."""
+    from engrambus.space.tuples import pattern_fields, read_pattern
+
     records: list[TupleRecord] = []
     for state in ("waiting", "claimed"):
         after = 0
@@ -167,6 +168,9 @@ def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, A
             records += page
             after = page[-1].ordinal
     with dependencies.space.store.read() as view:
+        roots = [view.find(batch.id) for batch in view.folded_batches(None)]
+        pattern = read_pattern(conditions)
+        records += [root for root in roots if root is not None and pattern.matches(pattern_fields(root))]
         by_run: dict[str, list[TupleRecord]] = {figures.run: [] for figures in reversed(view.run_totals())}
     for record in sorted(records, key=lambda record: record.ordinal):
         by_run[record.run].append(record)
@@ -192,6 +196,10 @@ def _describe_tuple(
 
     with dependencies.space.store.read() as view:
         done, now_us = view.finished_steps(record.id), view.as_of
+        batch = view.batch(record.id) if record.state == "open" else None
+    if batch is not None:
+        yield f"{short_id(record.id)} goes on: {batch.folded:,} leaves of the batch are folded"
+        return
     prefix = short_id(record.id)
     steps = [step.yool for step in record.tuple.payload]
     needed = next_yools(record.body, done)
@@ -248,9 +256,9 @@ def _work(
 
     def count_waiting() -> int:
         with dependencies.space.store.read() as view:
-            return sum(
-                lane.waiting for lane in view.lane_counts() if pattern.for_field("lane").matches({"lane": lane.lane})
-            )
+            lanes = [(lane.lane, lane.waiting) for lane in view.lane_counts()]
+            lanes += [(batch.lane, batch.folded) for batch in view.folded_batches(None)]
+        return sum(waiting for lane, waiting in lanes if pattern.for_field("lane").matches({"lane": lane}))
 
     printer = ProgressPrinter(session, count_waiting, dependencies.bodies)
     pool = LaneWorkerPool(dependencies, pattern, concurrency=concurrency, on_progress=printer.print)

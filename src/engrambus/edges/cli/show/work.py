@@ -13,6 +13,7 @@ from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_id, safe_
 from engrambus.space.catalog import describe_signature
 
 if TYPE_CHECKING:
+    from engrambus.operations.batches import BatchAnswer, BatchesAnswer, BatchRow, FoldAnswer, SpawnAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.limits import LimitRow, Limits
     from engrambus.operations.receipt_list import ReceiptsAnswer
@@ -70,6 +71,8 @@ def tuple_record(answer: TupleAnswer) -> Iterator[str]:
     yield f"{click.style(safe_id(str(fields['id'])), bold=True)}  {safe(answer.state)}  {safe(str(fields['lane']))}"
     for index, step in enumerate(fields["payload"]):
         yield f"  {index}  {safe(str(step['yool']))}"
+    if answer.not_before is not None:
+        yield f"  not before {answer.not_before}"
     for receipt in fields.get("receipts", ()):
         yield dim(f"  receipt {safe_id(str(receipt))}")
 
@@ -79,7 +82,13 @@ def tuple_status(answer: TupleStatus) -> Iterator[str]:
     for index, step in enumerate(answer.steps):
         receipt = f"  {dim(safe_id(step.receipt))}" if step.receipt else ""
         yield f"  {index}  {safe(step.yool)}  {_step_state(step)}{receipt}"
-    yield f"  attempt {answer.attempts}, {_spent(answer)}"
+    if answer.not_before is not None:
+        yield f"  not before {answer.not_before}"
+    if answer.agents is not None:
+        yield f"  {_agents(answer.agents, answer.folded or 0)}"
+        yield f"  {_spent(answer)}"
+    else:
+        yield f"  attempt {answer.attempts}, {_spent(answer)}"
     if answer.error:
         yield f"  {click.style('failed', fg='red')}: {safe(answer.error)}"
         yield dim(f"  engrambus why {short_id(answer.id)} shows what it printed, and what to do")
@@ -118,7 +127,7 @@ def _failed_step(failed: FailedStep) -> Iterator[str]:
     yield dim(f"  receipt {short_id(failed.receipt)}")
 
 
-def _spent(answer: WhyAnswer | TupleStatus) -> str:
+def _spent(answer: WhyAnswer | TupleStatus | BatchAnswer) -> str:
     budget = f" of {print_dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
     tokens = f" of {answer.budget_tokens:,}" if answer.budget_tokens is not None else ""
     return f"{print_dollars(answer.usd)}{budget}, {answer.tokens:,}{tokens} tokens"
@@ -228,7 +237,8 @@ def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
     for run in answer.runs:
         # The id alone on its line: `engrambus resume --run-id $(engrambus runs list | head -1)`.
         yield click.style(safe_id(run.run_id), bold=True)
-        yield "  " + ", ".join(f"{count} {state}" for state, count in run.states.items())
+        states = [f"{count} {state}" for state, count in run.states.items()]
+        yield "  " + ", ".join([*states, *([f"{run.folded:,} not materialised"] if run.folded else [])])
         steps = f"{run.executed} executed, {run.hits} from the cache"
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
 
@@ -249,6 +259,58 @@ def cancellation(answer: CancelAnswer) -> Iterator[str]:
     yield f"{safe_id(answer.id)} is cancelled."
 
 
+def batch_spawned(answer: SpawnAnswer) -> Iterator[str]:
+    yield click.style(safe_id(answer.id), bold=True) + ("" if answer.new else dim("  already exists"))
+    yield dim(_agents(answer.agents, answer.folded))
+
+
+def batch(answer: BatchAnswer) -> Iterator[str]:
+    """Show a batch with a line for each level."""
+    yield f"{click.style(safe_id(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    yield f"  {_agents(answer.agents, answer.folded)}"
+    names = sorted({state for row in answer.levels for state in row.states}, key=_state_order)
+    rows = [
+        [str(row.level), f"{row.agents:,}", f"{row.folded:,}"]
+        + [f"{row.states.get(name, 0):,}" for name in names]
+        + [print_dollars(row.usd), f"{row.tokens:,}", f"{row.receipts:,}"]
+        for row in answer.levels
+    ]
+    heads = ["LEVEL", "AGENTS", "FOLDED", *(name.upper() for name in names), "COST", "TOKENS", "RECEIPTS"]
+    yield from table(heads, rows)
+    yield f"  {_spent(answer)}"
+    if answer.terminal:
+        yield dim(f"  last receipt {safe_id(answer.terminal)}")
+
+
+def _state_order(name: str) -> tuple[int, str]:
+    order = ("open", "waiting", "claimed", "done", "dead", "cancelled", "taken")
+    return order.index(name) if name in order else len(order), name
+
+
+def batches(answer: BatchesAnswer) -> Iterator[str]:
+    yield from _batches(answer.batches)
+    if not answer.batches:
+        yield "No batches."
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _batches(rows: list[BatchRow]) -> Iterator[str]:
+    if rows:
+        yield from table(
+            ["BATCH", "STATE", "AGENTS", "LANE"],
+            [[short_id(row.id), row.state, _agents(row.agents, row.folded), row.lane] for row in rows],
+        )
+
+
+def _agents(agents: int, folded: int) -> str:
+    return counted(agents, "agent") + (f", {folded:,} not materialised" if folded else "")
+
+
+def batch_folded(answer: FoldAnswer) -> Iterator[str]:
+    yield f"{counted(answer.agents, 'agent')} folded; {answer.folded:,} are not materialised."
+
+
 def board(answer: BoardAnswer) -> Iterator[str]:
     totals = answer.totals
     counts = totals.states | {"dead": totals.given_up}
@@ -259,9 +321,13 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         rows = [[lane.lane, str(lane.waiting), str(lane.claimed)] for lane in answer.lanes]
         # Runs share lanes, so the counts include the tasks of other runs.
         yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
+        for lane in answer.lanes:
+            if lane.not_before is not None:
+                yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before}")
     yield from _unclaimed(answer.unclaimed)
     for row in answer.held:
         yield click.style("PAUSED" if row.paused is not None else "LIMIT", fg="yellow") + f"  {safe(row.summary)}"
+    yield from _batches(answer.batches)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(
