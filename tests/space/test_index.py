@@ -383,7 +383,7 @@ CHANGES = (
     ("run numbers", "UPDATE runs SET run = 'another'"),
     ("runs", "UPDATE runs SET done = done + 1"),
     ("runs", "UPDATE applied SET figures = x'7B7D'"),
-    ("lanes", "INSERT INTO lanes VALUES ('build', 1, 0)"),
+    ("lanes", "INSERT INTO lanes VALUES ('build', 1, 0, 0)"),
     ("yools", "INSERT INTO yools VALUES ('agent.lint.other.v1', 1, 0, 0, 0, 0, 1, 1)"),
 )
 
