@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -26,7 +26,7 @@ _FOR_PEOPLE = {"mcp": "people set limits; the list of tools has no room for it"}
 
 Lane = Annotated[str, Meta(max_length=200, description="Tasks of this lane (queue)")]
 Run = Annotated[str, Meta(max_length=200, description="Tasks of this run")]
-Authority = Annotated[str, Meta(max_length=20, description="Tasks on this authority: user, agent or ci")]
+Authority = Annotated[Literal["user", "agent", "ci"], Meta(description="Tasks on this authority: user, agent or ci")]
 Key = Annotated[
     str, Meta(max_length=200, description="Tasks with this concurrency key; `customer-*` is each key that begins so")
 ]
@@ -92,7 +92,7 @@ class SetLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=40,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "run", "authority", "key", "rate"),
+    prose=("lane", "run", "key", "rate"),
 )
 def limit_set(context: Context, request: SetLimit) -> LimitRow:
     """Limit how many tasks run at once, or start within a time.
@@ -151,7 +151,7 @@ class RemoveLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=42,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "run", "authority", "key"),
+    prose=("lane", "run", "key"),
 )
 def limit_remove(context: Context, request: RemoveLimit) -> LimitRow:
     """Remove a limit. Name the same tasks as when it was set."""
@@ -176,7 +176,7 @@ class Pause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=43,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "run", "authority", "key", "why"),
+    prose=("lane", "run", "key", "why"),
 )
 def work_pause(context: Context, request: Pause) -> LimitRow:
     """Let no task of a lane, run, authority or key start until `unpause`. What runs goes on, nothing is lost."""
@@ -201,7 +201,7 @@ class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rank=44,
     ),
     absent_from=_FOR_PEOPLE,
-    prose=("lane", "run", "authority", "key"),
+    prose=("lane", "run", "key"),
 )
 def work_unpause(context: Context, request: Unpause) -> LimitRow:
     """End a pause: its tasks start again. Name the same tasks as when they were paused."""

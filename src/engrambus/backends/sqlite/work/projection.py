@@ -310,15 +310,15 @@ class WorkProjection:
         for lane, counts in figures.lanes.items():
             if any(counts):
                 self.execute("add_lane_counts", lane, *counts)
-        for run, counts in figures.runs.items():
-            self.execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
+        for run, totals in figures.runs.items():
+            self.execute("add_run_totals", *(totals.get(column, 0) for column in RUN_COLUMNS), run)
         for name, turn in figures.turns.items():
-            number, _, lane = name.partition(":")
-            run, is_parent, parent = number.partition(".")
+            numbers, _, of_lane = name.partition(":")
+            of_run, is_parent, parent = numbers.partition(".")
             if is_parent:
-                self.execute("serve_parent", turn, int(parent), lane, int(run))
+                self.execute("serve_parent", turn, int(parent), of_lane, int(of_run))
             else:
-                self.execute("serve_run", turn, lane, int(run))
+                self.execute("serve_run", turn, of_lane, int(of_run))
         for yool, history in figures.yools.items():
             self.execute("write_yool_cost", yool, *history_row(history))
         self.end_batch()
@@ -438,7 +438,7 @@ class WorkProjection:
 
     def rules(self) -> LimitRules:
         """Return the limits and pauses."""
-        return KNOWN_RULES.read(self.state.rules, lambda: self.connection.execute(self._sql["rules"]))  # type: ignore[arg-type,return-value]
+        return KNOWN_RULES.read(self.state.rules, lambda: self.connection.execute(self._sql["rules"]))
 
     def _set_rule(self, rule: LimitRule) -> None:
         self.execute("set_rule", rule.match.id, _encode(rule))

@@ -196,7 +196,7 @@ class LaneNeeds:
     def __init__(self, walk: Walk, lane: str, needs: int) -> None:
         self._walk, self._lane = walk, lane
         self._rows = walk.source.rows("runs_in_turn", lane, needs)
-        self._row = next(self._rows, None)
+        self._row: Row = next(self._rows, None)
 
     def __bool__(self) -> bool:
         return self._row is not None
@@ -225,7 +225,7 @@ class _LaneRun:
         self.walk, self.lane = walk, lane
         self.number, self.rank, self._served, self.run, self.authority, self.run_id = row
         self._rows = walk.source.rows("siblings_in_turn", self.number)
-        self._row = next(self._rows, None)
+        self._row: Row = next(self._rows, None)
         if self._row is None:
             walk.passed.append((0, self.number))
 
@@ -264,7 +264,7 @@ class _Siblings:
         self.of, self.walk = of, of.walk
         self.number, self._served, self.parent = row
         self._rows = self.walk.source.rows("groups_in_turn", self.number)
-        self._row = next(self._rows, None)
+        self._row: Row = next(self._rows, None)
         self.is_single = True
         """True if only one of its groups was read, so that it does not matter how old its head is."""
         if self._row is None:
