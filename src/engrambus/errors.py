@@ -80,6 +80,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── NotBeforePastDeadline NOT_BEFORE_PAST_DEADLINE
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
+│   │   ├── LimitInvalid          LIMIT_INVALID
+│   │   ├── TooManyLimits         TOO_MANY_LIMITS
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── DependencyCycle       DEPENDENCY_CYCLE
 │   │   ├── TooManyDependencies   TOO_MANY_DEPENDENCIES
@@ -214,6 +216,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── LimitNotFound             LIMIT_NOT_FOUND
 │   ├── NoTaskReady               NO_TASK_READY
 │   ├── BatchNotFound             BATCH_NOT_FOUND
 │   ├── ScheduleNotFound          SCHEDULE_NOT_FOUND
@@ -732,6 +735,14 @@ class NotBeforePastDeadline(TupleRefusal):
 
 class StepCycle(TupleRefusal):
     """The steps depend on each other in a cycle."""
+
+
+class LimitInvalid(TupleRefusal):
+    """The limit or pause is invalid."""
+
+
+class TooManyLimits(TupleRefusal):
+    """There are too many limits and pauses."""
 
 
 class StepUnknown(TupleRefusal):
@@ -1335,6 +1346,10 @@ class SnapshotNotFound(NotFound):
 
 class InputNotFound(NotFound):
     """There is no such snapshot, memory or engram that the contribution could be based on."""
+
+
+class LimitNotFound(NotFound):
+    """There is no such limit or pause."""
 
 
 class TupleNotFound(NotFound):

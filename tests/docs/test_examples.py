@@ -36,6 +36,7 @@ PAGES = (
     "docs/demo.md",
     "docs/use-cases.md",
     "docs/catalog.md",
+    "docs/queues.md",
     "docs/work.md",
     "docs/sprint.md",
     "docs/migration.md",

@@ -37,6 +37,13 @@ from engrambus.space.tuples import (
     TaskChanged,
     TuplePattern,
     TupleSpace,
+    pause,
+    read_match,
+    remove_limit,
+    room_in,
+    set_limit,
+    subject_of,
+    unpause,
 )
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, receipt
@@ -69,6 +76,15 @@ PAYLOADS: tuple[list[dict[str, Any]], ...] = (
 )
 CODE: tuple[tuple[str, ...] | None, ...] = (None, (RUFF,), (OTHER,), ())
 """The yools that a worker has code for; None for a caller that does not ask."""
+MATCHES: tuple[dict[str, str], ...] = (
+    {"key": "a"},
+    {"key": "a*"},
+    {"lane": "build"},
+    {"authority": "user"},
+    {"run": "other"},
+    {"lane": "test", "key": "a*"},
+)
+"""What limits and pauses of the machine are about."""
 TURNS = (-60, 0, 1, 2, 10, 31)
 
 steps = st.integers(0, 3)
@@ -92,6 +108,8 @@ def drafts() -> st.SearchStrategy[dict[str, Any]]:
                         {"budget_usd": 0.01},
                         {"budget_usd": 0.01, "budget_tokens": 10, "max_retries": 0},
                         {"max_retries": 3},
+                        {"concurrency_key": "a"},
+                        {"concurrency_key": "ab"},
                         {"budget_usd": -1},
                         {"not_before_iso": "2026-01-01T00:00:09Z"},
                         {"not_before_iso": "2026-01-01T00:00:02Z", "deadline_iso": "2026-01-01T00:00:40Z"},
@@ -136,6 +154,11 @@ class WorkAgreement(RuleBasedStateMachine):
 
         The rules alone bring about the rare kinds only by luck. A lane and keys that no rule uses are never refused.
         """
+        for match in MATCHES:
+            self.change_a_limit(match, "unpause")
+            self.change_a_limit(match, "remove")
+        self.limit({"lane": "last"}, 2, None)
+        self.change_a_limit({"lane": "last"}, "remove")
         terms = {"budget_tokens": 10}
         drafts = [draft("last", *range(2), agent_terms=terms) for _ in range(3)]
         first, _, third = [answer.id for answer in self.both(lambda space: space.out(*drafts, **_AS_PERSON))]
@@ -258,8 +281,50 @@ class WorkAgreement(RuleBasedStateMachine):
     def claim(self, pattern: dict[str, Any], limit: int, code: tuple[str, ...] | None) -> Any:
         """Claim some tuples, perhaps for a worker that has code for some of them only."""
         can_run = None if code is None else code.__contains__
+        before = self._fullest()
         claimed = self.both(lambda space: space.claim(pattern, worker="w", limit=limit, can_run=can_run))
+        for pool, (used, most) in self._fullest().items():
+            assert used <= max(most, before.get(pool, (0, 0))[0]), pool
         return multiple(*(claimed or ()))
+
+    def _fullest(self) -> dict[str, tuple[int, int]]:
+        """Return for every pool with a limit how many run in it, and how many may."""
+        with self.candidate.space.store.read() as view:
+            rules = view.limit_rules()
+            claimed = view.list_claimed(None, limit=1000)
+            pools = {pool: rule for record in claimed for rule, pool in rules.pools(subject_of(record))}
+            return {
+                pool: (view.pool_use(rule, pool).running, rule.running)
+                for pool, rule in pools.items()
+                if rule.running is not None
+            }
+
+    @rule(
+        match=st.sampled_from(MATCHES),
+        running=st.sampled_from((None, 0, 1, 2)),
+        rate=st.sampled_from((None, "2/PT10S", "1/PT2S", "0/PT1S")),
+    )
+    def limit(self, match: dict[str, str], running: int | None, rate: str | None) -> None:
+        """Set a limit, some invalid."""
+        self.both(
+            lambda space: space.store.commit(
+                lambda view: (set_limit(view, read_match(**match), running=running, rate=rate, by="me")[0], None)
+            )
+        )
+
+    @rule(match=st.sampled_from(MATCHES), change=st.sampled_from(("remove", "pause", "unpause")))
+    def change_a_limit(self, match: dict[str, str], change: str) -> None:
+        """Remove a limit, or begin or end a pause."""
+
+        def decide(view: Any) -> Any:
+            found = read_match(**match)
+            if change == "remove":
+                return remove_limit(view, found)[0], None
+            if change == "pause":
+                return pause(view, found, why="", by="me")[0], None
+            return unpause(view, found, by="me")[0], None
+
+        self.both(lambda space: space.store.commit(decide))
 
     @rule(held_claims=st.lists(claims, max_size=3))
     def heartbeat(self, held_claims: list[Claim]) -> None:
@@ -474,7 +539,11 @@ def _figures(space: TupleSpace) -> Any:
             view.waiting_groups(),
             [view.list_blocked(run, limit=1000) for run in (RUN, None)],
             [view.live_in(lane) for lane in LANES],
-            [view.next_due_us(_EVERYTHING, can_run=code.__contains__) for code in CODE if code is not None],
+            # With limits, a store may tell a time at which a closer look shows that there is still no room.
+            [view.next_due_us(_EVERYTHING, can_run=code.__contains__) for code in CODE if code is not None]
+            if not view.limit_rules()
+            else None,
+            [(use, room_in(use.rule, view.pool_use(use.rule, use.rule.match.id))) for use in view.limit_uses()],
             view.current_epoch(),
             view.list_receipts(RUN, limit=1000),
             ended,

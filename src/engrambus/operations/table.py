@@ -29,6 +29,7 @@ OPERATIONS = Operations(__package__, {
     "grants": "issue_grant narrow_grant list_grants revoke_grant",
     "inbox": "inbox read_mail",
     "learn": "learn_repository read_learned",
+    "limits": "limit_set limit_list limit_remove work_pause work_unpause",
     "long_texts": "put_text",
     "memory_read": "memory_read",
     "messages": "send_message broadcast validate_message",

@@ -12,6 +12,7 @@ from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
 from engrambus.operations.batches import BatchRow, batch_row
+from engrambus.operations.limits import LimitRow, limit_rows
 from engrambus.operations.task_rows import TaskRow, ended_row
 from engrambus.operations.tasks import ListTasks, list_tasks
 from engrambus.operations.tuples import LOCAL_ONLY
@@ -114,6 +115,8 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lanes with waiting or claimed tuples, always of all runs, because runs share lanes."""
     unclaimed: list[UnclaimedRow]
     """Waiting tuples, of the runs shown, that no running worker can run."""
+    held: list[LimitRow]
+    """Pauses, and limits that tuples wait for, of all runs."""
     batches: list[BatchRow]
     """Batches that go on, newest first, with their agents that are not materialised."""
     running: list[TupleRow]
@@ -144,6 +147,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
     run = context.run_seen
     unclaimed = _unclaimed(context)
+    held = [row for row in limit_rows(context) if row.waiting or row.paused is not None]
     with context.tuple_space.space.store.read() as view:
         return BoardAnswer(
             as_of=print_time(view.as_of),
@@ -151,6 +155,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
             lanes=_lanes(view),
             unclaimed=unclaimed,
+            held=held,
             batches=[
                 batch_row(view, batch) for batch in view.list_batches(run, limit=request.limit) if batch.state == OPEN
             ],

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailAnswer
+    from engrambus.operations.limits import LimitRow, Limits
     from engrambus.operations.long_texts import PutTextAnswer
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
@@ -973,6 +974,98 @@ class Methods(ABC):
             max_tokens: Maximum size of the answer, in tokens
         """
         return cast("MailAnswer", self._do("read_mail", {"id": id, "max_tokens": max_tokens}))
+
+    def limit_set(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        running: int | None = None,
+        rate: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """Limit how many tasks run at once, or start within a time.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            running: How many may run at once, at least 1
+            rate: How many may start within a time: 100/PT1M
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("limit_set", {"lane": lane, "key": key, "authority": authority, "run": run, "running": running, "rate": rate}, idempotency_key))
+
+    def limit_list(
+        self,
+    ) -> Limits:
+        """List limits and pauses, what is used of each now, and how many tasks wait because of it."""
+        return cast("Limits", self._do("limit_list", {}))
+
+    def limit_remove(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """Remove a limit. Name the same tasks as when it was set.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("limit_remove", {"lane": lane, "key": key, "authority": authority, "run": run}, idempotency_key))
+
+    def work_pause(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        why: str = "",
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """Let no task of a lane, run, authority or key start until `unpause`. What runs goes on, nothing is lost.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            why: Why, for those who find their tasks waiting
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("work_pause", {"lane": lane, "key": key, "authority": authority, "run": run, "why": why}, idempotency_key))
+
+    def work_unpause(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """End a pause: its tasks start again. Name the same tasks as when they were paused.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("work_unpause", {"lane": lane, "key": key, "authority": authority, "run": run}, idempotency_key))
 
     def put_text(
         self,

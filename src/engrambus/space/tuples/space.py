@@ -569,7 +569,7 @@ class TupleSpace:
             if not self._reaches_folded(view, pattern, limit, can_run):
                 epoch = view.current_epoch()
                 number = epoch.number + (epoch.boot != self.boot)
-                return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
+                return view.may_claim(pattern, epoch=number, can_run=can_run)
         self._unfold_for(pattern, limit, can_run)
         return True
 

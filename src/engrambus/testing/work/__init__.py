@@ -14,6 +14,7 @@ from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.delays import DelayConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
+from engrambus.testing.work.limits import LimitConformance
 from engrambus.testing.work.schedules import ScheduleConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
@@ -27,6 +28,7 @@ __all__ = [
     "BlockConformance",
     "ClaimConformance",
     "DelayConformance",
+    "LimitConformance",
     "RestartConformance",
     "ScheduleConformance",
     "SpendingConformance",
@@ -50,6 +52,7 @@ class WorkConformance(
     WakeupConformance,
     ClaimConformance,
     BlockConformance,
+    LimitConformance,
     DelayConformance,
     ScheduleConformance,
     WorkerConformance,

@@ -195,8 +195,8 @@ class BatchConformance:
         assert figures(harness, batch) == counts
         assert folded(harness, batch) == [0, 9, 99]
         assert batches.prune(batch) == 0
-        again = take(harness, limit=31)
-        assert {item.tuple.map_pos["agent"]: item.id for item in again} == before
+        again = take(harness, limit=32)  # nodes take turns, so 31 of as many leaves would not be the first ones
+        assert before.items() <= {item.tuple.map_pos["agent"]: item.id for item in again}.items()
         assert claim.id not in before.values()
 
     def test_a_node_with_a_running_agent_is_not_folded(self, harness: WorkHarness) -> None:
@@ -369,7 +369,7 @@ class BatchConformance:
         harness.reopen()
         assert (figures(harness, batch), folded(harness, batch), waiting_ids(harness)) == before
         assert harness.space.store.verify() == []
-        assert [claim.tuple.map_pos["agent"] for claim in take(harness)] == ["0.0.0.3"]
+        assert [claim.tuple.map_pos["agent"] for claim in take(harness)] == ["0.0.3.0"]  # nodes take turns
 
     def test_a_repeated_request_spawns_nothing_new(self, harness: WorkHarness) -> None:
         """Another request under the same key is refused."""

@@ -52,6 +52,7 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
         help="With --yool: an argument of the step (repeatable).",
     ),
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
+    click.Option(["--key", "key"], help="Its concurrency key: `engrambus limit set --key` says how many run."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
     click.Option(
         ["--after", "after"],
@@ -84,6 +85,13 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     fields |= {name: values[name] for name in ("lane", "priority", "parent_id", "block") if name in values}
     if values.get("after"):
         fields["after"] = list(values["after"])
+    if "key" in values:
+        from engrambus.errors import FieldType
+
+        terms = fields.get("agent_terms", {})
+        if not isinstance(terms, dict):
+            raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
+        fields["agent_terms"] = {**terms, "concurrency_key": values["key"]}
     if values["no_cache"]:
         from engrambus.errors import FieldType
 
