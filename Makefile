@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help browser up test quick check generate reading bench smoke torture clients lock clean
+.PHONY: help browser up test quick check generate reading bench smoke torture short-torture year clients lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -70,9 +70,18 @@ check: $(VENV)/.dev ## format, lint, types, layers, reading targets, documentati
 bench: $(VENV)/.bench ## measure performance (writes docs/performance.md)
 	@$(BIN)/python -m bench
 
+year: $(VENV)/.dev ## a year of work on a turned clock, ten tasks of each kind a day, with what it cost (`make test` has a short version)
+	@ENGRAMBUS_YEAR=10 $(BIN)/python -m pytest -s tests/guardrails/test_year.py
+
 torture: $(VENV)/.dev ## kills, power cuts, disk errors, damaged files and mixed load, for 90 minutes (`make test` has a short version)
 	@ENGRAMBUS_CRASH_ROUNDS=60 $(BIN)/python -m pytest -s tests/crash
 	@$(BIN)/python -m tests.torture
+
+ROUNDS = 50
+short-torture: $(VENV)/.dev ## the same with 50 cases of each part and two minutes of load, and what the torture does not go through yet
+	@ENGRAMBUS_CRASH_ROUNDS=10 $(BIN)/python -m pytest -q tests/crash
+	@$(BIN)/python -m tests.torture --rounds $(ROUNDS) --minutes 2
+	@$(BIN)/python -m tests.torture.untried
 
 NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error
 clients: $(VENV)/.dev ## test with the real Claude Code, Codex and Gemini CLI and a scripted model (large downloads)

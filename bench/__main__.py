@@ -12,10 +12,12 @@ from pathlib import Path
 from rich.progress import Progress
 
 from bench.anchoring import anchor_rows
+from bench.batches import batch_rows
 from bench.catalog import catalog_rows
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
+from bench.gc import gc_rows
 from bench.grants import grant_rows
 from bench.knowledge import bulk_row, fill, put_rows
 from bench.live import tool_rows, watched_rows
@@ -26,6 +28,7 @@ from bench.page import page_rows
 from bench.peers import peer_rows
 from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
+from bench.schedules import schedule_rows
 from bench.verification import verification_rows
 from bench.work import work_rows
 from engrambus.app import init_project, open_project
@@ -103,6 +106,10 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             )
         progress.update(task, description="work")
         rows += work_rows(scratch, peers=peers)
+        rows += schedule_rows(scratch / "schedules")
+        progress.update(task, description="garbage collection")
+        rows += gc_rows(scratch, sizes[-1])
+        rows += batch_rows(scratch)
     gateway.close()
     return recall_rows(recalls) + rows
 
@@ -127,9 +134,9 @@ counts. The cost of a put by stage is in [decision 13](decisions/0013-put-cost-b
 [decision 35](decisions/0035-tuple-cost-by-stage.md). The catalog's *resolved names* come from its dict of resolved
 names, *the walk* descends the trie every time; both look up the same names as `immutables.Map`, a dict and
 pyrsistent, each in the best of five rounds. `memory.read` is measured in processor time, each read in a process of its
-own, and so are `verify` and a *rebuild* of the index; *literal* is the contract read line by line with Python's own
-JSON, making the same package. *Followers* read every event while four clients send queries, and an engram once in a
-hundred requests, to a server that is warmed up for two seconds. A latency
+own, and so are `verify`, a *rebuild* of the index and a *collection* of garbage; *literal* is the contract read line by
+line with Python's own JSON, making the same package. *Followers* read every event while four clients send queries, and
+an engram once in a hundred requests, to a server that is warmed up for two seconds. A latency
 counts from the time its request was due, so one slow sync counts against every request its client has waiting.
 Pending writes of an import are synced before anything else is timed. The peers hold as many records, get the same
 queries, and get their vectors from a hash function without cost, so only their search is timed.

@@ -37,6 +37,12 @@ PAGES = (
     "docs/use-cases.md",
     "docs/catalog.md",
     "docs/work.md",
+    "docs/sprint.md",
+    "docs/migration.md",
+    "docs/primitive-hooks.md",
+    "docs/tasks.md",
+    "docs/schedules.md",
+    "docs/batches.md",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -30,6 +31,7 @@ from engrambus.evidence.receipts import (
     new_receipt,
     receipt_id,
 )
+from engrambus.evidence.receipts.folder import _checked
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import pinned_by_engrams
 from engrambus.operations.gc import CollectGarbage
@@ -280,11 +282,126 @@ def test_bodies_of_unfinished_tuples_are_kept(harness: WorkerHarness) -> None:
     assert not harness.deps.bodies.exists(left)
 
 
+# YT-13, YT-10: a tuple that is not due yet, or waits for a worker again, is unfinished too
+def test_bodies_of_tuples_that_wait_to_be_claimed_again_are_kept(harness: WorkerHarness) -> None:
+    named, hit, free = (
+        receipt.artifacts[0].sha
+        for text in ("named", "hit", "free")
+        for receipt in harness.receipts(_run(harness, text))
+        if receipt.artifacts
+    )
+    later = harness.put(step("agent.sum.numbers", a=1, b=2), lane="later", src_ptr=[f"artifact:{named}"])
+    half = harness.put(step("agent.leave.report", text="hit"), step("agent.fail.always"), lane="half")
+    (delayed,), (halved,) = (harness.space.claim({"id": tuple_id}, worker="w") for tuple_id in (later, half))
+    with harness.space.store.read() as view:
+        (cached,) = (
+            receipt
+            for _, receipt in view.list_receipts(None, limit=99)
+            if any(artifact.sha == hit for artifact in receipt.artifacts)
+        )
+    harness.space.complete([Completion(id=half, fence=halved.fence, hits=((0, cached.id),))])
+    harness.space.release([(later, delayed.fence)], delay_us=DAY_US)
+    harness.space.release([(half, halved.fence)])
+    done = collector(harness, grace=3600.0, max_total_mb=0).collect()
+    assert {row.why: row.bodies for row in done.kept if row.bodies} == {"running": 2}
+    assert [harness.deps.bodies.exists(sha) for sha in (named, hit, free)] == [True, True, False]
+
+
 def _run(harness: WorkerHarness, text: str) -> str:
     """Run a step that leaves a file; return its tuple's id."""
     tuple_id = harness.put(step("agent.leave.report", text=text))
     harness.work()
     return tuple_id
+
+
+def receipt_files(harness: WorkerHarness) -> dict[Path, bytes]:
+    """Return the files of receipts, with what is in them."""
+    return {path: path.read_bytes() for path in (harness.deps.root / ".catalog/receipts").glob("*/*.json")}
+
+
+def opened_receipts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the name of every receipt's file that is opened from now on."""
+    real, names = os.open, []
+
+    def note_and_open(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith(".json"):
+            names.append(str(path))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", note_and_open)
+    return names
+
+
+def age_files(harness: WorkerHarness) -> None:
+    """Let the files of receipts be older than what the clock of a file system may be behind."""
+    note = harness.deps.root / ".catalog/receipts.compared"
+    latest_ns = max(path.stat().st_ctime_ns for path in receipt_files(harness)) + 1
+    note.write_bytes(_checked(str(latest_ns)))
+
+
+# YT-13, YT-08: a collection over a million receipts does not read a million files.
+def test_only_files_that_were_changed_are_compared_again(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_steps(harness)
+    contents = receipt_files(harness)
+    opened = opened_receipts(monkeypatch)
+    assert collector(harness).collect().rewritten == 0
+    assert sorted(opened) == sorted(path.name for path in contents)
+    age_files(harness)
+    opened.clear()
+    assert collector(harness).collect().rewritten == 0
+    assert opened == []
+    age_files(harness)
+    edited, renamed, deleted, *untouched = contents
+    status = edited.stat()
+    edited.write_bytes(contents[edited].replace(b'"exit": 0', b'"exit": 1'))
+    os.utime(edited, ns=(status.st_atime_ns, status.st_mtime_ns))
+    renamed.rename(renamed.with_name("0" * 62 + ".json"))
+    deleted.unlink()
+    age = collector(harness).collect(dry_run=True)
+    assert age.rewritten == 4, "edited, missing under its name, strange under another, deleted"
+    assert collector(harness).collect().rewritten == 4
+    assert receipt_files(harness) == contents
+    assert not {path.name for path in untouched} & set(opened)
+
+
+@pytest.mark.parametrize("note", [b"", b"9" * 30, b"1 0123456789abcdef", b"\xff\xff"])
+def test_a_damaged_note_or_a_clock_that_was_set_back_means_that_all_are_compared(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, note: bytes
+) -> None:
+    run_steps(harness)
+    age_files(harness)
+    ahead = _checked(str(time.time_ns() + 10**12))
+    for content in (note, ahead):
+        (harness.deps.root / ".catalog/receipts.compared").write_bytes(content)
+        opened = opened_receipts(monkeypatch)
+        assert collector(harness).collect().rewritten == 0
+        assert len(opened) == len(receipt_files(harness)) > 0
+
+
+# YT-13: it is there to free space, so a full disk must not stop it.
+def test_a_collection_goes_on_where_there_is_no_room_for_a_receipts_file(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_steps(harness)
+    contents = receipt_files(harness)
+    missing = next(iter(contents))
+    missing.unlink()
+    real = os.rename
+
+    def rename(source: str, target: str, **folders: int) -> None:
+        if str(target).endswith(".json"):
+            raise OSError(errno.ENOSPC, "no room")
+        real(source, target, **folders)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", rename)
+        full = collector(harness, hot_days=0, warm_days=0).collect()
+    assert (full.rewritten, sum(row.bodies for row in full.freed) > 0) == (1, True)
+    assert not missing.exists()
+    assert collector(harness).collect().rewritten == 1
+    assert receipt_files(harness) == contents
 
 
 # YT-13: stored, and not named by a receipt yet
@@ -362,7 +479,10 @@ def test_free_space_is_measured_after_remains_are_deleted(harness: WorkerHarness
 
     def collect(dry_run: bool) -> GcReport:
         return msgspec.structs.replace(
-            collector(harness, free=free, free_mb_floor=15).collect(dry_run=dry_run), dry_run=False, after_bytes=0
+            collector(harness, free=free, free_mb_floor=15).collect(dry_run=dry_run),
+            dry_run=False,
+            after_bytes=0,
+            other_bytes=0,
         )
 
     planned = collect(dry_run=True)

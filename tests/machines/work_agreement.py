@@ -26,6 +26,7 @@ from engrambus.core.project_clock import ClockAccepted, ClockCorrected
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     BodyPurged,
     Claim,
     Completion,
@@ -33,6 +34,7 @@ from engrambus.space.tuples import (
     Fence,
     Price,
     SpaceSettings,
+    TaskChanged,
     TuplePattern,
     TupleSpace,
 )
@@ -52,8 +54,8 @@ PATTERNS: tuple[dict[str, Any], ...] = (
     {"parent_id": {"exists": True}},
     {"lane": "build", "map_pos.n": {"like": 1}},
 )
-STATES = (None, "waiting", "claimed", "done", "dead", "cancelled")
-UNTRIED = (BodyPurged, JournalGap, ClockAccepted, ClockCorrected)
+STATES = (None, "waiting", "blocked", "claimed", "done", "dead", "cancelled")
+UNTRIED = (BodyPurged, JournalGap, ClockAccepted, ClockCorrected, TaskChanged)
 """Facts that no rule of the machine makes."""
 FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__ if kind not in UNTRIED}
 """Tags of the facts that a tuple space can journal; others are of the garbage collector and of `recover`."""
@@ -91,6 +93,8 @@ def drafts() -> st.SearchStrategy[dict[str, Any]]:
                         {"budget_usd": 0.01, "budget_tokens": 10, "max_retries": 0},
                         {"max_retries": 3},
                         {"budget_usd": -1},
+                        {"not_before_iso": "2026-01-01T00:00:09Z"},
+                        {"not_before_iso": "2026-01-01T00:00:02Z", "deadline_iso": "2026-01-01T00:00:40Z"},
                     )
                 ),
                 "flags": st.just({"no_cache": True}),
@@ -149,6 +153,14 @@ class WorkAgreement(RuleBasedStateMachine):
         self.release(released, True)
         self.both(lambda space: space.complete([completion(self.reference, claim)]))
         self.both(lambda space: space.in_({"lane": "last", "id": third}, by="me"))
+        self.block(released.id, None, "last")
+        self.unblock(released.id, [])
+        batch = self.both(
+            lambda space: BatchSpace(space).spawn(draft("tree"), depth=2, branching=9, threshold=1, **_AS_PERSON)
+        )
+        self.both(lambda space: space.in_({"lane": "tree"}, by="me"))
+        self.both(lambda space: BatchSpace(space).prune(batch.id))
+        self.both(lambda space: space.cancel(batch.id))
 
     def both(self, ask: Callable[[TupleSpace], Any]) -> Any:
         """Call both and require the same outcome; return the answer, or None if both refused."""
@@ -184,6 +196,35 @@ class WorkAgreement(RuleBasedStateMachine):
         child = {**new, "parent_id": parent}
         answer = self.both(lambda space: space.out(child, authority=PERSON, run="other", every_run=every_run))
         return multiple(*(put.id for put in answer or ()))
+
+    @rule(target=tuples, awaited=st.lists(tuples, min_size=1, max_size=3), new=drafts(), every_run=st.booleans())
+    def out_after(self, awaited: list[str], new: dict[str, Any], every_run: bool) -> Any:
+        """Put a tuple that comes after others."""
+        later = {**new, "after": awaited}
+        answer = self.both(lambda space: space.out(later, authority=PERSON, run=RUN, every_run=every_run))
+        return multiple(*(put.id for put in answer or ()))
+
+    @rule(tuple_id=tuples, awaited=st.none() | tuples, reason=st.sampled_from((None, "why", "another reason")))
+    def block(self, tuple_id: str, awaited: str | None, reason: str | None) -> None:
+        """Block a tuple in words, or by another that may wait for it."""
+        on = [awaited] if awaited is not None else []
+        self.both(lambda space: space.block(tuple_id, on=on, reason=reason, by="me"))
+        self.both(lambda space: _blocks(space, tuple_id))
+
+    @rule(tuple_id=tuples, awaited=st.lists(tuples, max_size=2))
+    def unblock(self, tuple_id: str, awaited: list[str]) -> None:
+        """Lift what blocks a tuple."""
+        self.both(lambda space: space.unblock(tuple_id, on=awaited, by="me"))
+
+    @invariant()
+    def a_tuple_is_blocked_exactly_while_something_blocks_it(self) -> None:
+        """What blocks it is in the space and not done."""
+        with self.reference.space.store.read() as view:
+            for record in view.matching(_EVERYTHING, limit=10_000):
+                blocks = view.blocks(record.id)
+                assert bool(blocks) == (record.state == "blocked"), record
+                awaited = [view.find(item.on) for item in blocks if item.on is not None]
+                assert all(other is not None and other.state != "done" for other in awaited)
 
     @rule(tuple_id=tuples, idempotency=st.none() | st.tuples(keys, requests))
     def out_again_with_its_id(self, tuple_id: str, idempotency: tuple[str, str] | None) -> None:
@@ -377,8 +418,14 @@ def _everything(space: TupleSpace) -> Any:
     with space.store.read() as view:
         records = view.matching(_EVERYTHING, limit=10_000)
         ids = [record.id for record in records]
-        receipts = [(view.receipt_ids(tuple_id), view.finished_steps(tuple_id)) for tuple_id in ids]
+        receipts: list[Any] = [(view.receipt_ids(tuple_id), view.finished_steps(tuple_id)) for tuple_id in ids]
+        receipts += [(view.blocks(tuple_id), view.dependents(tuple_id)) for tuple_id in ids]
     return records, receipts, _figures(space)
+
+
+def _blocks(space: TupleSpace, tuple_id: str) -> Any:
+    with space.store.read() as view:
+        return view.blocks(tuple_id), view.dependents(tuple_id)
 
 
 def _put_ids(journal: bytes) -> list[str]:
@@ -425,6 +472,8 @@ def _figures(space: TupleSpace) -> Any:
             view.run_totals(),
             view.lane_counts(),
             view.waiting_groups(),
+            [view.list_blocked(run, limit=1000) for run in (RUN, None)],
+            [view.live_in(lane) for lane in LANES],
             [view.next_due_us(_EVERYTHING, can_run=code.__contains__) for code in CODE if code is not None],
             view.current_epoch(),
             view.list_receipts(RUN, limit=1000),

@@ -21,9 +21,19 @@ from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
 from engrambus.evidence.receipts import ReceiptFolder
-from engrambus.space.tuples import BodyPurged, Claim, Completion, Price, SpaceSettings, TupleRecord
+from engrambus.space.tuples import (
+    BatchSpace,
+    BodyPurged,
+    Claim,
+    Completion,
+    Price,
+    SpaceSettings,
+    TaskChanged,
+    TupleRecord,
+)
 from engrambus.testing.harness import KEY
 from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
+from engrambus.testing.work.batches import spawn
 from tests.harness.stores import SqliteWorkHarness
 
 
@@ -370,12 +380,18 @@ CHANGES = (
     ("asked", "UPDATE asked SET request = 'another'"),
     ("running", "UPDATE running SET micros = micros + 1"),
     ("counted", "UPDATE counted SET micros = micros + 1"),
+    ("blocks", "UPDATE blocks SET by = 'another'"),
+    ("task_changes", "UPDATE task_changes SET text = 'another'"),
     ("tuples", "UPDATE tuples SET needs = 7 WHERE ordinal = 1"),
-    ("needs", "UPDATE needs SET yools = '[]' WHERE number = 1"),
+    ("needs", "UPDATE needs SET yools = '[\"agent.lint.none\"]' WHERE number = 1"),
     ("run numbers", "UPDATE runs SET run = 'another'"),
     ("runs", "UPDATE runs SET done = done + 1"),
     ("runs", "UPDATE applied SET figures = x'7B7D'"),
-    ("lanes", "INSERT INTO lanes VALUES ('build', 1, 0)"),
+    ("lanes", "INSERT INTO lanes VALUES ('build', 1, 0, 0)"),
+    ("batches", "UPDATE batches SET folded = folded + 1"),
+    ("folded_leaves", "UPDATE folded_leaves SET stop = stop + 1"),
+    ("folded_ends", "UPDATE folded_ends SET agents = agents + 1"),
+    ("agents", "UPDATE agents SET children_left = children_left + 1 WHERE level = 0"),
     ("yools", "INSERT INTO yools VALUES ('agent.lint.other.v1', 1, 0, 0, 0, 0, 1, 1)"),
 )
 
@@ -392,6 +408,13 @@ def full(folder: Path) -> SqliteWorkHarness:
     harness.space.record_cost(second.id, second.fence, 0, Price(micros=2))
     hit = (1, done.receipts[0].id)
     harness.space.complete([Completion(id=second.id, fence=second.fence, hits=(hit,))])
+    (blocked,) = put(harness, draft("blocked"))
+    harness.space.block(blocked, reason="why", by="me")
+    note = TaskChanged(id=blocked, what="blocked", by="me", text="why")
+    harness.space.store.commit(lambda view: ([note], None))
+    batch = spawn(harness, 2, 9, lane="tree")
+    harness.space.claim({"lane": "tree"}, worker="w")
+    BatchSpace(harness.space).cancel(batch, "0.7")
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size_bytes=1, reason="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness

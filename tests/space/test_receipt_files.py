@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from engrambus.evidence.receipts import Receipt, ReceiptFolder, new_receipt
+from engrambus.evidence.receipts import Receipt, ReceiptFolder, ReceiptLookup, new_receipt
 from engrambus.settings import Settings
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
@@ -35,6 +34,20 @@ def receipts(count: int) -> list[tuple[int, Receipt]]:
     ]
 
 
+def lookup(numbered_receipts: list[tuple[int, Receipt]], positions: list[int] | None = None) -> ReceiptLookup:
+    """Return what looks receipts up; the positions from which they are read are added to a list."""
+
+    def after(position: int, limit: int) -> list[tuple[int, Receipt]]:
+        if positions is not None:
+            positions.append(position)
+        return [row for row in numbered_receipts if row[0] > position][:limit]
+
+    by_id = {receipt.id: receipt for _, receipt in numbered_receipts}
+    return ReceiptLookup(
+        lambda digits: [id for id in by_id if id[7:].startswith(digits)], lambda ids: map(by_id.__getitem__, ids), after
+    )
+
+
 def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits before it renames until the other is there too, as two threads of a worker may."""
     numbered_receipts = receipts(20)
@@ -47,14 +60,11 @@ def test_two_writers_of_the_same_receipts_do_not_conflict(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "rename", rename_together)
 
-    def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
-        return [row for row in numbered_receipts if row[0] > after][:limit]
-
     problems: list[BaseException] = []
 
     def write() -> None:
         try:
-            ReceiptFolder(tmp_path / "receipts", tmp_path / "written").catch_up(read_receipts, batch=500)
+            ReceiptFolder(tmp_path / "receipts", tmp_path / "written").catch_up(lookup(numbered_receipts), batch=500)
         except BaseException as problem:
             problems.append(problem)
             barrier.abort()
@@ -80,10 +90,6 @@ def test_an_interrupted_writer_leaves_no_receipt_out(
     positions: list[int] = []
     rename = os.rename
 
-    def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
-        positions.append(after)
-        return [row for row in numbered_receipts if row[0] > after][:limit]
-
     def rename_others(source: str, target: str, **folders: int) -> None:
         if target == folder.path(numbered_receipts[3][1].id).name:
             raise OSError("disk full")
@@ -92,11 +98,11 @@ def test_an_interrupted_writer_leaves_no_receipt_out(
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", rename_others)
         with pytest.raises(OSError, match="disk full"):
-            folder.catch_up(read_receipts, batch=batch)
-    folder.catch_up(read_receipts, batch=batch)
+            folder.catch_up(lookup(numbered_receipts, positions), batch=batch)
+    folder.catch_up(lookup(numbered_receipts, positions), batch=batch)
     assert all(folder.path(receipt.id).exists() for _, receipt in numbered_receipts)
     positions.clear()
-    assert folder.catch_up(read_receipts, batch=batch) == 0
+    assert folder.catch_up(lookup(numbered_receipts, positions), batch=batch) == 0
     assert positions == [4], "it begins at the noted position"
 
 
@@ -106,22 +112,19 @@ def test_files_that_a_power_cut_has_torn_are_written_again_after_the_restart(
     """They are not synced. Before the restart, and once they were compared after it, a damaged one is a finding."""
     numbered_receipts, folder = receipts(5), ReceiptFolder(tmp_path / "receipts", tmp_path / "written")
 
-    def read_receipts(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
-        return [row for row in numbered_receipts if row[0] > after][:limit]
-
-    folder.catch_up(read_receipts)
+    folder.catch_up(lookup(numbered_receipts))
     torn = folder.path(numbered_receipts[2][1].id)
     content = torn.read_bytes()
     torn.write_bytes(content[:100] + bytes(200))
-    assert [path for path, _ in folder.differences(read_receipts)] == [torn]
+    assert [path for path, _ in folder.differences(lookup(numbered_receipts))] == [torn]
     monkeypatch.setattr("engrambus.evidence.receipts.folder.boot_id", lambda: "another")
-    assert list(folder.differences(read_receipts)) == []
-    folder.catch_up(read_receipts)
+    assert list(folder.differences(lookup(numbered_receipts))) == []
+    folder.catch_up(lookup(numbered_receipts))
     assert torn.read_bytes() == content
     torn.write_bytes(content[:100] + bytes(200))
-    assert [path for path, _ in folder.differences(read_receipts)] == [torn]
+    assert [path for path, _ in folder.differences(lookup(numbered_receipts))] == [torn]
     monkeypatch.setattr("engrambus.evidence.receipts.folder.boot_id", lambda: "a third")
-    assert [path for path, _ in folder.differences(read_receipts)] == [torn], "it was on disk whole"
+    assert [path for path, _ in folder.differences(lookup(numbered_receipts))] == [torn], "it was on disk whole"
 
 
 def test_a_worker_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:

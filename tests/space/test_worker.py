@@ -22,7 +22,15 @@ from engrambus.backends.sqlite.work import WORK_JOURNAL
 from engrambus.core import SECOND_US, digest_of, print_time
 from engrambus.core.process_names import is_dead, process_name
 from engrambus.errors import DiskPressure
-from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, new_receipt, receipt_id
+from engrambus.evidence.receipts import (
+    EMPTY_DIGEST,
+    Receipt,
+    ReceiptFolder,
+    ReceiptLookup,
+    in_toto_statement,
+    new_receipt,
+    receipt_id,
+)
 from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, input_hash, tuple_run, worker
 from engrambus.space.work.single_flight import StepLock
@@ -78,9 +86,10 @@ def test_several_threads_may_write_receipts_at_once(harness: WorkerHarness, tmp_
     def read_receipts(after: int, limit: int) -> list[tuple[int, Receipt]]:
         return [(after + 1, receipt)] if after < 200 else []
 
+    receipts = ReceiptLookup(lambda digits: [receipt.id], lambda ids: [receipt], read_receipts)
     with ThreadPoolExecutor(4) as threads:
         futures = [
-            threads.submit(ReceiptFolder(tmp_path / "copies", tmp_path / "written").catch_up, read_receipts)
+            threads.submit(ReceiptFolder(tmp_path / "copies", tmp_path / "written").catch_up, receipts)
             for _ in range(4)
         ]
         assert max(future.result() for future in futures) == 200

@@ -23,13 +23,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from engrambus.app import open_project, open_worker_dependencies
+from engrambus.core import digest
 from engrambus.edges.integrations.doctor import examine
 from engrambus.errors import EngramBusError, IndexDamaged
 from engrambus.evidence.receipts import bodies_of
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
-from engrambus.space.tuples import TupleSpace, read_pattern
+from engrambus.space.tuples import Price, TupleSpace, WorkView, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner
 from engrambus.testing.work import PERSON
 from tests.projects import make_gateway, make_repository
@@ -41,6 +42,8 @@ ENGRAMS = 60
 TUPLES = 6
 ROUNDS = 1000
 ROUNDS_PER_PROCESS = 50
+FAR_US = 1 << 55
+EVERYTHING = read_pattern({})
 NOTES = "notes.jsonl"
 """A memory store of several segments, so that its decoded lines are cached."""
 JOURNAL_CODES = frozenset({"JOURNAL_DAMAGED", "JOURNAL_FOREIGN", "FORMAT_UNKNOWN"})
@@ -292,6 +295,7 @@ def _fill(project: FlippedProject, folder: Path) -> None:
         for number in range(8):
             call(gateway, "keep_episode", text=f"The team decided matter {number} with care.", kind="decision")
         _work(gateway, project.settings, range(TUPLES))
+        call(gateway, "collect_garbage", hot_days=0, warm_days=0)
         gateway.tuple_space.space.store.rotate(least_bytes=1, before_us=1 << 60)
         _work(gateway, project.settings, range(TUPLES, TUPLES + 2))
     for kind in QUESTIONS:
@@ -331,10 +335,27 @@ def _work(gateway: Gateway, settings: Settings, numbers: range) -> None:
     # The project's catalog does not declare the tests' yools, so tuples are put without it.
     space = TupleSpace(deps.space.store, settings=deps.space.settings)
     run = gateway.identify(LOCAL_ADMIN).run.run_id
+
+    def out(*steps: dict[str, Any], lane: str = "build", **options: Any) -> str:
+        return space.out({"lane": lane, "payload": list(steps)}, authority=PERSON, run=run, **options)[0].id
+
     for number in numbers:
-        space.out({"lane": "build", "payload": [step("agent.sum.numbers", a=number, b=1)]}, authority=PERSON, run=run)
+        out(step("agent.sum.numbers", a=number, b=1))
+    out(step("agent.fail.always"))
+    LaneWorkerPool(deps, read_pattern({"lane": "build"}), concurrency=1).run(until_empty=True)
+    out(step("agent.sum.numbers", a=numbers[-1], b=1))  # a hit
     LaneWorkerPool(deps, read_pattern({"lane": "build"}), concurrency=1).run(until_empty=True)
     runner.close()
+    out(lane="facts", idempotency=(f"key {numbers[-1]}", digest(b"the same request")))
+    space.in_({"lane": "facts"}, by="me")
+    out(step("agent.deploy.prod"), lane="waiting")
+    space.cancel(out(step("agent.deploy.prod"), lane="waiting"))
+    (claim,) = space.claim({"id": out(step("agent.spend.money", usd=1, times=1), lane="later")}, worker="w")
+    space.start_step(claim, 0, Price(micros=9), yool="agent.spend.money.v1")
+    space.record_cost(claim.id, claim.fence, 0, Price(micros=7), synced=True)
+    space.release([(claim.id, claim.fence)], counts_attempt=True, delay_us=FAR_US)
+    (claim,) = space.claim({"id": out(step("agent.spend.money", usd=2, times=1), lane="running")}, worker="w")
+    space.start_step(claim, 0, Price(micros=9), yool="agent.spend.money.v1")
 
 
 Asked = Iterator[tuple[str, Callable[[], Any]]]
@@ -350,14 +371,52 @@ def _usual(gateway: Gateway) -> Asked:
     yield "anchor", partial(call, gateway, "anchor_text", text=anchored)
     yield "events", lambda: [line.checksum for line in gateway.store.lines_after(0, 1000)]
     yield "work events", lambda: [line.checksum for line in gateway.tuple_space.space.store.lines_after(0, 1000)]
+    yield from _tuples(gateway)
     yield "receipts", lambda: [receipt.id for receipt in _receipts(gateway)]
     for receipt in _receipts(gateway):
         yield f"receipt {receipt.id}", partial(_call_receipt, gateway, "receipt_get", receipt.id)
         yield f"check {receipt.id}", partial(_call_receipt, gateway, "receipt_verify", receipt.id)
 
 
+def _tuples(gateway: Gateway) -> Asked:
+    """Yield questions about tuples in every state, and about what was made from them."""
+    space = gateway.tuple_space.space
+
+    def ask(question: Callable[[WorkView], Any]) -> Callable[[], Any]:
+        def answer() -> Any:
+            with space.store.read() as view:
+                return question(view)
+
+        return answer
+
+    yield "tuples", ask(lambda view: view.matching(EVERYTHING, limit=1000))
+    yield "unfinished", ask(lambda view: view.list_unfinished(limit=1000))
+    # Not of all lanes: the lease of the claimed tuple ends while this goes on.
+    yield "claimable", ask(lambda view: view.claimable(read_pattern({"lane": "waiting"}), epoch=1, limit=1000))
+    yield "next due", ask(lambda view: view.next_due_us(read_pattern({"lane": "later"})))
+    yield "ended", ask(lambda view: view.list_ended(None, limit=1000))
+    yield "dead", ask(lambda view: view.list_dead(None, limit=1000))
+    yield "totals", ask(lambda view: (view.run_totals(), view.lane_counts(), view.waiting_groups()))
+    yield "running steps", ask(lambda view: view.running_steps())
+    yield "costs", ask(lambda view: [view.cost_history(yool.entry.full_name) for yool in YOOLS])
+    yield "asked", ask(lambda view: [view.idempotent_put(f"key {number}") for number in range(20)])
+    yield "uses", ask(lambda view: view.newest_receipts(None, limit=1000))
+    yield (
+        "deleted",
+        ask(
+            lambda view: [
+                (sha, view.purged_at_us(sha))
+                for _, receipt in view.list_receipts(None, limit=1000)
+                for sha in bodies_of(receipt)
+            ]
+        ),
+    )
+
+
 def _bodies(gateway: Gateway) -> Asked:
     for sha in sorted({sha for receipt in _receipts(gateway) for sha in bodies_of(receipt)}):
+        if _is_deleted(gateway, sha):
+            continue
         yield f"body {sha}", partial(call, gateway, "deref_pointer", pointer=f"artifact:{sha}")
     for receipt in _receipts(gateway):
         yield f"check {receipt.id}", partial(_call_receipt, gateway, "receipt_verify", receipt.id)
@@ -402,6 +461,14 @@ def _receipts(gateway: Gateway) -> list[Any]:
     return receipts
 
 
+def _is_deleted(gateway: Gateway, sha: str) -> bool:
+    def read() -> bool:
+        with gateway.tuple_space.space.store.read() as view:
+            return view.purged_at_us(sha) is not None
+
+    return bool(_ask_again(read))
+
+
 def _read_memory(gateway: Gateway, store: str) -> Any:
     package = call(
         gateway,
@@ -429,7 +496,9 @@ def call(gateway: Gateway, operation: str, **fields: Any) -> Any:
     return _timeless(msgspec.to_builtins(answer))
 
 
-_TIMES = frozenset({"as_of", "age", "age_s", "expires_in", "ttl", "took_ms", "now", "uptime", "index_bytes", "disk"})
+_TIMES = frozenset(
+    {"as_of", "age", "age_s", "expires_in", "ttl", "took_ms", "now", "uptime", "index_bytes", "disk", "unclaimed"}
+)
 
 
 def _timeless(value: Any) -> Any:

@@ -25,7 +25,7 @@ from tests.torture.workload import Actions, OpenProject, TortureProject, Writer,
 
 ROLES: dict[str, Actions] = {
     "writer": (Writer.put, Writer.put_many, Writer.promote, Writer.forget, Writer.store),
-    "worker": (Writer.out, Writer.complete),
+    "worker": (Writer.out, Writer.complete, Writer.out, Writer.complete, Writer.take, Writer.spend, Writer.reuse),
     "reader": (Writer.read, Writer.read, Writer.verify),
     "keeper": (Writer.rotate, Writer.collect),
 }

@@ -22,9 +22,9 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.receipts import bodies_of, receipt_id
 from engrambus.gateway import Gateway
 from engrambus.policy import find_project, load_journal_key
-from engrambus.space.tuples import TupleDone
+from engrambus.space.tuples import TupleDone, TupleRecord
 from engrambus.testing import GatewayClient
-from tests.torture.workload import OpenProject, TortureProject
+from tests.torture.workload import LATER_LANE, NOTES_LANE, SPENT_MICROS, OpenProject, TortureProject
 
 CHECK_SECONDS = 60
 """Longest time that opening and checking a small project may take; who takes longer waits for something."""
@@ -76,10 +76,12 @@ class Notes:
     @property
     def acknowledged(self) -> int:
         """Number of acknowledged writes."""
-        kinds = ("put", "promote", "forget", "out", "body")
+        kinds = ("put", "promote", "forget", "out", "body", "take", "spend")
         return len(self.ends) + sum(len(self.done.get(kind, ())) for kind in kinds)
 
-    def check_undisturbed(self, kinds: Iterable[str] = ("put", "promote", "forget", "out", "body", "end")) -> None:
+    def check_undisturbed(
+        self, kinds: Iterable[str] = ("put", "promote", "forget", "out", "body", "end", "take", "spend")
+    ) -> None:
         """Check that a writer that nothing disturbed did everything: otherwise the other cases prove nothing."""
         assert self.finished, self.problems
         assert (self.refused, self.problems) == ([], [])
@@ -198,10 +200,25 @@ def _check_work(gateway: Gateway, client: GatewayClient, notes: Notes) -> list[P
             problems.append(Problem("lost", f"the end of {tuple_id}: {receipt} became {ends.get(tuple_id)}"))
     if doubled := [tuple_id for tuple_id, receipts in ends.items() if len(receipts) > 1]:
         problems.append(Problem("wrong", f"ended twice: {doubled}"))
+    problems += _check_taken_and_spent(records, notes)
     for pointer in notes.names("body"):
         code, _ = client.try_call("deref_pointer", pointer=pointer)
         if code != "ok":
             problems.append(Problem("lost", f"acknowledged body {pointer}: {code}"))
+    return problems
+
+
+def _check_taken_and_spent(records: dict[str, TupleRecord], notes: Notes) -> list[Problem]:
+    """Check that what was taken is gone, and that what was handed back waits and has spent what was reported once."""
+    names = {record.tuple.map_pos.get("name") for record in records.values() if record.tuple.lane == NOTES_LANE}
+    problems = [Problem("lost", f"taken, and there again: {name}") for name in notes.names("take") & names]
+    for tuple_id in notes.names("spend"):
+        record = records.get(tuple_id)
+        if record is None or (record.state, record.attempts, record.own_spent.micros) != ("waiting", 1, SPENT_MICROS):
+            problems.append(Problem("lost", f"acknowledged spending and release: {record!r}"))
+    for record in records.values():
+        if record.tuple.lane == LATER_LANE and record.own_spent.micros not in (0, SPENT_MICROS):
+            problems.append(Problem("wrong", f"spent twice: {record!r}"))
     return problems
 
 

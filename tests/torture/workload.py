@@ -16,20 +16,24 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from engrambus.app import open_project
-from engrambus.core import SystemClock, new_ulid, print_time
+from engrambus.core import SystemClock, digest, new_ulid, print_time
 from engrambus.errors import EngramBusError
-from engrambus.evidence.receipts import Cost, new_receipt
+from engrambus.evidence.receipts import Cost, new_receipt, receipt_id
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from engrambus.space.tuples import Claim, Completion, TupleSpace, tuple_receipt
+from engrambus.space.tuples import Claim, Completion, Price, TupleSpace, tuple_receipt
 from engrambus.testing import GatewayClient
 from tests.projects import make_gateway, make_repository, make_settings
 
 FAR_FUTURE_US = 1 << 60
 TEXT_LINES = 200
-LANE = "build"
+LANE, NOTES_LANE, LATER_LANE, REUSE_LANE = "build", "facts", "later", "again"
+SPENT_MICROS = 7
+REUSED_KEY = "agent.lint.ruff.v1@again"
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane=LANE)
 PERSON = {"user": "admin", "agent": None, "ci": False}
 
@@ -186,7 +190,7 @@ class Writer:
         with self._attempt("files", "-"):
             self._space.write_receipts(self._gateway.project_files.receipts)
 
-    def _finished(self, claim: Claim) -> Completion:
+    def _finished(self, claim: Claim, key: str | None = None) -> Completion:
         now = print_time(SystemClock().now())
         output = self._gateway.tuple_space.bodies.put(f"output of {claim.id}\n".encode())
         done = new_receipt(
@@ -200,6 +204,7 @@ class Writer:
             worker=claim.worker,
             stdout_sha=output,
             cost=Cost(usd=0.001),
+            key=key,
         )
         last = tuple_receipt(
             claim.id,
@@ -211,6 +216,48 @@ class Writer:
             worker=claim.worker,
         )
         return Completion(id=claim.id, fence=claim.fence, receipts=(done,), final_receipt=last)
+
+    def take(self) -> None:
+        """Put a tuple and take it, under an idempotency key."""
+        name = os.urandom(8).hex()
+        with self._attempt("take", name):
+            draft = {"lane": NOTES_LANE, "map_pos": {"name": name}}
+            asked = (name, digest(name.encode()))
+            self._space.out(draft, authority=PERSON, run=self._run(), idempotency=asked)
+            taken = self._space.in_({"lane": NOTES_LANE, "map_pos.name": name}, by="torture")
+            assert taken is not None
+            self.note(f"take {name}")
+
+    def spend(self) -> None:
+        """Start a step, count what it spent, renew the claim, and hand the tuple back for later."""
+        name = os.urandom(8).hex()
+        with self._attempt("spend", name):
+            step = {"yool": "agent.lint.ruff", "args": {"name": name}}
+            draft = {"lane": LATER_LANE, "payload": [step], "agent_terms": {"budget_usd": 1}}
+            tuple_id = self._space.out(draft, authority=PERSON, run=self._run())[0].id
+            (claim,) = self._space.claim({"id": tuple_id}, worker="torture", timeout=0)
+            self._space.start_step(claim, 0, Price(micros=SPENT_MICROS), yool="agent.lint.ruff.v1")
+            for _ in range(2):  # the same total counts once
+                self._space.record_cost(claim.id, claim.fence, 0, Price(micros=SPENT_MICROS), synced=True)
+            self._space.renew([(claim.id, claim.fence)])
+            self._space.release([(claim.id, claim.fence)], counts_attempt=True, delay_us=FAR_FUTURE_US >> 4)
+            self.note(f"spend {tuple_id}")
+
+    def reuse(self) -> None:
+        """Complete a tuple with the receipt of an equal step."""
+        with self._attempt("reuse", "-"):
+            draft = {"lane": REUSE_LANE, "payload": [{"yool": "agent.lint.ruff", "args": {"name": "again"}}]}
+            tuple_id = self._space.out(draft, authority=PERSON, run=self._run())[0].id
+            (claim,) = self._space.claim({"id": tuple_id}, worker="torture", timeout=0)
+            with self._space.store.read() as view:
+                cached = view.cached_receipt(REUSED_KEY)
+            done = self._finished(claim, key=REUSED_KEY)
+            if cached is not None and done.final_receipt is not None:
+                last = msgspec.structs.replace(done.final_receipt, receipts=(cached.id,), id="")
+                last = msgspec.structs.replace(last, id=receipt_id(last))
+                done = msgspec.structs.replace(done, receipts=(), hits=((0, cached.id),), final_receipt=last)
+            self._space.complete([done])
+            self.note(f"end {claim.id} {self._space.public_tuple(claim.id)['receipts'][-1]}")
 
     def rotate(self) -> None:
         """Continue the journal of work in a new file, as garbage collection does for a long one."""
@@ -262,14 +309,18 @@ WRITES: Actions = (
     Writer.out,
     Writer.put_many,
     Writer.complete,
+    Writer.reuse,
     Writer.promote,
     Writer.store,
+    Writer.take,
     Writer.rotate,
     Writer.out,
     Writer.put,
     Writer.complete,
     Writer.forget,
     Writer.rebuild,
+    Writer.spend,
+    Writer.reuse,
     Writer.put,
     Writer.collect,
     Writer.put,

@@ -46,10 +46,8 @@ OPERATIONS = Operations(__package__, {
     ),
     "snapshots": "inherit show_snapshot",
     "stats": "stats",
-    "tasks": (
-        "add_task list_tasks ready_tasks claim_task show_task finish_task block_task unblock_task give_task "
-        "release_tasks cancel_task "
-    ),
+    "task_changes": "block_task unblock_task give_task release_tasks cancel_task",
+    "tasks": "add_task list_tasks ready_tasks claim_task show_task finish_task",
     "tokens": "agent_token list_tokens revoke_tokens",
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",

@@ -37,12 +37,11 @@ from engrambus.space.tuples import (
     INTERNAL_RUN,
     LIVE_STATES,
     TASK_LANE,
-    Agent,
     AgentsFolded,
     AlarmRaised,
+    BatchAgent,
     BatchRecord,
     BatchSpawned,
-    Block,
     BodyDamaged,
     BodyPurged,
     CanRun,
@@ -71,6 +70,7 @@ from engrambus.space.tuples import (
     StepStarted,
     TaskChange,
     TaskChanged,
+    TupleBlock,
     TupleBlocked,
     TupleClaimed,
     TupleDone,
@@ -123,7 +123,7 @@ class WorkState:
     def __init__(self) -> None:
         self.ordinal = 0
         self.batches: dict[str, _Batch] = {}
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, BatchAgent] = {}
         """Materialised agents of batches, by tuple."""
         self.tuples: dict[str, TupleRecord] = {}
         self.receipts: dict[str, Receipt] = {}
@@ -143,7 +143,7 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
-        self.blocks: dict[str, dict[str, Block]] = {}
+        self.blocks: dict[str, dict[str, TupleBlock]] = {}
         """What blocks each blocked tuple, by the id of a tuple, or "" for a reason in words."""
         self.dependents: dict[str, set[str]] = {}
         """Ids of the tuples that each tuple blocks."""
@@ -269,9 +269,8 @@ class WorkState:
             self.agents[record.id] = new_agent(record.id, fact.agent)
             if fact.agent.level:  # the root comes before its batch
                 self.batches[fact.agent.batch].ids[fact.agent.level, fact.agent.number] = record.id
-        elif record.parent_id in self.agents:
-            parent = self.agents[record.parent_id]
-            self.agents[parent.id] = msgspec.structs.replace(parent, is_kept=True)
+        elif record.parent_id is not None:
+            self._keep_agent(record.parent_id)
         totals = self.totals.get(record.run) or RunTotals(
             run=record.run, states={}, put_again=0, executed=0, hits=0, micros=0, tokens=0
         )
@@ -295,13 +294,14 @@ class WorkState:
                 self.dependents.setdefault(fact.id, set()).add(dependent)
 
     def _add_blocks(self, tuple_id: str, on: Sequence[str], reason: str | None, by: str) -> None:
-        added = {blocker: Block(on=blocker, by=by) for blocker in on}
+        added = {blocker: TupleBlock(on=blocker, by=by) for blocker in on}
         if reason is not None:
-            added[""] = Block(reason=reason, by=by)
+            added[""] = TupleBlock(reason=reason, by=by)
         if added:
             self.blocks.setdefault(tuple_id, {}).update(added)
         for blocker in on:
             self.dependents.setdefault(blocker, set()).add(tuple_id)
+            self._keep_agent(blocker)
 
     def _remove_blocks(self, tuple_id: str, removed: Iterable[str]) -> None:
         blocks = self.blocks.get(tuple_id, {})
@@ -325,6 +325,12 @@ class WorkState:
             states[record.state] = states.get(record.state, 0) + 1
             nonzero = {state: count for state, count in states.items() if count}
             self.totals[record.run] = msgspec.structs.replace(totals, states=nonzero)
+
+    def _keep_agent(self, tuple_id: str) -> None:
+        """Keep an agent materialised, since a tuple from outside its batch depends on it."""
+        agent = self.agents.get(tuple_id)
+        if agent is not None:
+            self.agents[tuple_id] = msgspec.structs.replace(agent, is_kept=True)
 
     def _end_agent(self, tuple_id: str, state: str) -> None:
         """Count the end of an agent in the node above it."""
@@ -516,7 +522,7 @@ class MemoryWorkView:
         blocked = (record for record in self._state.tuples.values() if record.state == "blocked")
         return [record for record in blocked if run in (None, record.run)][:limit]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         blocks = self._state.blocks.get(tuple_id, {})
         return [blocks[blocker] for blocker in sorted(blocks, key=lambda blocker: (not blocker, blocker))]
 
@@ -615,6 +621,10 @@ class MemoryWorkView:
             msgspec.structs.replace(totals, states=dict(sorted(totals.states.items())))
             for totals in self._state.totals.values()
         ]
+
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        records = (record for record in self._state.tuples.values() if record.ordinal > after)
+        return [record for record in records if record.state not in (*ENDED, "taken")][:limit]
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         claimed = (record for record in self._state.tuples.values() if record.state == "claimed")
@@ -723,12 +733,12 @@ class MemoryWorkView:
             for level, level_counts in sorted(counts.items())
         }
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
         return {tuple_id: self._state.agents[tuple_id] for tuple_id in tuple_ids if tuple_id in self._state.agents}
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         batch = self._state.batches[batch_id]
         ids = (batch.ids[place] for place in sorted(batch.ids) if place[0] == level and start <= place[1] < stop)
         return [
@@ -737,7 +747,7 @@ class MemoryWorkView:
             if not unended or self._state.tuples[tuple_id].state not in (*ENDED, "taken")
         ][:limit]
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
         agents = self._state.agents.values()
         return [
             agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level

@@ -29,6 +29,7 @@ SECTIONS = {
 
 GROUPS = {
     "artifact": "Store new text that claims and messages can point at.",
+    "batch": "Spawn trees of up to a billion tasks, of which only what workers reach takes up room.",
     "receipt": "Show, check and add receipts: records of executed steps.",
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
     "task": "Tasks that agents and people do themselves: add, claim, finish and block them.",
@@ -39,6 +40,7 @@ GROUPS = {
     "promotion": "Decide which engrams other projects see: requests of agents that wait for an admin.",
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
     "reservation": "List, check and release what agents have reserved: files that others keep out of.",
+    "schedule": "Put tasks at certain times: by a cron expression, at an interval or once.",
     "memory": "Search memory files, and record what the team should remember.",
     "review": "Accept or reject what agents contribute to the team's memory.",
     "contradiction": "Decide which of two contradictory claims holds.",

@@ -14,7 +14,7 @@ from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import LeafRange
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern
-from engrambus.space.tuples.values import Agent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
+from engrambus.space.tuples.values import BatchAgent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
     blocked: int = 0
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TupleBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that keeps a tuple from being claimed: a tuple that is not done, or a reason in words."""
 
     on: str | None = None
@@ -235,7 +235,7 @@ class WorkView(Protocol):
         """Return the blocked tuples of a run, or of all, oldest first."""
         ...
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         """Return what blocks a tuple: tuples in the order of their ids, then the reason in words."""
         ...
 
@@ -302,6 +302,10 @@ class WorkView(Protocol):
 
     def run_totals(self) -> list[RunTotals]:
         """Return the totals of every run that has tuples, in the order of their first tuples."""
+        ...
+
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        """Return tuples that have neither ended nor been taken, with an ordinal greater than `after`, oldest first."""
         ...
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
@@ -376,18 +380,18 @@ class WorkView(Protocol):
         """Return the counts of each level of a batch that has materialised or ended agents."""
         ...
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
         """Return the tuples among these that are agents of a batch."""
         ...
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         """Return the materialised agents of a level with these numbers, in order; `unended`: only those that go on."""
         ...
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
-        """Return the agents below the root that are parents of tuples from outside the batch."""
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
+        """Return the agents below the root that tuples from outside the batch depend on."""
         ...
 
 

@@ -18,14 +18,12 @@ from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, parse_ref
 from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, ReceiptFolder, with_step_receipts
 from engrambus.policy.guardrails import MB, Retention, free_bytes
-from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace, WorkView, read_pattern
+from engrambus.space.tuples import BodyPurged, TupleRecord, TupleSpace
 from engrambus.space.work.step_folder import abandoned, sweep
 
 LOCK_FILE, SCRATCH_FOLDER = "gc.lock", "scratch"
 GRACE_SECONDS = 3600
 """Time for which a body that a caller stored, or that was read, is never deleted: somebody may be about to name it."""
-MAX_UNFINISHED = 100_000
-"""Number of claimed, and of waiting, tuples whose bodies are looked up."""
 MIN_SEGMENT_BYTES = 1 << 20
 """Size from which a segment of the journal is rotated into a file of its own."""
 BATCH = 500
@@ -122,10 +120,11 @@ class GarbageCollector:
         """Delete what may go; with `dry_run` only report it."""
         with file_lock(self._catalog / LOCK_FILE) if not dry_run else nullcontext():
             retention = (overrides or RetentionOverrides()).apply_to(self._retention())
-            total = _folder_size(self._catalog)
+            others = self._size_of_others()
+            receipts = self._receipts.rewrite_changed(self._space.receipt_lookup, dry_run=dry_run)
+            total = others + receipts.bytes_before
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)
-            rewritten = self._rewrite_receipts(dry_run)
             free = self._free(self._catalog) + (leftovers.bytes if dry_run else 0)
             planner = self._survey(on_progress)
             excess_bytes = max(
@@ -141,12 +140,12 @@ class GarbageCollector:
             freed = sum(purge.body.size for purge in purges) if dry_run else self._purge(planner, purges, on_progress)
             midnight_us = now_us - now_us % DAY_US
             rotated = self._space.store.rotate(least_bytes=MIN_SEGMENT_BYTES, before_us=midnight_us, dry_run=dry_run)
-            after = total - leftovers.bytes - freed if dry_run else _folder_size(self._catalog)
+            after = total - leftovers.bytes - freed if dry_run else self._size_of_others() + receipts.bytes_after
             kept = [*_by_reason(planner.keeps(purges).items()), self._running_folders()]
             return GcReport(
                 dry_run=dry_run,
                 receipts=planner.receipts,
-                rewritten=rewritten,
+                rewritten=receipts.differing,
                 freed=[*_by_reason(_purged_sizes(purges).items()), leftovers],
                 kept=kept,
                 pinned=planner.pinned,
@@ -160,12 +159,9 @@ class GarbageCollector:
                 enough=after <= retention.max_total_mb * MB and free + freed >= retention.free_mb_floor * MB,
             )
 
-    def _rewrite_receipts(self, dry_run: bool) -> int:
-        """Write the files of receipts again that are not as the journal has them; return how many there are."""
-        count = sum(1 for _ in self._space.receipt_differences(self._receipts))
-        if count and not dry_run:
-            self._space.rewrite_receipts(self._receipts)
-        return count
+    def _size_of_others(self) -> int:
+        """Return the size of everything but the files of receipts: there may be a million, and they are listed once."""
+        return _folder_size(self._catalog, without=self._receipts.folder)
 
     def _running_folders(self) -> BodyCount:
         """Count the folders of steps that are running."""
@@ -190,9 +186,9 @@ class GarbageCollector:
 
     def _survey(self, on_progress: GcProgress) -> PurgePlanner:
         """Show every receipt to a planner."""
+        # Read before the bodies: what a step stores from now on is newer than any receipt that names it.
+        needed = self._needed_by_unfinished()
         with self._space.store.read() as view:
-            # Read before the bodies: what a step stores from now on is newer than any receipt that names it.
-            needed = _needed_by_unfinished(view)
             pinned = with_step_receipts(self._pinned(), view.receipt)
         fresh_us = round((time.time() - self._grace_seconds) * SECOND_US)
         planner = PurgePlanner(self._bodies.stored(), pinned, needed, fresh_us=fresh_us)
@@ -207,6 +203,20 @@ class GarbageCollector:
             if len(page) < BATCH:
                 return planner
 
+    def _needed_by_unfinished(self) -> set[str]:
+        """Return the receipts that unfinished tuples have so far, and the bodies they point at."""
+        needed: set[str] = set()
+        after = 0
+        while True:
+            # A page at a time: there may be millions, and a transaction that long would let SQLite's WAL grow.
+            with self._space.store.read() as view:
+                page = view.list_unfinished(limit=BATCH, after=after)
+                for record in page:
+                    needed.update(view.receipt_ids(record.id), _bodies_pointed_at(record))
+            if len(page) < BATCH:
+                return needed
+            after = page[-1].ordinal
+
     def _purge(self, planner: PurgePlanner, purges: list[Purge], on_progress: GcProgress) -> int:
         freed, total = 0, sum(purge.body.size for purge in purges)
         for start in range(0, len(purges), BATCH):
@@ -220,14 +230,6 @@ class GarbageCollector:
             on_progress(min(freed, total - 1), total)
         on_progress(1, 1)
         return freed
-
-
-def _needed_by_unfinished(view: WorkView) -> set[str]:
-    """Return the receipts that running tuples have so far, and the bodies that unfinished ones point at."""
-    running = view.list_claimed(None, limit=MAX_UNFINISHED)
-    waiting = view.claimable(read_pattern({}), epoch=view.current_epoch().number, limit=MAX_UNFINISHED)
-    needed = {receipt_id for record in running for receipt_id in view.receipt_ids(record.id)}
-    return needed.union(*map(_bodies_pointed_at, (*running, *waiting)))
 
 
 def _bodies_pointed_at(record: TupleRecord) -> set[str]:
@@ -248,9 +250,12 @@ def _by_reason(sizes: Iterable[tuple[str, list[int]]]) -> list[BodyCount]:
     return [BodyCount(why=why, bodies=len(row), bytes=sum(row)) for why, row in sizes]
 
 
-def _folder_size(root: Path) -> int:
+def _folder_size(root: Path, *, without: Path | None = None) -> int:
+    """Return the size of all files in a folder, as their lengths; leave one of its folders out."""
     total = 0
-    for folder, _, names in os.walk(root):
+    for folder, inner, names in os.walk(root):
+        if without is not None and without.name in inner and folder == str(without.parent):
+            inner.remove(without.name)
         for name in names:
             with suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_size

@@ -8,6 +8,7 @@ Each test takes a `harness` with a new, empty space; nothing here imports pytest
 """
 
 from engrambus.testing.work.batches import BatchConformance
+from engrambus.testing.work.blocks import BlockConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.delays import DelayConformance
@@ -23,6 +24,7 @@ __all__ = [
     "PERSON",
     "RUN",
     "BatchConformance",
+    "BlockConformance",
     "ClaimConformance",
     "DelayConformance",
     "RestartConformance",
@@ -47,6 +49,7 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    BlockConformance,
     DelayConformance,
     ScheduleConformance,
     WorkerConformance,

@@ -236,6 +236,25 @@ class BatchConformance:
         assert harness.space.get(batch).spent_micros == 200_000
         harness.space.complete([completion(harness, claim)])
 
+    def test_a_leaf_that_a_tuple_waits_for_is_not_folded(self, harness: WorkHarness) -> None:
+        """The tuple goes on when the leaf, or the whole batch, is done."""  # YT-16
+        batch = spawn(harness, 1, 40)
+        take(harness)
+        leaves = waiting_ids(harness)
+        for number, awaited in enumerate((leaves["0.3"], batch)):
+            (waiting,) = put(harness, draft("side", number))
+            harness.space.block(waiting, on=[awaited], by="me")
+        BatchSpace(harness.space).prune(batch)
+        assert waiting_ids(harness) == {"0.3": leaves["0.3"]}
+        (claim,) = take(harness)
+        harness.space.complete([completion(harness, claim)])
+        assert len(take(harness, "side", limit=5)) == 1
+        harness.clock.advance(seconds=40)
+        harness.space.complete([completion(harness, claim) for claim in take(harness, limit=40)])
+        assert harness.space.get(batch).state == "done"
+        harness.space.complete([completion(harness, claim) for claim in take(harness, "side", limit=5)])
+        assert harness.space.rd_all({"lane": "side", "state": "blocked"}) == []
+
     def test_cancelling_a_batch_counts_its_folded_agents(self, harness: WorkHarness) -> None:
         """A claim on one of its leaves becomes stale, and no further leaf is put."""
         batch = spawn(harness, 3, 10)
@@ -408,7 +427,7 @@ class BatchConformance:
     def test_unknown_batches_and_paths_are_refused(self, harness: WorkHarness) -> None:
         """A path has as many numbers as the tree has levels, at most."""
         batch, batches = spawn(harness, 2, 3), BatchSpace(harness.space)
-        for path in ("", "1", "0.3", "0.0.0.0", "0.x", "0.-1", "0..1", "0.٣"):
+        for path in ("", "1", "0.3", "0.0.1.0", "0.x", "0.-1", "0..1", "0.٣"):
             expect_error(BatchPath, batches.compress, batch, path)
         (single,) = put(harness, draft())
         expect_error(BatchNotFound, batches.prune, single)

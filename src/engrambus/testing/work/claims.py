@@ -297,6 +297,29 @@ class ClaimConformance:
             harness.delete_index()
             harness.reopen()
 
+    def test_unfinished_tuples_are_listed_in_pages(self, harness: WorkHarness) -> None:
+        """Waiting, not due yet, or claimed: whatever has neither ended nor been taken."""  # YT-13
+        ids = [
+            tuple_id for lane in ("build", "facts", "later", "build", "build") for tuple_id in put(harness, draft(lane))
+        ]
+        claims = take(harness, "build", limit=2)
+        harness.space.complete([completion(harness, claims[0])])
+        harness.space.in_({"lane": "facts"}, by="me")
+        (late,) = take(harness, "later")
+        harness.space.release([(late.id, late.fence)], delay_us=3600 * SECOND_US)
+        for _ in range(2):
+            with harness.space.store.read() as view:
+                records = view.list_unfinished(limit=9)
+                assert [(record.id, record.state) for record in records] == [
+                    (ids[2], "waiting"),
+                    (ids[3], "claimed"),
+                    (ids[4], "waiting"),
+                ]
+                assert view.list_unfinished(limit=1, after=records[0].ordinal) == records[1:2]
+                assert view.list_unfinished(limit=9, after=records[-1].ordinal) == []
+            harness.delete_index()
+            harness.reopen()
+
     def test_ended_and_claimed_tuples_are_listed_for_a_run_or_for_all(self, harness: WorkHarness) -> None:
         """Last ended first across runs, up to a limit."""  # YT-15
         runs: dict[str, str] = {}

@@ -289,7 +289,7 @@ CREATE TABLE agents (               -- agents that are tuples
     dead       INTEGER NOT NULL DEFAULT 0,  -- leaves below it, of the children that have ended
     cancelled  INTEGER NOT NULL DEFAULT 0,
     idle       INTEGER NOT NULL,    -- 1 for a leaf that was never claimed and has not ended
-    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if it is the parent of a tuple from outside the batch
+    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if a tuple from outside the batch is its child or waits for it
 ) STRICT;
 CREATE UNIQUE INDEX agents_by_place ON agents (batch, level, number);
 CREATE INDEX idle_leaves ON agents (batch, number) WHERE idle = 1;

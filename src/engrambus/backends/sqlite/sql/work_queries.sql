@@ -378,6 +378,12 @@ FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS
 WHERE t.lane = ?
 ORDER BY t.ordinal DESC LIMIT 1;
 
+-- name: unfinished
+SELECT {columns}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.ordinal > ? AND t.state NOT IN ('done', 'dead', 'cancelled', 'taken')
+ORDER BY t.ordinal LIMIT ?;
+
 -- name: claimed
 SELECT {columns}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
@@ -585,6 +591,11 @@ UPDATE agents SET idle = 0 WHERE ordinal = ? AND idle = 1;
 
 -- name: keep_agent
 UPDATE agents SET kept = 1 WHERE ordinal = ?;
+
+-- name: keep_agent_with_id
+UPDATE agents SET kept = 1 WHERE ordinal IN (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+);
 
 -- name: update_agent
 UPDATE agents SET children_left = ?, dead = ?, cancelled = ? WHERE ordinal = ?;

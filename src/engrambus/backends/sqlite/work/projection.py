@@ -30,10 +30,10 @@ from engrambus.space.tuples import (
     LIVE_STATES,
     MAX_GENERATIONS,
     STATES,
-    Agent,
     AgentPosition,
     AgentsFolded,
     AlarmRaised,
+    BatchAgent,
     BatchSpawned,
     BodyDamaged,
     BodyPurged,
@@ -72,7 +72,7 @@ from engrambus.space.tuples import (
     next_yools,
 )
 
-LAYOUT = 10
+LAYOUT = 11
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 REASON = b""
 """The blocker of a tuple that is blocked by a reason in words."""
@@ -269,9 +269,9 @@ class WorkProjection:
     def finish(self) -> None:
         """Write everything gathered, pending figures included."""
         figures, self.state.figures = self.state.figures, PendingFigures()
-        for lane, counts in figures.lanes.items():
-            if any(counts):
-                self._execute("add_lane_counts", lane, *counts)
+        for lane, lane_counts in figures.lanes.items():
+            if any(lane_counts):
+                self._execute("add_lane_counts", lane, *lane_counts)
         for run, counts in figures.runs.items():
             self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
         for yool, history in figures.yools.items():
@@ -380,6 +380,8 @@ class WorkProjection:
         self.state.any_blocks = True
         for blocker in on:
             self._execute("insert_block", ordinal, raw_id(blocker), "", by)
+            if self._has_batches():
+                self._execute("keep_agent_with_id", *id_key(blocker))
         if reason is not None:
             self._execute("insert_block", ordinal, REASON, reason, by)
 
@@ -398,7 +400,7 @@ class WorkProjection:
 
     def _has_batches(self) -> bool:
         """True if a batch was ever spawned: most projects have none, and save a query for every change."""
-        if not self.state.has_batches:
+        if self.state.has_batches is None:
             row: Any = self.connection.execute(self._sql["any_batch"]).fetchone()
             self.state.has_batches = bool(row[0])
         return self.state.has_batches
@@ -409,6 +411,7 @@ class WorkProjection:
         template = bytes(fact.template)
         self._execute("insert_batch", ordinal, lane, rank, fact.depth, fact.branching, template, fact.retries, leaves)
         self._execute("insert_folded_leaves", ordinal, 0, leaves)
+        self.state.has_batches = True
 
     def _insert_agent(self, ordinal: int, tuple_id: str, position: AgentPosition) -> None:
         batch = self._find(position.batch)[0] if position.level else ordinal
@@ -431,7 +434,7 @@ class WorkProjection:
         parent_row: Any = self.connection.execute(self._sql["agent_by_place"], place).fetchone()
         self._update_agent(parent_row[0], after_child_end(agent_from_row(parent_row), agent_from_row(row), state))
 
-    def _update_agent(self, ordinal: int, agent: Agent) -> None:
+    def _update_agent(self, ordinal: int, agent: BatchAgent) -> None:
         self._execute("update_agent", agent.children_left, agent.dead, agent.cancelled, ordinal)
 
     def _fold(self, fact: AgentsFolded) -> None:
@@ -659,9 +662,9 @@ class WorkProjection:
         self.connection.execute(self._sql[name], values)
 
 
-def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> Agent:
+def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> BatchAgent:
     """Return the agent that a row of the queries `agent…` holds; the ids are of its tuple and of its batch."""
-    return Agent(
+    return BatchAgent(
         id=tuple_id,
         position=AgentPosition(batch=batch_id, level=row[2], number=row[3], children=row[4]),
         children_left=row[5],

@@ -88,8 +88,8 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Cache: numbers of sets of yools."""
     fresh_claims: dict[str, TupleRecord] = {}
     """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
-    has_batches: bool = False
-    """Cache: True once a batch was seen; the index is asked until then."""
+    has_batches: bool | None = None
+    """Cache: True if a batch was ever spawned; None if unknown."""
     is_from_start: bool = False
     steps_run: bool | None = None
     """Cache: True if a step of any tuple is running; None if unknown."""

@@ -35,9 +35,8 @@ from engrambus.space.tuples import (
     LIVE_STATES,
     STATES,
     TASK_LANE,
-    Agent,
+    BatchAgent,
     BatchRecord,
-    Block,
     CanRun,
     CostHistory,
     DelayedCounts,
@@ -52,6 +51,7 @@ from engrambus.space.tuples import (
     RunningStep,
     RunTotals,
     TaskChange,
+    TupleBlock,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
@@ -281,6 +281,9 @@ class SqliteWorkView:
         first = _first_matching(left, conditions, 1)
         return first[0].lease_until_us if first else None
 
+    def list_unfinished(self, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        return [record_from_row(row) for row in self._rows("unfinished", after, limit)]
+
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("claimed", run, limit)]
 
@@ -336,19 +339,19 @@ class SqliteWorkView:
         states: dict[int, dict[str, int]] = {}
         for level, state, count, *amounts in self._rows("level_counts", batch):
             states.setdefault(level, {})[state] = count
-            sums[level] = list(map(add, sums.get(level, _ZEROS), amounts))
+            sums[level] = list(map(add, sums.get(level, (0, 0, 0)), amounts))
         for level, state, count in self._rows("folded_ends", batch):
             of_level = states.setdefault(level, {})
             of_level[state] = of_level.get(state, 0) + count
         counts: dict[int, LevelCounts] = {}
         for level in sorted(states):
-            micros, tokens, receipts = sums.get(level, _ZEROS)
+            micros, tokens, receipts = sums.get(level, (0, 0, 0))
             in_order = dict(sorted(states[level].items()))
             counts[level] = LevelCounts(states=in_order, micros=micros, tokens=tokens, receipts=receipts)
         return counts
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
-        found: dict[str, Agent] = {}
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
+        found: dict[str, BatchAgent] = {}
         for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
             query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
             found |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
@@ -356,12 +359,12 @@ class SqliteWorkView:
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         bound = -1 if limit is None else limit
         rows = self._rows("agents_at", self._ordinal(batch_id), level, start, stop, int(unended), bound)
         return list(map(_agent, rows))
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
         return list(map(_agent, self._rows("kept_agents", self._ordinal(batch_id))))
 
     def _ordinal(self, tuple_id: str) -> int:
@@ -470,9 +473,9 @@ class SqliteWorkView:
     def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("blocked", run, limit)]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         return [
-            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            TupleBlock(on=print_id(raw) if raw else None, reason=reason, by=by)
             for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
         ]
 
@@ -599,7 +602,7 @@ def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
     )
 
 
-def _agent(row: Any) -> Agent:
+def _agent(row: Any) -> BatchAgent:
     return agent_from_row(row, print_id(row[10]), print_id(row[11]))
 
 

@@ -23,7 +23,7 @@ _OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "!=": "ne", "=": "eq", "<"
 _TUPLE_FILE = "The task (tuple) as JSON or YAML; - reads stdin"
 _PATTERN_OPTIONS = (
     click.Option(["--lane", "lane"], help="Only tuples of this lane (queue)."),
-    click.Option(["--state", "state"], help="Only tuples in this state: waiting, claimed, done, dead, cancelled."),
+    click.Option(["--state", "state"], help="Only tuples in this state: waiting, blocked, claimed, done, …."),
     click.Option(
         ["--where", "where"],
         multiple=True,
@@ -53,6 +53,12 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
     ),
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
+    click.Option(
+        ["--after", "after"],
+        multiple=True,
+        metavar="ID",
+        help="A task that must be done first: until then this one is blocked (repeatable).",
+    ),
     click.Option(["--no-cache", "no_cache"], is_flag=True, help="Run every step, even if its result is known."),
     click.Option(
         ["--in", "delay"], metavar="DURATION", help="How long it waits before a worker may claim it: PT10M, P1D."
@@ -76,6 +82,8 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         raise click.UsageError("--arg goes with --yool.")
     # Options win over the file: one file can be put into several lanes.
     fields |= {name: values[name] for name in ("lane", "priority", "parent_id", "block") if name in values}
+    if values.get("after"):
+        fields["after"] = list(values["after"])
     if values["no_cache"]:
         from engrambus.errors import FieldType
 

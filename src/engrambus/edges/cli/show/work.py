@@ -319,12 +319,27 @@ def board(answer: BoardAnswer) -> Iterator[str]:
     if answer.lanes:
         rows = [[lane.lane, str(lane.waiting), str(lane.claimed)] for lane in answer.lanes]
         # Runs share lanes, so the counts include the tasks of other runs.
-        yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
+        headings = ["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"]
+        if any(lane.blocked for lane in answer.lanes):
+            headings, rows = (
+                [*headings, "BLOCKED"],
+                [[*line, str(lane.blocked)] for line, lane in zip(rows, answer.lanes, strict=True)],
+            )
+        yield from table(headings, rows)
         for lane in answer.lanes:
             if lane.not_before is not None:
                 yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before}")
     yield from _unclaimed(answer.unclaimed)
     yield from _batches(answer.batches)
+    for blocked in answer.blocked:
+        yield click.style("BLOCKED", fg="yellow") + f"  {safe_id(blocked.id)}  {safe(blocked.lane)}"
+        yield from (dim(f"  {safe_line(line)}") for line in blocked.blocked)
+    if answer.tasks:
+        from engrambus.edges.cli.show.tasks import row as task_row
+
+        yield "TASKS"
+        for task in answer.tasks:
+            yield from task_row(task)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(
