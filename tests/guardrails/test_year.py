@@ -42,9 +42,11 @@ SCALE = int(os.environ.get("ENGRAMBUS_YEAR", "1"))
 """Tasks of each kind and day."""
 WORKS_EVERY = 1 if "ENGRAMBUS_YEAR" in os.environ else 3
 """Days from one on which the team works to the next."""
-ARTIFACT_BYTES = 400_000
-HOT_DAYS, WARM_DAYS, MAX_MB = 30, 365, 40 * SCALE
-A_DAY_MB = 2 * SCALE
+ARTIFACT_BYTES = 2_000_000
+HOT_DAYS, WARM_DAYS = 30, 365
+MAX_MB = 22 * SCALE * 3 // WORKS_EVERY
+"""Less than the artifacts of the hot days take with everything else, so that the limit deletes some of them."""
+A_DAY_MB = 4 * SCALE
 """What a day may add before the next collection: the limit holds at night."""
 WAL_MB = 68
 """Room for the `-wal` files of both indexes, 32 MB each: SQLite uses one again before it makes it longer."""
@@ -302,14 +304,14 @@ def test_a_year_of_work_stays_below_the_limit_and_still_resumes_and_replays(
     deleted = {row.why: sum(found.bodies for report in year.reports for found in report.freed if found.why == row.why)
                for row in year.reports[0].freed}  # fmt: skip
     assert deleted["artifact"] > 0
+    assert deleted["room"] > 0
 
     check_cache(year, pinned)
     answers = year.answers()
     seconds = replay(year)
     assert year.answers() == answers
     assert year.bus.verify().findings == []
-    if SCALE > 1 or os.environ.get("ENGRAMBUS_YEAR"):
-        print_year(year, deleted, seconds)
+    print_year(year, deleted, seconds)
     year.close()
 
     terminal = Terminal(repository, tmp_path / "home")
@@ -347,7 +349,7 @@ def check_cache(year: Year, pinned: str) -> None:
     with pytest.raises(BodyNotFound, match="deleted to free disk space, at 20"):
         year.bus.deref_pointer(f"artifact:{gone}")
     (receipt,) = (item for item in year.all_receipts() if any(part.sha == gone for part in item.artifacts))
-    assert year.bus.receipt_get(receipt.id).gone.keys() == {gone}, "the output is kept longer"
+    assert gone in year.bus.receipt_get(receipt.id).gone
     assert year.bus.receipt_verify(receipt.id).sound
     for name, kinds in zip(old, (["hit", "done"], ["miss", "done"], ["miss", "done"]), strict=True):
         year.put(step("agent.build.release", day=name, size=ARTIFACT_BYTES))

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from engrambus.evidence.receipts.folder import (
         RECEIPTS,
         RECEIPTS_POSITION,
-        ComparedFiles,
         ReceiptFolder,
         ReceiptLookup,
         RestoredFile,
@@ -46,7 +45,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "artifact_kinds": "artifact_kind",
         "cas": "BodyFile BodyStore",
-        "folder": "RECEIPTS RECEIPTS_POSITION ComparedFiles ReceiptFolder ReceiptLookup RestoredFile is_written_by",
+        "folder": "RECEIPTS RECEIPTS_POSITION ReceiptFolder ReceiptLookup RestoredFile is_written_by",
         "junit": "MAX_REPORT_BYTES JunitCase JunitReport read_junit",
         "purge_plan": "DAY_US KeepReason Purge PurgePlanner PurgeReason with_step_receipts",
         "values": (
@@ -57,8 +56,8 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ARTIFACT_KINDS", "DAY_US", "EMPTY_DIGEST", "JUNIT_KIND", "MAX_REPORT_BYTES", "RECEIPTS", "RECEIPTS_POSITION",
-    "Artifact", "BodyFile", "BodyStore", "ComparedFiles", "Cost", "EvidenceRef", "JunitCase", "JunitReport",
-    "KeepReason", "Purge", "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder", "ReceiptLookup", "RestoredFile",
-    "artifact_kind", "bodies_of", "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id",
-    "result_sha", "with_step_receipts",
+    "Artifact", "BodyFile", "BodyStore", "Cost", "EvidenceRef", "JunitCase", "JunitReport", "KeepReason", "Purge",
+    "PurgePlanner", "PurgeReason", "Receipt", "ReceiptFolder", "ReceiptLookup", "RestoredFile", "artifact_kind",
+    "bodies_of", "in_toto_statement", "is_written_by", "new_receipt", "read_junit", "receipt_id", "result_sha",
+    "with_step_receipts",
 ]
