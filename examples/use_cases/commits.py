@@ -83,6 +83,14 @@ class History:
         except subprocess.CalledProcessError:
             return ""
 
+    def explain_missing(self) -> str | None:
+        """Explain why there is nothing to look at: no folder, no repository, or no such commit."""
+        if not self.folder.is_dir():
+            return f"There is no folder {self.folder}."
+        if not self.head:
+            return f"{self.folder.resolve()} has no commit {self._head}, or is no git repository."
+        return None
+
     def commits(self, *options: str, limit: int) -> Iterator[Commit]:
         """Yield the newest commits that have one parent, newest first; `options` are those of `git log`."""
         if not self.head:

@@ -306,6 +306,10 @@ def main(arguments: Sequence[str] | None = None) -> Result:
     output.note("A scripted team refactors: no model runs. Commit, lines, budgets, refusals and counts are real.")
     with tempfile.TemporaryDirectory(prefix="engrambus-refactor-") as scratch:
         history = History(chosen.repository, chosen.commit or "HEAD")
+        if (problem := history.explain_missing()) and not chosen.small:
+            if chosen.commit or not chosen.repository.is_dir():
+                parser.error(problem)
+            output.note(problem)
         picked = next(history.commits(limit=1), None) if chosen.commit else None
         refactoring = None if chosen.small else look_at(history, picked) if picked else choose_commit(history)
         if refactoring is None or not refactoring.known:

@@ -258,6 +258,15 @@ def test_an_error_names_the_option_that_is_wrong(shell: Shell) -> None:
     assert "field: --at (number 2)" in result.err
     assert shell.run("put", CLAIM, "--at", "src/parser.py:99", "--json").problem["field"] == "at[0]"
     assert "field: --max-tokens" in shell.run("query", "--max-tokens", "5").err
+    assert "field: ID  " in shell.run("batch", "compress", "abcd/0.1").err  # its argument is ID[/PATH]
+
+
+@pytest.mark.parametrize(
+    "words", [["out", "--key", "k"], ["out", "--in", "PT5M"], ["batch", "spawn", "--budget-usd", "1"]], ids=" ".join
+)
+def test_an_option_does_not_replace_a_field_of_the_file_that_is_no_object(shell: Shell, words: list[str]) -> None:
+    result = shell.run(*words, "-", stdin='{"lane": "build", "agent_terms": 3}')
+    assert result.err.startswith("error FIELD_TYPE: The field is an object")
 
 
 @pytest.mark.parametrize(

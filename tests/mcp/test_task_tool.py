@@ -34,7 +34,7 @@ def test_an_agent_adds_claims_blocks_and_finishes_tasks(
         assert match is not None, first
         tuple_id = match[1]
         second = await task(action="add", title="Update the docs", after=[tuple_id])
-        assert second.split("\n")[1] == f"It waits for {tuple_id}, waiting."
+        assert second.split("\n")[1] == f"It waits for {tuple_id}, which is ready."
         assert (await task(action="ready")).startswith(f"{tuple_id} ready: Rename the parser")
         claimed = await task(action="claim")
         assert "yours" in claimed

@@ -149,6 +149,15 @@ def test_done_needs_evidence_that_leads_somewhere(
         amber.finish_task(task.id, evidence=["HEAD"])
 
 
+def test_the_first_commit_is_no_evidence_by_itself(person: Bus, repository: Repository) -> None:
+    subprocess.run(["git", "checkout", "-q", "--orphan", "fresh"], cwd=repository.path, check=True)
+    commit_files(repository.path, {"src/parser.py": "first\n"})
+    task = person.add_task("prove it")
+    with pytest.raises(TaskEvidence, match="It is the first commit"):
+        person.finish_task(task.id, evidence=["HEAD"])
+    assert person.finish_task(task.id, evidence=["src/parser.py:1"]).evidence
+
+
 def test_a_receipt_is_evidence_only_if_its_step_succeeded(person: Bus, amber: Bus, repository: Repository) -> None:
     passed = '<testsuite name="t" tests="1"><testcase classname="t" name="a"/></testsuite>'
     failed = passed.replace("/></testsuite>", '><failure message="no"/></testcase></testsuite>')
@@ -336,6 +345,7 @@ def test_secrets_and_code_are_refused_in_titles_and_notes(person: Bus, amber: Bu
     [
         ({"title": "   "}, "title"),
         ({"title": "x", "due": "soon"}, "due"),
+        ({"title": "x", "due": "P-1D"}, "due"),
         ({"title": "x", "due": "2027-01-31T12:00:00"}, "due"),
         ({"title": "x", "priority": 1001}, "priority"),
         ({"title": "x", "after": ["abcdef12"]}, "after[0]"),

@@ -106,6 +106,17 @@ def test_the_script_tells_what_is_real_and_changes_nothing(
     assert (git(post_office, "status", "--porcelain", "--ignored"), git(post_office, "rev-parse", "HEAD")) == before
 
 
+@pytest.mark.parametrize("arguments", [["absent"], ["--commit", "deadbeef"]], ids=["folder", "commit"])
+def test_what_is_named_has_to_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert arguments[-1] in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_history_without_such_a_commit_gets_a_small_repository(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

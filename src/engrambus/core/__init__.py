@@ -11,6 +11,7 @@ from engrambus.core.clock import (
     parse_duration,
     parse_time,
     print_duration,
+    print_second,
     print_time,
 )
 from engrambus.core.costs import (
@@ -77,6 +78,7 @@ __all__ = [
     "print_dollars",
     "print_duration",
     "print_micros",
+    "print_second",
     "print_time",
     "read_json",
     "read_json_with_lines",

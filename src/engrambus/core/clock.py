@@ -80,6 +80,11 @@ def print_time(moment_us: int) -> str:
     return f"{_print_second(second)}.{fraction_us:06d}Z"
 
 
+def print_second(moment_us: int) -> str:
+    """Print a time to the second, for a text that people read: `2026-01-08T09:30:00Z`."""
+    return f"{_print_second(moment_us // SECOND_US)}Z"
+
+
 @lru_cache(maxsize=64)
 def _print_second(second: int) -> str:
     return (_EPOCH + timedelta(seconds=second)).isoformat(timespec="seconds")[:-6]
@@ -111,7 +116,13 @@ def parse_duration(text: str, field: str = "ttl") -> int:
     """
     match = _DURATION.fullmatch(text.removeprefix("-")) if len(text) <= MAX_DURATION_CHARS else None
     if match is None:
-        raise TtlInvalid(field=field, hint=_DURATION_HINT)
+        raise TtlInvalid(
+            f"{'The ttl' if field == 'ttl' else 'That'} is not an ISO-8601 duration in weeks, days, hours, minutes and"
+            " seconds.",
+            field=field,
+            used=text[:MAX_DURATION_CHARS],
+            hint=_DURATION_HINT,
+        )
     parts = match.groupdict()
     if any(parts[unit] and int(parts[unit]) for unit in ("years", "months")):
         raise TtlInvalid(
@@ -129,7 +140,7 @@ def parse_duration(text: str, field: str = "ttl") -> int:
             raise TtlInvalid("A duration is counted in microseconds, no finer.", field=field)
         total_us += int(whole) * unit_us + fraction_us
     if total_us <= 0 or text.startswith("-"):
-        raise TtlInvalid("A duration must be longer than zero.", field=field, used=text)
+        raise TtlInvalid("A duration must be longer than zero.", field=field, used=text, hint=_DURATION_HINT)
     if total_us > _MAX_DURATION_US:
         raise TtlInvalid("The duration is too long.", field=field, used=text)
     return total_us

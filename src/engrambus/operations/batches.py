@@ -75,7 +75,7 @@ class SpawnAnswer(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus batch spawn --lane build --yool agent.lint.ruff --arg path=src --depth 3 --branching 100",
         renderer="work:batch_spawned",
-        rank=60,
+        rank=41,
         override="work:batch_spawn",
     ),
     absent_from=_NO_TOOL,

@@ -89,7 +89,7 @@ class SetLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="work",
         example="engrambus limit set --key 'customer-*' --running 2",
         renderer="work:limit",
-        rank=40,
+        rank=46,
     ),
     absent_from=_FOR_PEOPLE,
     prose=("lane", "run", "key", "rate"),
@@ -98,6 +98,7 @@ def limit_set(context: Context, request: SetLimit) -> LimitRow:
     """Limit how many tasks run at once, or start within a time.
 
     It holds at once, for every worker. Setting only one of the two again leaves the other as it is. What runs goes on.
+    `--run RUN` makes it a limit of that run.
     """
     match = _match(request)
     return _change(
@@ -119,7 +120,7 @@ class ListLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="work",
         example="engrambus limit list",
         renderer="work:limits",
-        rank=41,
+        rank=47,
     ),
     absent_from=_FOR_PEOPLE,
 )
@@ -148,7 +149,7 @@ class RemoveLimit(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="work",
         example="engrambus limit remove --lane build",
         renderer="work:limit_removed",
-        rank=42,
+        rank=48,
     ),
     absent_from=_FOR_PEOPLE,
     prose=("lane", "run", "key"),
@@ -173,7 +174,7 @@ class Pause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="work",
         example='engrambus pause --lane build --why "the registry is down"',
         renderer="work:limit",
-        rank=43,
+        rank=49,
     ),
     absent_from=_FOR_PEOPLE,
     prose=("lane", "run", "key", "why"),
@@ -198,7 +199,7 @@ class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="work",
         example="engrambus unpause --lane build",
         renderer="work:unpaused",
-        rank=44,
+        rank=49,
     ),
     absent_from=_FOR_PEOPLE,
     prose=("lane", "run", "key"),

@@ -32,7 +32,7 @@ ProcessName = Annotated[
     str,
     Meta(
         pattern=r"^[^/]{1,255}/[0-9]{1,10}\.[0-9]{1,20}$",
-        description="The process you work in, as <host>/<pid>.<start time>; the reservation ends with it",
+        description="The process you work in, as <host>/<pid>.<start time>; what you reserve or claim ends with it",
     ),
 ]
 

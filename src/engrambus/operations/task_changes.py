@@ -62,7 +62,7 @@ class BlockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def block_task(context: Context, request: BlockTask) -> TaskRow:
     """Block a task until others are done (--on), or until someone unblocks it (--why). Your claim on it ends.
 
-    A dependency that would close a circle is refused. It works for every tuple that has not ended.
+    A dependency that would close a cycle is refused. It works for every tuple that has not ended.
     """
     why = one_line(request.note)
     if not why and not request.after:

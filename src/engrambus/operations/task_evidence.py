@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engrambus.core import is_digest, is_hex, short_id
-from engrambus.errors import EngramBusError, FieldValue, ReceiptNotFound, TaskEvidence
+from engrambus.errors import EngramBusError, FieldValue, NotFound, ReceiptNotFound, TaskEvidence
 from engrambus.evidence.pointers import DiffAddress, Pointer, check_pointer, print_address
 from engrambus.evidence.receipts import EvidenceRef
 from engrambus.gateway.context import Context
@@ -80,7 +80,10 @@ def _receipt(context: Context, text: str, field: str) -> EvidenceRef | None:
 def _changes_of_head(context: Context) -> list[Pointer]:
     """Return the changes of the commit that is checked out, as pointers."""
     head = context.project_files.head()
-    base = context.project_files.expand(f"{head}^")
+    try:
+        base = context.project_files.expand(f"{head}^")
+    except NotFound:
+        raise FieldValue("It is the first commit, and has none to compare it with.", field="evidence") from None
     changed = context.project_files.repositories.select().changed_files(base, head)
     paths = [change.new_path or change.old_path or "" for change in changed][:MAX_CHANGED_FILES]
     pointers = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from inspect import getdoc
@@ -129,7 +130,7 @@ class CliCommand(click.Command):
         session.option_names = {
             parameter.name: parameter.opts[0]
             if isinstance(parameter, click.Option)
-            else parameter.human_readable_name.strip("[].")
+            else re.split(r"[^A-Z_]", parameter.human_readable_name.lstrip("["))[0]
             for parameter in self.params
             if parameter.name and parameter.name not in SHARED
         }

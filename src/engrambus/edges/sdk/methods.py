@@ -1402,7 +1402,7 @@ class Methods(ABC):
             paths: Files, folders or patterns: src/billing/**
             reason: Your work on them, in a few words
             expires_in: How long, as an ISO 8601 duration; PT30M by default, the policy sets the ceiling
-            process: The process you work in, as <host>/<pid>.<start time>; the reservation ends with it
+            process: The process you work in, as <host>/<pid>.<start time>; what you reserve or claim ends with it
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ReservationRow", self._do("reserve", {"paths": paths, "reason": reason, "expires_in": expires_in, "process": process}, idempotency_key))
@@ -1957,7 +1957,7 @@ class Methods(ABC):
 
         Args:
             id: The task's id; by default the first ready one
-            process: The process you work in, as <host>/<pid>.<start time>; the reservation ends with it
+            process: The process you work in, as <host>/<pid>.<start time>; what you reserve or claim ends with it
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ClaimedTask", self._do("claim_task", {"id": id, "process": process}, idempotency_key))

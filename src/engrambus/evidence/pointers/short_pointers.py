@@ -27,7 +27,7 @@ _FROM_HEAD = re.compile(r"HEAD(?=[~^]|\Z)")
 _POINTER_FIELD = re.compile(r"(?P<owner>(?:.*\.)?)pointers\[(?P<position>\d+)\].*", re.DOTALL)
 _HEX = frozenset("0123456789abcdef")
 _LINKS = ("https://github.com/", "swh:")
-_UNCOMMITTED = "If it is not committed yet: commit it first, or put the engram with `snapshot`."
+_UNCOMMITTED = "If it is not committed yet: commit it first; an engram can also be put with `snapshot`."
 
 
 class FileSpan(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND_US, print_time, short_id
+from engrambus.core import SECOND_US, print_second, print_time, short_id
 from engrambus.errors import NoTaskReady, StaleFence, TaskBlocked, TaskEvidence, TaskHeld, TaskLost, TupleEnded
 from engrambus.evidence.receipts import EvidenceRef, Receipt, new_receipt
 from engrambus.space.tasks.listing import IsDead, Task, is_lost, live_tasks, read_task
@@ -308,7 +308,7 @@ def _check_claimable(view: WorkView, task: Task, actor: str, is_gone: IsGone) ->
         if _claimed_at(task, actor) is not None:
             raise _lost(task, name)
         raise TaskHeld(
-            f"{_bare(task.holder)} has the task until {print_time(task.record.lease_until_us)}.",
+            f"{_bare(task.holder)} has the task until {print_second(task.record.lease_until_us)}.",
             field="id",
             used=name,
             hint="Take another one (`task ready`), or ask its holder.",

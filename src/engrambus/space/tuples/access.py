@@ -64,7 +64,11 @@ def visible_tuple(view: WorkView, caller: Caller, id_or_prefix: str, field: str 
     records = _beginning_with(id_or_prefix, view.tuple_ids_starting, _tuple_sight(view, caller))
     record = _only([record.id for record in records], records, id_or_prefix, field)
     if record is None:
-        raise TupleNotFound(field=field, used=id_or_prefix)
+        raise TupleNotFound(
+            field=field,
+            used=id_or_prefix,
+            hint="`engrambus board` lists tuples, `engrambus task list` tasks; the first digits of an id are enough.",
+        )
     return record
 
 

@@ -52,7 +52,7 @@ def block(
 ) -> list[Fact]:
     """Return the facts that block a tuple that has not ended; a claim on it ends.
 
-    Waiting for tuples that are done blocks nothing. A dependency that would close a circle is refused.
+    Waiting for tuples that are done blocks nothing. A dependency that would close a cycle is refused.
     """
     if record.state in ENDED:
         raise TupleEnded(f"The tuple is {record.state}.", field="id", used=record.id)
@@ -129,10 +129,10 @@ def describe_block(view: WorkView, item: TupleBlock) -> tuple[str, str | None]:
         return f"It waits for {name}, which was given up.", f"engrambus again {name}"
     if record.state == "cancelled":
         return f"It waits for {name}, which was cancelled.", f"--on {name}"
-    doing = (
-        f", claimed by {str(record.worker).rpartition('/')[2]}" if record.state == "claimed" else f", {record.state}"
-    )
-    return f"It waits for {name}{doing}.", None
+    if record.state == "claimed":
+        return f"It waits for {name}, claimed by {str(record.worker).rpartition('/')[2]}.", None
+    state = "ready" if record.lane == TASK_LANE and record.state == "waiting" else record.state
+    return f"It waits for {name}, which is {state}.", None
 
 
 def _chain(reached: dict[str, str | None], tuple_id: str) -> Iterable[str]:

@@ -7,7 +7,7 @@ from shlex import quote
 
 import msgspec
 
-from engrambus.core import SECOND_US, print_time, short_id
+from engrambus.core import SECOND_US, print_second, short_id
 from engrambus.errors import BudgetReserved, EngramBusError
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.catalog import CatalogEntry
@@ -161,7 +161,7 @@ def _explain_block(view: WorkView, record: TupleRecord) -> Explanation:
 def _explain_claim(view: WorkView, record: TupleRecord, failed: Receipt | None) -> Explanation:
     tuple_id = short_id(record.id)
     if record.lane == TASK_LANE:
-        until = print_time(record.lease_until_us)
+        until = print_second(record.lease_until_us)
         lost = record.lease_until_us <= view.as_of
         return Explanation(
             reason=f"{record.worker} lost it: the lease ended at {until}. It is ready again."
@@ -170,7 +170,7 @@ def _explain_claim(view: WorkView, record: TupleRecord, failed: Receipt | None) 
             next=(f"engrambus task claim {tuple_id}" if lost else f"engrambus task show {tuple_id}",),
         )
     if record.lease_until_us <= view.as_of:
-        since = print_time(record.lease_until_us)
+        since = print_second(record.lease_until_us)
         return Explanation(
             reason=f"Its worker {record.worker} is lost: the lease ended at {since}. The next worker continues it.",
             failed=failed,
@@ -201,7 +201,7 @@ def _waits_for(
     if record.ready_us > view.as_of:
         seconds = -(-(record.ready_us - view.as_of) // SECOND_US)
         if record.ready_us == record.not_before_us:
-            yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
+            yield f"It may be claimed not before {print_second(record.ready_us)}, in {seconds} s: its terms say so."
             return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
     limits = limit_blocks(view, subject_of(record))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from engrambus.core import parse_duration, print_duration, print_time
+from engrambus.core import parse_duration, print_duration, print_second
 from engrambus.errors import LimitInvalid, LimitNotFound, TooManyLimits, TtlInvalid
 from engrambus.space.tuples.access import authority_kind
 from engrambus.space.tuples.facts import Fact, LimitRemoved, LimitSet
@@ -161,10 +161,10 @@ class LimitBlock(msgspec.Struct, frozen=True, kw_only=True):
         name = f"key {self.key}" if self.key is not None else rule.match.name
         if rule.paused is not None:
             why = f": {rule.paused}" if rule.paused else ""
-            return f"{name} is paused by {rule.by} since {print_time(rule.since_us)}{why}"
+            return f"{name} is paused by {rule.by} since {print_second(rule.since_us)}{why}"
         if rule.running is not None and self.use.running >= rule.running:
             return f"waits for {name}: {self.use.running} of {rule.running} running"
-        until = "" if self.use.start_ends_us is None else f", the next at {print_time(self.use.start_ends_us)}"
+        until = "" if self.use.start_ends_us is None else f", the next at {print_second(self.use.start_ends_us)}"
         return (
             f"waits for {name}: {self.use.started} of {rule.starts} starts in {print_duration(rule.period_us)}{until}"
         )
@@ -188,7 +188,7 @@ class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
         waits = f"; {self.waiting} wait" if self.waiting else ""
         if rule.paused is not None:
             why = f": {rule.paused}" if rule.paused else ""
-            return f"{name} is paused by {rule.by} since {print_time(rule.since_us)}{why}{waits}"
+            return f"{name} is paused by {rule.by} since {print_second(rule.since_us)}{why}{waits}"
         of_each = " of each" if rule.match.is_prefix else ""
         parts = []
         if rule.running is not None:

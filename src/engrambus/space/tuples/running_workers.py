@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from engrambus.core import canonical, digest, parse_time, print_time
+from engrambus.core import canonical, digest, parse_time, print_second
 from engrambus.space.catalog import Catalog
 from engrambus.space.tuples.enqueue import GC_LANE, INTERNAL_AUTHORITY
 from engrambus.space.tuples.facts import Fact, TuplePut
@@ -42,7 +42,7 @@ class UnclaimedWork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """What is wrong, in one sentence."""
-        count = "1 tuple needs" if self.tuples == 1 else f"{self.tuples} tuples need"
+        count = "1 tuple needs" if self.tuples == 1 else f"{self.tuples:,} tuples need"
         if not self.is_declared:
             reason = "which is not in the catalog"
         elif not self.workers:
@@ -50,7 +50,7 @@ class UnclaimedWork(msgspec.Struct, frozen=True, kw_only=True):
         else:
             which = "the running worker" if self.workers == 1 else f"none of the {self.workers} running workers"
             reason = f"and {which} {'lacks' if self.workers == 1 else 'has'} its code"
-        return f"lane {self.lane}: {count} {self.yool} since {print_time(self.since_us)}, {reason}"
+        return f"lane {self.lane}: {count} {self.yool} since {print_second(self.since_us)}, {reason}"
 
     @property
     def next_step(self) -> str:
@@ -76,7 +76,7 @@ class LeftWork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """What is left and why, in one sentence."""
-        count = "1 tuple needs" if self.tuples == 1 else f"{self.tuples} tuples need"
+        count = "1 tuple needs" if self.tuples == 1 else f"{self.tuples:,} tuples need"
         what = f"{count} {' or '.join(self.yools)}"
         if not self.is_declared:
             return f"{what}, not in the catalog: engrambus catalog build, or engrambus cancel ID"
@@ -170,7 +170,7 @@ def raise_unclaimed_alarm(view: WorkView, work: UnclaimedWork, settings: SpaceSe
         "lane": work.lane,
         "yool": work.yool,
         "tuples": work.tuples,
-        "since": print_time(work.since_us),
+        "since": print_second(work.since_us),
         "hint": work.next_step,
     }
     fields = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engrambus.edges.cli.command import Argument, Values, override
-from engrambus.edges.cli.commands.work import read_tuple_file, step_arguments
+from engrambus.edges.cli.commands.work import ONE_STEP_OPTIONS, tuple_fields
 from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
@@ -36,25 +36,13 @@ if TYPE_CHECKING:
         help="While the previous task has not ended: skip the time, or queue another task [default: skip].",
     ),
     click.Option(["--lane", "lane"], help="The lane (queue) of its tasks."),
-    click.Option(["--yool", "yool"], help="The function to run, by its name in the catalog: a task of one step."),
-    click.Option(
-        ["--arg", "args"],
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="With --yool: an argument of the step (repeatable).",
-    ),
+    *ONE_STEP_OPTIONS,
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
     with_fields=False,
 )
 def add(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Add a schedule whose task is read from a file, or made from options."""
-    if "file" not in values and "lane" not in values:
-        raise click.UsageError("Give a FILE that holds the task (tuple), or --lane.")
-    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
-    if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
-    elif "args" in values:
-        raise click.UsageError("--arg goes with --yool.")
+    fields = tuple_fields(values, "the task (tuple)")
     timing = ("cron", "every", "at")
     if any(name in values for name in timing):  # options win over the file
         fields = {name: value for name, value in fields.items() if name not in (*timing, "tz")}

@@ -21,6 +21,16 @@ _SIGNS = "=<>^?!~"
 _CONDITION = re.compile(rf"\s*(?P<path>[^{_SIGNS}]+?)\s*(?P<sign>\^=|<=|>=|!=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
 _OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "!=": "ne", "=": "eq", "<": "lt", ">": "gt"}
 _TUPLE_FILE = "The task (tuple) as JSON or YAML; - reads stdin"
+ONE_STEP_OPTIONS = (
+    click.Option(["--yool", "yool"], help="The function to run, by its name in the catalog: a task of one step."),
+    click.Option(
+        ["--arg", "args"],
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="With --yool: an argument of the step (repeatable).",
+    ),
+)
+"""The step of a tuple, for commands that put one without a file."""
 _PATTERN_OPTIONS = (
     click.Option(["--lane", "lane"], help="Only tuples of this lane (queue)."),
     click.Option(["--state", "state"], help="Only tuples in this state: waiting, blocked, claimed, done, …."),
@@ -38,19 +48,13 @@ _PATTERN_OPTIONS = (
 @override(Argument("file", None, _TUPLE_FILE, required=True), with_fields=False)
 def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Submit a tuple read from a file."""
-    session.call_and_print(operation, read_tuple_file(values["file"]))
+    session.call_and_print(operation, _read_tuple_file(values["file"]))
 
 
 @override(
     Argument("file", None, _TUPLE_FILE, required=False),
     click.Option(["--lane", "lane"], help="The lane (queue) to put it into."),
-    click.Option(["--yool", "yool"], help="The function to run, by its name in the catalog: a task of one step."),
-    click.Option(
-        ["--arg", "args"],
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="With --yool: an argument of the step (repeatable).",
-    ),
+    *ONE_STEP_OPTIONS,
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
     click.Option(["--key", "key"], help="Its concurrency key: `engrambus limit set --key` says how many run."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
@@ -74,31 +78,15 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
 )
 def out(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Put a tuple read from a file, or made from options."""
-    if "file" not in values and "lane" not in values:
-        raise click.UsageError("Give a FILE that holds the tuple, or --lane.")
-    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
-    if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
-    elif "args" in values:
-        raise click.UsageError("--arg goes with --yool.")
+    fields = tuple_fields(values, "the tuple")
     # Options win over the file: one file can be put into several lanes.
     fields |= {name: values[name] for name in ("lane", "priority", "parent_id", "block") if name in values}
     if values.get("after"):
         fields["after"] = list(values["after"])
     if "key" in values:
-        from engrambus.errors import FieldType
-
-        terms = fields.get("agent_terms", {})
-        if not isinstance(terms, dict):
-            raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
-        fields["agent_terms"] = {**terms, "concurrency_key": values["key"]}
+        fields["agent_terms"] = {**_object_field(fields, "agent_terms"), "concurrency_key": values["key"]}
     if values["no_cache"]:
-        from engrambus.errors import FieldType
-
-        flags = fields.get("flags", {})
-        if not isinstance(flags, dict):
-            raise FieldType("Flags are names with true or false.", field="flags", limit="object")
-        fields["flags"] = {**flags, "no_cache": True}
+        fields["flags"] = {**_object_field(fields, "flags"), "no_cache": True}
     if "delay" in values or "not_before" in values:
         fields = _delayed(fields, values)
     session.call_and_print(operation, fields)
@@ -128,18 +116,12 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
 )
 def batch_spawn(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Spawn a batch from a file, or from options."""
-    if "file" not in values and "lane" not in values:
-        raise click.UsageError("Give a FILE that holds the tuple of a leaf, or --lane.")
-    fields: Values = read_tuple_file(values["file"]) if "file" in values else {}
-    if "yool" in values:
-        fields["payload"] = [{"yool": values["yool"], "args": step_arguments(values.get("args", ()))}]
-    elif "args" in values:
-        raise click.UsageError("--arg goes with --yool.")
+    fields = tuple_fields(values, "the tuple of a leaf")
     names = ("lane", "priority", "parent_id", "depth", "branching", "compression_threshold")
     fields |= {name: values[name] for name in names if name in values}
     session.option_names["compression_threshold"] = "--threshold"
     if "budget_usd" in values:
-        fields["agent_terms"] = {**fields.get("agent_terms", {}), "budget_usd": values["budget_usd"]}
+        fields["agent_terms"] = {**_object_field(fields, "agent_terms"), "budget_usd": values["budget_usd"]}
     session.call_and_print(operation, fields)
 
 
@@ -152,14 +134,9 @@ def batch_compress(session: Session, operation: Operation[Any, Any], values: Val
 
 def _delayed(fields: Values, values: Values) -> Values:
     """Return the fields with the delay that the options ask for, instead of any in the file."""
-    from engrambus.errors import FieldType
-
     if "delay" in values and "not_before" in values:
         raise click.UsageError("Give --in or --at, not both.")
-    terms = fields.get("agent_terms", {})
-    if not isinstance(terms, dict):
-        raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
-    terms = {name: value for name, value in terms.items() if name != "not_before_iso"}
+    terms = {name: value for name, value in _object_field(fields, "agent_terms").items() if name != "not_before_iso"}
     fields = {name: value for name, value in fields.items() if name != "delay"}
     if "delay" in values:
         return {**fields, "agent_terms": terms, "delay": values["delay"]}
@@ -205,7 +182,29 @@ def read_condition(text: str) -> tuple[str, str, Any]:
     return match["path"], _OPERATORS[match["sign"]], _value(match["value"])
 
 
-def step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+def tuple_fields(values: Values, content: str) -> Values:
+    """Return the fields of a tuple from FILE, which holds `content`, with the step that --yool and --arg name."""
+    if "file" not in values and "lane" not in values:
+        raise click.UsageError(f"Give a FILE that holds {content}, or --lane.")
+    fields = _read_tuple_file(values["file"]) if "file" in values else {}
+    if "yool" in values:
+        fields["payload"] = [{"yool": values["yool"], "args": _step_arguments(values.get("args", ()))}]
+    elif "args" in values:
+        raise click.UsageError("--arg goes with --yool.")
+    return fields
+
+
+def _object_field(fields: Values, name: str) -> dict[str, Any]:
+    """Return a field that is an object, empty if it is absent; refuse a file in which it is none."""
+    from engrambus.errors import FieldType
+
+    entries = fields.get(name, {})
+    if not isinstance(entries, dict):
+        raise FieldType("The field is an object: names with values.", field=name, limit="object")
+    return entries
+
+
+def _step_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
     """Return the arguments of a step, as they are typed: NAME=VALUE."""
     arguments: dict[str, Any] = {}
     for text in texts:
@@ -232,7 +231,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def read_tuple_file(file: str) -> Values:
+def _read_tuple_file(file: str) -> Values:
     """Return the fields of a tuple from a file, JSON or YAML."""
     from engrambus.core import read_json, read_yaml
     from engrambus.errors import FieldType

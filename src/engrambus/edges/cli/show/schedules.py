@@ -63,7 +63,7 @@ def schedule_details(answer: ShownSchedule) -> Iterator[str]:
     rows = [
         ("lane", schedule.lane),
         ("steps", ", ".join(schedule.yools)),
-        ("added by", schedule.added_by),
+        ("added by", schedule.added_by.rpartition("/")[2]),
         ("catch-up", schedule.catch_up),
         ("overlap", schedule.overlap),
     ]
