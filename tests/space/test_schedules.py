@@ -43,12 +43,12 @@ def test_a_delayed_task_is_shown_and_not_run_early(terminal: Terminal) -> None:
     later = terminal.json(*_sum("out", "--in", "PT10M"))["id"]
     at = terminal.json(*_sum("out", "--at", "2036-12-01T09:00+01:00"))["id"]
     shown = terminal.run("rd", "--where", f"id={at}")
-    assert "not before 2036-12-01T08:00:00.000000Z" in shown
+    assert "not before 2036-12-01T08:00:00Z" in shown
     board = terminal.json("board")["lanes"]
     assert [(lane["waiting"], lane["delayed"]) for lane in board] == [(2, 2)]
     assert "build: 2 of 2 not before 20" in terminal.run("board")
     why = terminal.run("why", at)
-    assert "It may be claimed not before 2036-12-01T08:00:00.000000Z" in why
+    assert "It may be claimed not before 2036-12-01T08:00:00Z" in why
     assert "not before 2036" in terminal.run("observe", at)
     assert "TUPLE_NOT_FOUND" in terminal.run("in", "--lane", "build", code=1)
     assert "MISS" not in terminal.run(*WORK)

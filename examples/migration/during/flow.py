@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from engrambus import Bus, Worker
+from engrambus import Bus, EngramBusError, Worker
 from engrambus.adapters.migration import (
     ArtifactShim,
     DualRead,
@@ -110,8 +110,13 @@ def read_flags() -> MigrationFlags:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--standing":
-        print(how_far(Path("out"), read_flags()))
-    else:
-        for name, text in main(sys.argv[1], Path("out"), read_flags()).items():
-            print(f"{name}: {text.splitlines()[-1]}")
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m examples.migration.during.flow FOLDER | --standing")
+    try:
+        if sys.argv[1] == "--standing":
+            print(how_far(Path("out"), read_flags()))
+        else:
+            for name, text in main(sys.argv[1], Path("out"), read_flags()).items():
+                print(f"{name}: {text.splitlines()[-1]}")
+    except EngramBusError as refusal:  # a wrong flag, or no catalog yet
+        sys.exit(f"{refusal.code}: {refusal}" + (f"\n  {refusal.hint}" if refusal.hint else ""))

@@ -72,7 +72,7 @@ def tuple_record(answer: TupleAnswer) -> Iterator[str]:
     for index, step in enumerate(fields["payload"]):
         yield f"  {index}  {safe(str(step['yool']))}"
     if answer.not_before is not None:
-        yield f"  not before {answer.not_before}"
+        yield f"  not before {answer.not_before[:19]}Z"
     for receipt in fields.get("receipts", ()):
         yield dim(f"  receipt {safe_id(str(receipt))}")
 
@@ -83,7 +83,7 @@ def tuple_status(answer: TupleStatus) -> Iterator[str]:
         receipt = f"  {dim(safe_id(step.receipt))}" if step.receipt else ""
         yield f"  {index}  {safe(step.yool)}  {_step_state(step)}{receipt}"
     if answer.not_before is not None:
-        yield f"  not before {answer.not_before}"
+        yield f"  not before {answer.not_before[:19]}Z"
     if answer.agents is not None:
         yield f"  {_agents(answer.agents, answer.folded or 0)}"
         yield f"  {_spent(answer)}"
@@ -329,7 +329,7 @@ def board(answer: BoardAnswer) -> Iterator[str]:
         yield from table(headings, rows)
         for lane in answer.lanes:
             if lane.not_before is not None:
-                yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before}")
+                yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before[:19]}Z")
     yield from _unclaimed(answer.unclaimed)
     for limit in answer.held:
         yield click.style("PAUSED" if limit.paused is not None else "LIMIT", fg="yellow") + f"  {safe(limit.summary)}"
