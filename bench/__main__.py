@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from bench.anchoring import anchor_rows
+from bench.batches import batch_rows
 from bench.catalog import catalog_rows
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
@@ -27,6 +28,7 @@ from bench.page import page_rows
 from bench.peers import peer_rows
 from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
+from bench.schedules import schedule_rows
 from bench.verification import verification_rows
 from bench.work import work_rows
 from engrambus.app import init_project, open_project
@@ -104,8 +106,10 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             )
         progress.update(task, description="work")
         rows += work_rows(scratch, peers=peers)
+        rows += schedule_rows(scratch / "schedules")
         progress.update(task, description="garbage collection")
         rows += gc_rows(scratch, sizes[-1])
+        rows += batch_rows(scratch)
     gateway.close()
     return recall_rows(recalls) + rows
 

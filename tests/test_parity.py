@@ -109,6 +109,7 @@ def test_an_operation_declares_its_help_its_roles_and_why_an_edge_lacks_it(opera
 
 
 DATA_FIELDS = {
+    "after": "names tuples",
     "at": "names lines of a file",
     "agent_terms": "amounts and dates by name",
     "authority": "stamped by the gateway",
@@ -116,6 +117,7 @@ DATA_FIELDS = {
     "child_id": "names an agent",
     "client_id": "an id of a client",
     "created_at": "a time",
+    "due": "a time",
     "delay": "a duration",
     "embedding_ref": "an address",
     "engrams.at": "names lines of a file",
@@ -128,6 +130,7 @@ DATA_FIELDS = {
     "engrams.used": "names engrams",
     "evidence.value": "output of a command or a quotation; replaced by a pointer where it stands in the repository",
     "expires_in": "a duration",
+    "fence": "two numbers",
     "flags": "switches by name",
     "for_agent": "names an agent",
     "from_grant": "names a grant",
@@ -164,6 +167,7 @@ DATA_FIELDS = {
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
 OTHER_DATA_FIELDS = {
+    ("compress_batch", "path"): "a place in a tree",
     ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",
     ("close_turn", "name"): "names an agent",
@@ -192,6 +196,8 @@ OTHER_DATA_FIELDS = {
     ("learn_repository", "claims.place"): "the name of a file",
     ("learn_repository", "memory.name"): "the name of a file",
     ("learn_repository", "memory.text"): "stored as an artifact, where code may stand",
+    ("finish_task", "evidence"): "pointers and ids of receipts",
+    ("give_task", "agent"): "names an agent",
     ("add_schedule", "name"): "a name by its pattern",
     ("add_schedule", "cron"): "an expression with a grammar",
     ("add_schedule", "every"): "a duration",

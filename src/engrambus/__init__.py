@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from engrambus.policy import Role, Scope
     from engrambus.settings import Settings
     from engrambus.space.catalog import yool
+    from engrambus.space.tuples.primitive_hooks import PrimitiveCall, PrimitiveHook, PrimitiveOutcome, Veto
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
@@ -48,10 +49,12 @@ if not TYPE_CHECKING:
         "policy": "Role Scope",
         "settings": "Settings",
         "space.catalog": "yool",
+        "space.tuples.primitive_hooks": "PrimitiveCall PrimitiveHook PrimitiveOutcome Veto",
     })
 
 __all__ = [
     "Accepted", "Bus", "DerefAnswer", "Engram", "EngramBusError", "Found", "Hooks", "Kind", "LimitWarning", "Pointer",
-    "Provenance", "PutEngram", "QueryAnswer", "Refused", "Rejected", "Retrieved", "Role", "Scope", "Sent", "Settings",
-    "Worker", "__version__", "init_project", "yool",
+    "PrimitiveCall", "PrimitiveHook", "PrimitiveOutcome", "Provenance", "PutEngram", "QueryAnswer", "Refused",
+    "Rejected", "Retrieved", "Role", "Scope", "Sent", "Settings", "Veto", "Worker", "__version__", "init_project",
+    "yool",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -22,6 +23,7 @@ from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, R
 from engrambus.evidence.receipts import BodyStore
 from engrambus.gateway import Gateway, LazyEmbeddings, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
 from engrambus.gateway.events import ActivityChannel
+from engrambus.gateway.lazy_tuple_space import CALLER
 from engrambus.gateway.project_files import ALIGNMENTS, ANCHORS
 from engrambus.knowledge import cortex, engrams
 from engrambus.policy import (
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from engrambus.operations.adoption import ForeignSource
     from engrambus.policy.guardrails import Quotas, Retention
     from engrambus.space.tuples import TupleSpace, WorkView
+    from engrambus.space.tuples.primitive_hooks import HookState, PrimitiveHook
     from engrambus.space.work import GarbageCollector, GcWorker, WorkerDependencies
 
 T = TypeVar("T")
@@ -128,8 +131,12 @@ def open_project(
     clock: Clock | None = None,
     randomness: Randomness = os.urandom,
     progress: Callable[[int, int], None] | None = None,
+    hooks: Sequence[PrimitiveHook] = (),
 ) -> Gateway:
-    """Open the project that a folder belongs to and return its gateway."""
+    """Open the project that a folder belongs to and return its gateway.
+
+    `hooks` are those of the program; the ones of installed packages and of `ENGRAMBUS_HOOKS` are always there.
+    """
     project = _find_local_project(start, settings)
     journal_key = _journal_key(project.state / JOURNAL, settings)
     store = SqliteStore(
@@ -152,7 +159,9 @@ def open_project(
         _memory_stores(project, derived, start),
         lambda: _caches(derived),
     )
-    tuple_space = _tuple_space(project, settings, journal_key, clock or SystemClock(), project_files, store, progress)
+    tuple_space = _tuple_space(
+        project, settings, journal_key, clock or SystemClock(), project_files, store, progress, hooks
+    )
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
         store=store,
@@ -192,6 +201,7 @@ def _tuple_space(
     project_files: ProjectFiles,
     knowledge: Store,
     progress: Callable[[int, int], None] | None,
+    hooks: Sequence[PrimitiveHook],
 ) -> LazyTupleSpace:
     def retention() -> Retention:
         with knowledge.read() as view:
@@ -201,9 +211,12 @@ def _tuple_space(
     def open_space() -> TupleSpace:
         from engrambus.backends.sqlite.work import SqliteWork, create_work
         from engrambus.policy.guardrails import DiskBreaker
+        from engrambus.space.hook_sources import find_hooks
         from engrambus.space.tuples import TupleSpace
 
         space = settings.space()
+        # decision 114: before anything is opened; a hook that cannot be loaded may be there to forbid something.
+        active_hooks = find_hooks(settings.hook_modules, hooks, project.root)
         check_remains(project.state, WORK_JOURNAL, journal_key)
         create_work(project.state, journal_key, project=project.project_id, now_us=clock.now())
         store = SqliteWork(
@@ -214,12 +227,18 @@ def _tuple_space(
             on_progress=progress,
             lock_seconds=settings.lock_seconds,
         )
-        return TupleSpace(
-            store,
-            settings=space,
-            lookup=lambda name: project_files.catalog().lookup(name),
-            breaker=DiskBreaker(project.state, lambda: retention().free_mb_floor).check,
-        )
+        options: dict[str, Any] = {
+            "settings": space,
+            "lookup": lambda name: project_files.catalog().lookup(name),
+            "breaker": DiskBreaker(project.state, lambda: retention().free_mb_floor).check,
+        }
+        if not active_hooks:
+            return TupleSpace(store, **options)
+        from engrambus.space.tuples.hooked_space import HookedSpace
+        from engrambus.space.tuples.primitive_hooks import PrimitiveHooks
+
+        asked = PrimitiveHooks(active_hooks, limit_seconds=settings.hook_seconds, report=_report_hook)
+        return HookedSpace(store, hooks=asked, caller=CALLER.get, **options)
 
     def open_collector(space: TupleSpace) -> GarbageCollector:
         from engrambus.operations import pinned_by_engrams
@@ -237,8 +256,8 @@ def _tuple_space(
 
     def has_run_ended(run: str) -> bool:
         with knowledge.read() as view:
-            found = view.run(run)
-        return found is None or found.ended
+            record = view.run(run)
+        return record is None or record.ended
 
     def has_journal() -> bool:
         check_remains(project.state, WORK_JOURNAL, journal_key)
@@ -255,6 +274,18 @@ def _tuple_space(
         has_journal=has_journal,
         has_run_ended=has_run_ended,
     )
+
+
+def active_hooks(gateway: Gateway) -> list[HookState]:
+    """Return the hooks that a project's work passes in this process."""
+    from engrambus.space.tuples.hooked_space import HookedSpace
+
+    space = gateway.tuple_space.space
+    return space.hooks.states if isinstance(space, HookedSpace) else []
+
+
+def _report_hook(line: str) -> None:
+    print(f"engrambus: {line}", file=sys.stderr)
 
 
 def open_worker_dependencies(

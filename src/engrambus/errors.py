@@ -80,6 +80,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── NotBeforePastDeadline NOT_BEFORE_PAST_DEADLINE
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
+│   │   ├── LimitInvalid          LIMIT_INVALID
+│   │   ├── TooManyLimits         TOO_MANY_LIMITS
 │   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── DependencyCycle       DEPENDENCY_CYCLE
 │   │   ├── TooManyDependencies   TOO_MANY_DEPENDENCIES
@@ -127,6 +129,11 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   └── CatalogFile           CATALOG_FILE
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── BudgetReserved       413  BUDGET_RESERVED
+│   ├── HookRefusal          403  a hook of the operator refused a primitive of the tuple space
+│   │   ├── HookVeto              HOOK_VETO
+│   │   ├── HookFailed       503  HOOK_FAILED
+│   │   ├── HookTimeout      503  HOOK_TIMEOUT
+│   │   └── HookInvalid      503  HOOK_INVALID
 │   ├── EmbeddingsOff        403  EMBEDDINGS_OFF
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
@@ -139,6 +146,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── AddressInsecure           ADDRESS_INSECURE
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   ├── FileExists                FILE_EXISTS
+│   ├── ScaffoldFolder            SCAFFOLD_FOLDER
 │   ├── KeyFileReadable           KEY_FILE_READABLE
 │   ├── NotPublished              NOT_PUBLISHED
 │   ├── Usage                     USAGE
@@ -208,6 +216,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── InputNotFound             INPUT_NOT_FOUND
 │   ├── ContradictionNotFound     CONTRADICTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── LimitNotFound             LIMIT_NOT_FOUND
 │   ├── NoTaskReady               NO_TASK_READY
 │   ├── BatchNotFound             BATCH_NOT_FOUND
 │   ├── ScheduleNotFound          SCHEDULE_NOT_FOUND
@@ -728,6 +737,14 @@ class StepCycle(TupleRefusal):
     """The steps depend on each other in a cycle."""
 
 
+class LimitInvalid(TupleRefusal):
+    """The limit or pause is invalid."""
+
+
+class TooManyLimits(TupleRefusal):
+    """There are too many limits and pauses."""
+
+
 class StepUnknown(TupleRefusal):
     """A step depends on a step that the tuple does not have."""
 
@@ -947,6 +964,45 @@ class BudgetReserved(Refusal):
     status = 413
 
 
+class HookRefusal(Refusal):
+    """A hook of the operator refused the call."""
+
+    code = "HOOK_REFUSED"
+    status = 403
+    members = (*Refusal.members, "hook", "reason")
+
+    def __init__(
+        self, detail: str | None = None, *, hook: str | None = None, reason: str | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail, **members)
+        self.hook = hook
+        """The hook's name."""
+        self.reason = reason and make_visible(reason)
+        """Why, in the hook's words."""
+
+
+class HookVeto(HookRefusal):
+    """A hook of the operator does not allow this."""
+
+
+class HookFailed(HookRefusal):
+    """A hook of the operator raised an exception instead of answering, so the call is refused."""
+
+    status = 503
+
+
+class HookTimeout(HookRefusal):
+    """A hook of the operator did not answer in time, so the call is refused."""
+
+    status = 503
+
+
+class HookInvalid(HookRefusal):
+    """A hook that the operator named cannot be used, so the work of the project is closed."""
+
+    status = 503
+
+
 class EmbeddingsOff(Refusal):
     """Search by meaning is turned off here, so engrams have no embeddings."""
 
@@ -1002,6 +1058,10 @@ class ClientFileBroken(Refusal):
 
 class FileExists(Refusal):
     """A file of that name exists already, and it is not ours."""
+
+
+class ScaffoldFolder(Refusal):
+    """The files of a scaffold cannot be written there, so nothing was written."""
 
 
 class KeyFileReadable(Refusal):
@@ -1286,6 +1346,10 @@ class SnapshotNotFound(NotFound):
 
 class InputNotFound(NotFound):
     """There is no such snapshot, memory or engram that the contribution could be based on."""
+
+
+class LimitNotFound(NotFound):
+    """There is no such limit or pause."""
 
 
 class TupleNotFound(NotFound):

@@ -70,6 +70,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """ENGRAMBUS_SEMANTIC: answer questions by meaning, too, with the model of the extra `engrambus[semantic]`."""
     lock_seconds: float = 30.0
     """ENGRAMBUS_LOCK_SECONDS: how long a write waits for another process that holds the lock."""
+    hook_modules: tuple[str, ...] = ()
+    """ENGRAMBUS_HOOKS: modules with hooks of the primitives of work, separated by commas."""
+    hook_seconds: float = 2.0
+    """ENGRAMBUS_HOOK_SECONDS: how long such a hook may take."""
     exports: Exports | None = None
     """OTEL_*: where spans and metrics are sent; None sends none."""
     environment: dict[str, str] = {}
@@ -94,6 +98,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             lock_seconds=_seconds(_LOCK_SECONDS, environment[_LOCK_SECONDS]) / 1_000_000
             if environment.get(_LOCK_SECONDS)
             else 30.0,
+            hook_modules=_names("ENGRAMBUS_HOOKS", environment.get("ENGRAMBUS_HOOKS")),
+            hook_seconds=_seconds(_HOOK_SECONDS, environment[_HOOK_SECONDS]) / 1_000_000
+            if environment.get(_HOOK_SECONDS)
+            else 2.0,
             exports=Exports.from_environment(environment),
             environment=dict(environment),
         )
@@ -156,6 +164,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LOCK_SECONDS = "ENGRAMBUS_LOCK_SECONDS"
+_HOOK_SECONDS = "ENGRAMBUS_HOOK_SECONDS"
 _INTEGERS = {
     "YOOL_TUPLE_LANE_CONCURRENCY": "lane_concurrency",
     "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "max_lane_concurrency",
@@ -191,6 +200,15 @@ def _text(name: str, text: str) -> str:
     except UnicodeEncodeError:  # a variable may hold any bytes
         raise FieldValue(f"{name} is not valid UTF-8 text.", field=name) from None
     return text
+
+
+def _names(name: str, text: str | None) -> tuple[str, ...]:
+    """Return the dotted names in a list that is separated by commas."""
+    names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    for listed in names:
+        if not all(part.isidentifier() for part in listed.split(".")):
+            raise FieldValue(f"{name} lists full names of modules.", field=name, used=listed[:80])
+    return names
 
 
 def _integer(name: str, text: str) -> int:

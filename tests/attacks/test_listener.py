@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from demo.post_office import make_repository as make_post_office
+from use_cases.post_office import make_repository as make_post_office
 
 from engrambus import Bus
 from engrambus.errors import EngramBusError
@@ -84,7 +84,7 @@ def test_a_stranger_on_the_port_of_a_killed_gateway_gets_nothing_from_the_demo(k
     assert not SECRET.search(killed.thief.received)
     assert b"stolen-code" not in done.stdout
     assert str(killed.thief.port).encode() not in done.stdout
-    assert b"See it on the page: engrambus up" in done.stdout
+    assert b"See it on the page:         engrambus up" in done.stdout
 
 
 def test_a_stranger_gets_nothing_from_a_command(killed: Killed) -> None:

@@ -71,9 +71,7 @@ class BatchAgreement(RuleBasedStateMachine):
     @rule(data=st.data(), counts=st.booleans())
     def release(self, data: st.DataObject, counts: bool) -> None:
         held = self.claims.pop(data.draw(st.integers(0, len(self.claims) - 1)))
-        self._same(
-            lambda space, claim: space.space.release([(claim.id, claim.fence)], counts_attempt=counts), held
-        )
+        self._same(lambda space, claim: space.space.release([(claim.id, claim.fence)], counts_attempt=counts), held)
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())

@@ -26,6 +26,7 @@ from engrambus.core.project_clock import ClockAccepted, ClockCorrected
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import (
     ENDED,
+    BatchSpace,
     BodyPurged,
     Claim,
     Completion,
@@ -33,8 +34,16 @@ from engrambus.space.tuples import (
     Fence,
     Price,
     SpaceSettings,
+    TaskChanged,
     TuplePattern,
     TupleSpace,
+    pause,
+    read_match,
+    remove_limit,
+    room_in,
+    set_limit,
+    subject_of,
+    unpause,
 )
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, receipt
@@ -52,8 +61,8 @@ PATTERNS: tuple[dict[str, Any], ...] = (
     {"parent_id": {"exists": True}},
     {"lane": "build", "map_pos.n": {"like": 1}},
 )
-STATES = (None, "waiting", "claimed", "done", "dead", "cancelled")
-UNTRIED = (BodyPurged, JournalGap, ClockAccepted, ClockCorrected)
+STATES = (None, "waiting", "blocked", "claimed", "done", "dead", "cancelled")
+UNTRIED = (BodyPurged, JournalGap, ClockAccepted, ClockCorrected, TaskChanged)
 """Facts that no rule of the machine makes."""
 FACT_KINDS = {kind.__struct_config__.tag for kind in Fact.__args__ if kind not in UNTRIED}
 """Tags of the facts that a tuple space can journal; others are of the garbage collector and of `recover`."""
@@ -67,6 +76,15 @@ PAYLOADS: tuple[list[dict[str, Any]], ...] = (
 )
 CODE: tuple[tuple[str, ...] | None, ...] = (None, (RUFF,), (OTHER,), ())
 """The yools that a worker has code for; None for a caller that does not ask."""
+MATCHES: tuple[dict[str, str], ...] = (
+    {"key": "a"},
+    {"key": "a*"},
+    {"lane": "build"},
+    {"authority": "user"},
+    {"run": "other"},
+    {"lane": "test", "key": "a*"},
+)
+"""What limits and pauses of the machine are about."""
 TURNS = (-60, 0, 1, 2, 10, 31)
 
 steps = st.integers(0, 3)
@@ -90,7 +108,11 @@ def drafts() -> st.SearchStrategy[dict[str, Any]]:
                         {"budget_usd": 0.01},
                         {"budget_usd": 0.01, "budget_tokens": 10, "max_retries": 0},
                         {"max_retries": 3},
+                        {"concurrency_key": "a"},
+                        {"concurrency_key": "ab"},
                         {"budget_usd": -1},
+                        {"not_before_iso": "2026-01-01T00:00:09Z"},
+                        {"not_before_iso": "2026-01-01T00:00:02Z", "deadline_iso": "2026-01-01T00:00:40Z"},
                     )
                 ),
                 "flags": st.just({"no_cache": True}),
@@ -132,6 +154,11 @@ class WorkAgreement(RuleBasedStateMachine):
 
         The rules alone bring about the rare kinds only by luck. A lane and keys that no rule uses are never refused.
         """
+        for match in MATCHES:
+            self.change_a_limit(match, "unpause")
+            self.change_a_limit(match, "remove")
+        self.limit({"lane": "last"}, 2, None)
+        self.change_a_limit({"lane": "last"}, "remove")
         terms = {"budget_tokens": 10}
         drafts = [draft("last", *range(2), agent_terms=terms) for _ in range(3)]
         first, _, third = [answer.id for answer in self.both(lambda space: space.out(*drafts, **_AS_PERSON))]
@@ -149,6 +176,14 @@ class WorkAgreement(RuleBasedStateMachine):
         self.release(released, True)
         self.both(lambda space: space.complete([completion(self.reference, claim)]))
         self.both(lambda space: space.in_({"lane": "last", "id": third}, by="me"))
+        self.block(released.id, None, "last")
+        self.unblock(released.id, [])
+        batch = self.both(
+            lambda space: BatchSpace(space).spawn(draft("tree"), depth=2, branching=9, threshold=1, **_AS_PERSON)
+        )
+        self.both(lambda space: space.in_({"lane": "tree"}, by="me"))
+        self.both(lambda space: BatchSpace(space).prune(batch.id))
+        self.both(lambda space: space.cancel(batch.id))
 
     def both(self, ask: Callable[[TupleSpace], Any]) -> Any:
         """Call both and require the same outcome; return the answer, or None if both refused."""
@@ -185,6 +220,35 @@ class WorkAgreement(RuleBasedStateMachine):
         answer = self.both(lambda space: space.out(child, authority=PERSON, run="other", every_run=every_run))
         return multiple(*(put.id for put in answer or ()))
 
+    @rule(target=tuples, awaited=st.lists(tuples, min_size=1, max_size=3), new=drafts(), every_run=st.booleans())
+    def out_after(self, awaited: list[str], new: dict[str, Any], every_run: bool) -> Any:
+        """Put a tuple that comes after others."""
+        later = {**new, "after": awaited}
+        answer = self.both(lambda space: space.out(later, authority=PERSON, run=RUN, every_run=every_run))
+        return multiple(*(put.id for put in answer or ()))
+
+    @rule(tuple_id=tuples, awaited=st.none() | tuples, reason=st.sampled_from((None, "why", "another reason")))
+    def block(self, tuple_id: str, awaited: str | None, reason: str | None) -> None:
+        """Block a tuple in words, or by another that may wait for it."""
+        on = [awaited] if awaited is not None else []
+        self.both(lambda space: space.block(tuple_id, on=on, reason=reason, by="me"))
+        self.both(lambda space: _blocks(space, tuple_id))
+
+    @rule(tuple_id=tuples, awaited=st.lists(tuples, max_size=2))
+    def unblock(self, tuple_id: str, awaited: list[str]) -> None:
+        """Lift what blocks a tuple."""
+        self.both(lambda space: space.unblock(tuple_id, on=awaited, by="me"))
+
+    @invariant()
+    def a_tuple_is_blocked_exactly_while_something_blocks_it(self) -> None:
+        """What blocks it is in the space and not done."""
+        with self.reference.space.store.read() as view:
+            for record in view.matching(_EVERYTHING, limit=10_000):
+                blocks = view.blocks(record.id)
+                assert bool(blocks) == (record.state == "blocked"), record
+                awaited = [view.find(item.on) for item in blocks if item.on is not None]
+                assert all(other is not None and other.state != "done" for other in awaited)
+
     @rule(tuple_id=tuples, idempotency=st.none() | st.tuples(keys, requests))
     def out_again_with_its_id(self, tuple_id: str, idempotency: tuple[str, str] | None) -> None:
         """Put an existing tuple, with an idempotency key or without."""
@@ -217,8 +281,50 @@ class WorkAgreement(RuleBasedStateMachine):
     def claim(self, pattern: dict[str, Any], limit: int, code: tuple[str, ...] | None) -> Any:
         """Claim some tuples, perhaps for a worker that has code for some of them only."""
         can_run = None if code is None else code.__contains__
+        before = self._fullest()
         claimed = self.both(lambda space: space.claim(pattern, worker="w", limit=limit, can_run=can_run))
+        for pool, (used, most) in self._fullest().items():
+            assert used <= max(most, before.get(pool, (0, 0))[0]), pool
         return multiple(*(claimed or ()))
+
+    def _fullest(self) -> dict[str, tuple[int, int]]:
+        """Return for every pool with a limit how many run in it, and how many may."""
+        with self.candidate.space.store.read() as view:
+            rules = view.limit_rules()
+            claimed = view.list_claimed(None, limit=1000)
+            pools = {pool: rule for record in claimed for rule, pool in rules.pools(subject_of(record))}
+            return {
+                pool: (view.pool_use(rule, pool).running, rule.running)
+                for pool, rule in pools.items()
+                if rule.running is not None
+            }
+
+    @rule(
+        match=st.sampled_from(MATCHES),
+        running=st.sampled_from((None, 0, 1, 2)),
+        rate=st.sampled_from((None, "2/PT10S", "1/PT2S", "0/PT1S")),
+    )
+    def limit(self, match: dict[str, str], running: int | None, rate: str | None) -> None:
+        """Set a limit, some invalid."""
+        self.both(
+            lambda space: space.store.commit(
+                lambda view: (set_limit(view, read_match(**match), running=running, rate=rate, by="me")[0], None)
+            )
+        )
+
+    @rule(match=st.sampled_from(MATCHES), change=st.sampled_from(("remove", "pause", "unpause")))
+    def change_a_limit(self, match: dict[str, str], change: str) -> None:
+        """Remove a limit, or begin or end a pause."""
+
+        def decide(view: Any) -> Any:
+            found = read_match(**match)
+            if change == "remove":
+                return remove_limit(view, found)[0], None
+            if change == "pause":
+                return pause(view, found, why="", by="me")[0], None
+            return unpause(view, found, by="me")[0], None
+
+        self.both(lambda space: space.store.commit(decide))
 
     @rule(held_claims=st.lists(claims, max_size=3))
     def heartbeat(self, held_claims: list[Claim]) -> None:
@@ -377,8 +483,14 @@ def _everything(space: TupleSpace) -> Any:
     with space.store.read() as view:
         records = view.matching(_EVERYTHING, limit=10_000)
         ids = [record.id for record in records]
-        receipts = [(view.receipt_ids(tuple_id), view.finished_steps(tuple_id)) for tuple_id in ids]
+        receipts: list[Any] = [(view.receipt_ids(tuple_id), view.finished_steps(tuple_id)) for tuple_id in ids]
+        receipts += [(view.blocks(tuple_id), view.dependents(tuple_id)) for tuple_id in ids]
     return records, receipts, _figures(space)
+
+
+def _blocks(space: TupleSpace, tuple_id: str) -> Any:
+    with space.store.read() as view:
+        return view.blocks(tuple_id), view.dependents(tuple_id)
 
 
 def _put_ids(journal: bytes) -> list[str]:
@@ -425,7 +537,13 @@ def _figures(space: TupleSpace) -> Any:
             view.run_totals(),
             view.lane_counts(),
             view.waiting_groups(),
-            [view.next_due_us(_EVERYTHING, can_run=code.__contains__) for code in CODE if code is not None],
+            [view.list_blocked(run, limit=1000) for run in (RUN, None)],
+            [view.live_in(lane) for lane in LANES],
+            # With limits, a store may tell a time at which a closer look shows that there is still no room.
+            [view.next_due_us(_EVERYTHING, can_run=code.__contains__) for code in CODE if code is not None]
+            if not view.limit_rules()
+            else None,
+            [(use, room_in(use.rule, view.pool_use(use.rule, use.rule.match.id))) for use in view.limit_uses()],
             view.current_epoch(),
             view.list_receipts(RUN, limit=1000),
             ended,

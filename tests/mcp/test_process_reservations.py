@@ -23,7 +23,8 @@ OPENING = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"
 class Server:
     """A stdio server as a client starts it."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, tool: str = "less_inbox") -> None:
+        self._tool = tool
         pipe = subprocess.PIPE
         self.process = subprocess.Popen([sys.executable, *server_arguments(repository)], stdin=pipe, stdout=pipe)
         self._send({"id": 0, "method": "initialize", "params": OPENING})
@@ -31,8 +32,8 @@ class Server:
         self._send({"method": "notifications/initialized"})
 
     def call(self, **arguments: Any) -> str:
-        """Return the text that `less_inbox` answers."""
-        self._send({"id": 1, "method": "tools/call", "params": {"name": "less_inbox", "arguments": arguments}})
+        """Return the text that the tool answers."""
+        self._send({"id": 1, "method": "tools/call", "params": {"name": self._tool, "arguments": arguments}})
         text: str = self._read()["result"]["content"][0]["text"]
         return text
 

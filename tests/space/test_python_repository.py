@@ -40,7 +40,7 @@ def develop(item: str) -> str:
     return "done"
 """
 WORK = ("worker", "--lane", "build", "--until-empty", "--import", "yools", "--concurrency", "1")
-STEP_LINE = re.compile(r"^\[t=\d+s\] (\S+)\.v1 +(HIT|MISS|FAIL)", re.MULTILINE)
+STEP_LINE = re.compile(r"^\[t=\d+s\] (\S+) +(HIT|MISS|FAIL)", re.MULTILINE)
 
 
 def git(folder: Path, *args: str) -> None:
@@ -132,7 +132,7 @@ yool("agent.format.python", lane="build", inputs=["src"])(["sh", "-c", "echo >> 
     project.run("catalog", "build", "--import", "yools")
     project.run("out", "--lane", "build", "--yool", "agent.format.python")
     printed = project.run(*WORK)
-    assert "agent.format.python.v1       MISS exec cost=$0 (not cached: src/a.py changed while it ran)\n" in printed
+    assert "agent.format.python          MISS exec cost=$0 (not cached: src/a.py changed while it ran)\n" in printed
     found = project.json("rd", "--state", "done")
     receipt = project.run("receipt", "get", found["tuple"]["receipts"][0])
     assert "not cached  src/a.py changed while it ran" in receipt

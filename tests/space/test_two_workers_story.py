@@ -33,7 +33,7 @@ def test_a_task_moves_from_the_linters_worker_to_that_of_the_tests(
     tuple_id = terminal.json("dispatch", "task.json")["id"]
     work = ("worker", "--lane", "build", "--until-empty", "--import")
     first = terminal.run(*work, "linters")
-    assert "agent.lint.ruff.v1" in first
+    assert "agent.lint.ruff  " in first
     assert "1 tuple needs agent.test.pytest.v1, which no code here carries out: --import MODULE" in first
     assert terminal.json("observe", tuple_id)["state"] == "waiting"
     assert terminal.json("dead")["dead"] == []

@@ -33,12 +33,13 @@ from engrambus.gateway.declare import Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_embeddings import LazyEmbeddings
-from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
+from engrambus.gateway.lazy_tuple_space import CALLER, LazyTupleSpace
 from engrambus.gateway.pointer_fields import complete_pointers
 from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.refusal_texts import hide_secrets_in
 from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
+from engrambus.gateway.task_leases import TaskLeases
 from engrambus.knowledge import messages
 from engrambus.policy import ADMIN, Caller, with_article
 from engrambus.policy.secrets import check_no_secrets
@@ -106,6 +107,7 @@ class Gateway:
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self.tuple_space = tuple_space or LazyTupleSpace()
+        self._task_leases = TaskLeases(self.tuple_space)
         self._embeddings = embeddings or LazyEmbeddings()
         self._randomness = randomness
         self._cortex = cortex
@@ -280,11 +282,12 @@ class Gateway:
                 if operation.prose:
                     self._check_prose(operation, request, context, view)
                 if not operation.writes:
-                    answer = operation.run(context, request)
+                    answer = _run(operation, context, request)
                     self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
         if operation.writes:
             with _naming_fields(context):
-                answer = operation.run(context, request)
+                answer = _run(operation, context, request)
+        self._task_leases.renew(context.caller, context.as_of)
         self._deliver_warnings(operation, context, on_warning)
         return _visible(operation, answer)
 
@@ -382,6 +385,15 @@ class Gateway:
 
     def _identify(self, view: View, credential: Credential) -> Caller:
         return identify(view, credential, project=self.store.project, key=self.key)
+
+
+def _run(operation: Operation[Request, Response], context: Context, request: Request) -> Response:
+    """Run an operation, with its caller's name where hooks of the tuple space find it."""
+    token = CALLER.set(context.caller.full_name)
+    try:
+        return operation.run(context, request)
+    finally:
+        CALLER.reset(token)
 
 
 @contextmanager

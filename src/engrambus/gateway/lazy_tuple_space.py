@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from engrambus.errors import NoTupleSpace
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from engrambus.space.schedules import Schedules
     from engrambus.space.tuples import TupleSpace
     from engrambus.space.work import GarbageCollector
+
+
+CALLER: ContextVar[str] = ContextVar("caller", default="")
+"""Full name of the caller whose operation runs in this thread, for the hooks of the tuple space."""
 
 
 class LazyTupleSpace:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from engrambus.policy.reservations import SeenReservation
 
 MAX_VERSIONS = 50
+MAX_TASK_LINES = 3
 MAX_READ_AHEAD = 8
 """Pointers of a brief that are read before its reader asks for them; a turn reads fewer."""
 
@@ -103,6 +104,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             since=request.since,
             seen=seen,
             reserved=_reserved(context, view, reader),
+            tasks=_task_lines(context, reader),
         )
         shown[:] = [reading.text] if reader.name else []
         return facts, _answer(reading, reader.role, request.max_tokens)
@@ -244,6 +246,15 @@ def _reserved(context: Context, view: View, reader: Caller) -> list[SeenReservat
 
     rules = [context.policy.visible_to(role) for role in (reader.role, context.caller.role)]
     return visible_reservations(foreign_reservations(view, reader, live_reservations(view)), rules)
+
+
+def _task_lines(context: Context, reader: Caller) -> list[str]:
+    """Return what the reader has claimed and which task is ready for it, in a few lines."""
+    if not reader.name or not context.tuple_space.has_journal():
+        return []
+    from engrambus.operations.task_rows import task_lines
+
+    return task_lines(context, reader, limit=MAX_TASK_LINES)
 
 
 def _restrict(context: Context, view: View, role: str) -> View:

@@ -107,7 +107,7 @@ class AddedSchedule(Struct, frozen=True, kw_only=True):
         "schedule add",
         section="work",
         example='engrambus schedule add nightly --cron "0 3 * * *" --lane build --yool agent.lint.ruff',
-        renderer="schedules:added",
+        renderer="schedules:schedule_added",
         rank=40,
         override="schedules:add",
     ),
@@ -156,7 +156,7 @@ class SchedulesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     "schedule.list",
     route=Route("GET", "/schedule"),
     command=Command(
-        "schedule list", section="work", example="engrambus schedule list", renderer="schedules:listed", rank=41
+        "schedule list", section="work", example="engrambus schedule list", renderer="schedules:schedule_list", rank=41
     ),
     absent_from=_NO_TOOL,
 )
@@ -165,11 +165,11 @@ def list_schedules(context: Context, request: ListSchedules) -> SchedulesAnswer:
 
     An agent sees its own schedules, a person those of everyone.
     """
-    found = context.tuple_space.schedules.find_all(
+    schedules = context.tuple_space.schedules.find_all(
         limit=request.limit + 1, after=_read_cursor(request.cursor), **_sight(context)
     )
-    page = found[: request.limit]
-    cursor = f"{page[-1].state.look_us}:{page[-1].name}" if len(found) > request.limit else None
+    page = schedules[: request.limit]
+    cursor = f"{page[-1].state.look_us}:{page[-1].name}" if len(schedules) > request.limit else None
     return SchedulesAnswer(schedules=[_row(schedule) for schedule in page], cursor=cursor)
 
 
@@ -207,7 +207,7 @@ class ShownSchedule(Struct, frozen=True, kw_only=True):
         "schedule show",
         section="work",
         example="engrambus schedule show nightly",
-        renderer="schedules:shown",
+        renderer="schedules:schedule_details",
         rank=42,
         arguments=("name",),
     ),
@@ -234,7 +234,7 @@ def show_schedule(context: Context, request: ScheduleNamed) -> ShownSchedule:
         "schedule pause",
         section="work",
         example="engrambus schedule pause nightly",
-        renderer="schedules:row",
+        renderer="schedules:schedule_row",
         rank=43,
         arguments=("name",),
     ),
@@ -254,7 +254,7 @@ def pause_schedule(context: Context, request: ScheduleNamed) -> ScheduleRow:
         "schedule resume",
         section="work",
         example="engrambus schedule resume nightly",
-        renderer="schedules:row",
+        renderer="schedules:schedule_row",
         rank=44,
         arguments=("name",),
     ),
@@ -278,7 +278,7 @@ class RemovedSchedule(Struct, frozen=True, kw_only=True):
         "schedule remove",
         section="work",
         example="engrambus schedule remove nightly",
-        renderer="schedules:removed",
+        renderer="schedules:schedule_removed",
         rank=45,
         arguments=("name",),
     ),

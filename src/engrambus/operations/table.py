@@ -29,6 +29,7 @@ OPERATIONS = Operations(__package__, {
     "grants": "issue_grant narrow_grant list_grants revoke_grant",
     "inbox": "inbox read_mail",
     "learn": "learn_repository read_learned",
+    "limits": "limit_set limit_list limit_remove work_pause work_unpause",
     "long_texts": "put_text",
     "memory_read": "memory_read",
     "messages": "send_message broadcast validate_message",
@@ -46,10 +47,8 @@ OPERATIONS = Operations(__package__, {
     ),
     "snapshots": "inherit show_snapshot",
     "stats": "stats",
-    "tasks": (
-        "add_task list_tasks ready_tasks claim_task show_task finish_task block_task unblock_task give_task "
-        "release_tasks cancel_task "
-    ),
+    "task_changes": "block_task unblock_task give_task release_tasks cancel_task",
+    "tasks": "add_task list_tasks ready_tasks claim_task show_task finish_task",
     "tokens": "agent_token list_tokens revoke_tokens",
     "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",

@@ -47,11 +47,14 @@ class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     lane: Annotated[str, Meta(description="Queue it waits in")]
     payload: Annotated[list[dict[str, Any]], Meta(description="Steps: {yool, args, after?}")] = []
-    delay: Annotated[str | UnsetType, Meta(description="How long it waits before it may be claimed: PT10M")] = UNSET
+    delay: Annotated[
+        str | UnsetType,
+        Meta(description="How long it waits before it may be claimed: PT10M; sets agent_terms.not_before_iso"),
+    ] = UNSET
     map_pos: Annotated[dict[str, Any] | UnsetType, Meta(description="Its position in the project")] = UNSET
     agent_terms: Annotated[
         dict[str, Any] | UnsetType,
-        Meta(description="budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries"),
+        Meta(description="budget_usd, budget_tokens, deadline_iso, max_retries"),
     ] = UNSET
     src_ptr: Annotated[list[str] | UnsetType, Meta(description="Pointers to its sources")] = UNSET
     parent_id: Annotated[str | UnsetType | None, Meta(description="Parent tuple; shares its spending")] = UNSET
@@ -90,7 +93,7 @@ class DispatchAnswer(Struct, frozen=True, kw_only=True):
         override="work:dispatch",
     ),
     tool=Tool(
-        about="Submit a task (a tuple).",
+        about="Submit a tuple.",
         needs_yools=True,
         hidden=(
             *("after", "authority", "created_at", "delay", "flags", "id", "map_pos", "parent_id", "priority"),

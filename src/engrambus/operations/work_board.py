@@ -12,20 +12,28 @@ from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
 from engrambus.operations.batches import BatchRow, batch_row
+from engrambus.operations.limits import LimitRow, limit_rows
+from engrambus.operations.task_rows import TaskRow, ended_row
+from engrambus.operations.tasks import ListTasks, list_tasks
 from engrambus.operations.tuples import LOCAL_ONLY
+from engrambus.space.tasks import TASK_RUN
 from engrambus.space.tuples import (
     INTERNAL_RUN,
+    LIVE_STATES,
     OPEN,
+    TASK_LANE,
     RunTotals,
     StepState,
     TupleRecord,
     WorkView,
+    describe_block,
     folded_agents,
     last_receipt,
     step_states,
 )
 
 MAX_LISTED = 200
+MAX_ENDED_TASKS = 10
 
 
 class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +44,8 @@ class LaneRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: str
     waiting: int
     claimed: int
+    blocked: int = 0
+    """Tuples that wait for other tuples, or were blocked."""
     delayed: int = 0
     """How many of the waiting ones cannot be claimed yet."""
     not_before: str | None = None
@@ -87,6 +97,15 @@ class BoardTotals(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
+class BlockedRow(Struct, frozen=True, kw_only=True):
+    """A tuple that is not claimed until something else has happened; tasks are listed apart."""
+
+    id: str
+    lane: str
+    blocked: list[str]
+    """What blocks it, in words."""
+
+
 class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: str
     run_id: str | None = None
@@ -96,6 +115,8 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lanes with waiting or claimed tuples, always of all runs, because runs share lanes."""
     unclaimed: list[UnclaimedRow]
     """Waiting tuples, of the runs shown, that no running worker can run."""
+    held: list[LimitRow]
+    """Pauses, and limits that tuples wait for, of all runs."""
     batches: list[BatchRow]
     """Batches that go on, newest first, with their agents that are not materialised."""
     running: list[TupleRow]
@@ -103,6 +124,10 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Newest first, without dead letters."""
     dead: list[TupleRow]
     """Dead letters that were not put again, newest first."""
+    tasks: list[TaskRow] = []
+    """Tasks of agents and people: those that have not ended, then the last that have; always of the whole project."""
+    blocked: list[BlockedRow] = []
+    """Blocked tuples of the runs shown, oldest first."""
 
 
 @operation(
@@ -122,6 +147,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
     run = context.run_seen
     unclaimed = _unclaimed(context)
+    held = [row for row in limit_rows(context) if row.waiting or row.paused is not None]
     with context.tuple_space.space.store.read() as view:
         return BoardAnswer(
             as_of=print_time(view.as_of),
@@ -129,15 +155,31 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
             lanes=_lanes(view),
             unclaimed=unclaimed,
+            held=held,
             batches=[
                 batch_row(view, batch) for batch in view.list_batches(run, limit=request.limit) if batch.state == OPEN
             ],
             running=[
                 _row(view, record)
                 for record in view.list_claimed(run, limit=request.limit)
-                if record.run != INTERNAL_RUN
+                if record.run != INTERNAL_RUN and record.lane != TASK_LANE
             ],
-            ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
+            ended=[
+                _row(view, record) for record in view.list_ended(run, limit=request.limit) if record.lane != TASK_LANE
+            ],
+            tasks=[
+                *list_tasks(context, ListTasks(limit=request.limit)).tasks,
+                *(ended_row(context, view, record) for record in view.list_ended(TASK_RUN, limit=MAX_ENDED_TASKS)),
+            ],
+            blocked=[
+                BlockedRow(
+                    id=record.id,
+                    lane=record.lane,
+                    blocked=[describe_block(view, item)[0] for item in view.blocks(record.id)],
+                )
+                for record in view.list_blocked(run, limit=request.limit)
+                if record.lane != TASK_LANE
+            ],
             dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
         )
 
@@ -149,10 +191,12 @@ def _lanes(view: WorkView) -> list[LaneRow]:
             lane=counts.lane,
             waiting=counts.waiting,
             claimed=counts.claimed,
+            blocked=counts.blocked,
             delayed=delayed[counts.lane].tuples if counts.lane in delayed else 0,
             not_before=print_time(delayed[counts.lane].first_us) if counts.lane in delayed else None,
         )
         for counts in view.lane_counts()
+        if counts.lane != TASK_LANE
     ]
 
 
@@ -179,7 +223,7 @@ def _unclaimed(context: Context) -> list[UnclaimedRow]:
 def _totals(every_run: list[RunTotals]) -> BoardTotals:
     states: dict[str, int] = {}
     # decision 106: what the product does by itself is counted only where it was given up.
-    runs = [totals for totals in every_run if totals.run != INTERNAL_RUN]
+    runs = [totals for totals in every_run if totals.run not in (INTERNAL_RUN, TASK_RUN)]
     given_up = sum(totals.states.get("dead", 0) - totals.put_again for totals in every_run)
     for totals in runs:
         for state, count in totals.states.items():
@@ -264,10 +308,10 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             hits=totals.hits,
             usd=totals.micros / MICROS_PER_DOLLAR,
             tokens=totals.tokens,
-            unfinished=sum(totals.states.get(state, 0) for state in ("waiting", "claimed", OPEN)),
+            unfinished=sum(totals.states.get(state, 0) for state in (*LIVE_STATES, OPEN)),
             folded=folded.get(totals.run, 0),
         )
         for totals in reversed(runs)
-        if context.run_seen in (None, totals.run) and totals.run != INTERNAL_RUN
+        if context.run_seen in (None, totals.run) and totals.run not in (INTERNAL_RUN, TASK_RUN)
     ]
     return WorkRunsAnswer(runs=rows, unclaimed=_unclaimed(context))

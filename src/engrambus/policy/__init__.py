@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from engrambus.policy.peers import Receiver, find_receiver
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import (
+        CATALOG,
         COMMITTED_FILES,
         JOURNAL,
         POLICY_FILE,
@@ -150,7 +151,7 @@ if not TYPE_CHECKING:
         "peers": "Receiver find_receiver",
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
         "project": (
-            "COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
+            "CATALOG COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
             "find_catalog find_project "
         ),
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
@@ -172,7 +173,7 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "ADMIN", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "LEARN", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS",
+    "ADMIN", "CATALOG", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "LEARN", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS",
     "MEMORY_SPACE", "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES",
     "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied",
     "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads",

@@ -37,12 +37,11 @@ from engrambus.space.tuples import (
     INTERNAL_RUN,
     LIVE_STATES,
     TASK_LANE,
-    Agent,
     AgentsFolded,
     AlarmRaised,
+    BatchAgent,
     BatchRecord,
     BatchSpawned,
-    Block,
     BodyDamaged,
     BodyPurged,
     CanRun,
@@ -59,7 +58,13 @@ from engrambus.space.tuples import (
     LeaseRenewed,
     LeavesUnfolded,
     LevelCounts,
+    LimitRemoved,
+    LimitRule,
+    LimitRules,
+    LimitSet,
+    LimitUse,
     ListedReceipt,
+    PoolUse,
     Price,
     ReceiptPosition,
     RunningStep,
@@ -69,8 +74,10 @@ from engrambus.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    Subject,
     TaskChange,
     TaskChanged,
+    TupleBlock,
     TupleBlocked,
     TupleClaimed,
     TupleDone,
@@ -80,6 +87,7 @@ from engrambus.space.tuples import (
     TupleReleased,
     TupleTaken,
     TupleUnblocked,
+    TurnKey,
     Waiter,
     WaitingGroup,
     WaitKind,
@@ -93,13 +101,22 @@ from engrambus.space.tuples import (
     after_overspending,
     after_release,
     after_unblock,
+    in_turn,
+    limit_blocks,
     lineage,
+    match_of,
     may_run,
     new_agent,
     new_record,
     next_yools,
+    opens_us,
     pattern_fields,
+    room_in,
+    rule_of,
+    subject_of,
+    turn_of,
     unfinished_yools,
+    use_of_starts,
 )
 
 
@@ -123,7 +140,7 @@ class WorkState:
     def __init__(self) -> None:
         self.ordinal = 0
         self.batches: dict[str, _Batch] = {}
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, BatchAgent] = {}
         """Materialised agents of batches, by tuple."""
         self.tuples: dict[str, TupleRecord] = {}
         self.receipts: dict[str, Receipt] = {}
@@ -143,7 +160,15 @@ class WorkState:
         self.idempotent_puts: dict[str, IdempotentPut] = {}
         self.epoch = Epoch()
         self.purged: dict[str, int] = {}
-        self.blocks: dict[str, dict[str, Block]] = {}
+        self.rules = LimitRules()
+        self.starts: dict[str, list[int]] = {}
+        """Times of the last starts of each pool whose rule has a rate, oldest first."""
+        self.subjects: dict[str, Subject] = {}
+        self.run_turns: dict[tuple[str, str], int] = {}
+        """The last claim of each lane and run."""
+        self.parent_turns: dict[tuple[str, str, int], int] = {}
+        """The last claim of each lane, run and parent."""
+        self.blocks: dict[str, dict[str, TupleBlock]] = {}
         """What blocks each blocked tuple, by the id of a tuple, or "" for a reason in words."""
         self.dependents: dict[str, set[str]] = {}
         """Ids of the tuples that each tuple blocks."""
@@ -171,6 +196,7 @@ class WorkState:
                 self._stop_steps(fact.id)
                 self._replace(after_claim(self.tuples[fact.id], fact))
                 self.epoch = msgspec.structs.replace(self.epoch, counter=fact.counter)
+                self._note_start(self.tuples[fact.id], turn_of(Fence(fact.epoch, fact.counter)), at_us)
             case LeaseRenewed():
                 self._replace(msgspec.structs.replace(self.tuples[fact.id], lease_until_us=fact.lease_until_us))
             case TupleReleased():
@@ -235,6 +261,15 @@ class WorkState:
                 self.epoch = Epoch(number=fact.epoch, boot=fact.boot)
             case ClockCorrected():
                 self._correct_times(fact.was_us, at_us)
+            case LimitSet():
+                rule = rule_of(fact, at_us)
+                self.rules = LimitRules([*(self.rules | {rule.match.id: rule}).values()])
+                if rule.starts is None:
+                    self._forget_starts(rule.match.id)
+            case LimitRemoved():
+                removed = match_of(fact).id
+                self.rules = LimitRules(rule for name, rule in self.rules.items() if name != removed)
+                self._forget_starts(match_of(fact).id)
             case ScheduleAdded():
                 self.schedules[fact.name] = new_schedule(fact, at_us)
             case ScheduleRemoved():
@@ -265,13 +300,13 @@ class WorkState:
         self.ordinal += 1
         record = new_record(fact, self.ordinal)
         self.tuples[record.id] = record
+        self.subjects[record.id] = subject_of(record)
         if fact.agent is not None:
             self.agents[record.id] = new_agent(record.id, fact.agent)
             if fact.agent.level:  # the root comes before its batch
                 self.batches[fact.agent.batch].ids[fact.agent.level, fact.agent.number] = record.id
-        elif record.parent_id in self.agents:
-            parent = self.agents[record.parent_id]
-            self.agents[parent.id] = msgspec.structs.replace(parent, is_kept=True)
+        elif record.parent_id is not None:
+            self._keep_agent(record.parent_id)
         totals = self.totals.get(record.run) or RunTotals(
             run=record.run, states={}, put_again=0, executed=0, hits=0, micros=0, tokens=0
         )
@@ -295,13 +330,14 @@ class WorkState:
                 self.dependents.setdefault(fact.id, set()).add(dependent)
 
     def _add_blocks(self, tuple_id: str, on: Sequence[str], reason: str | None, by: str) -> None:
-        added = {blocker: Block(on=blocker, by=by) for blocker in on}
+        added = {blocker: TupleBlock(on=blocker, by=by) for blocker in on}
         if reason is not None:
-            added[""] = Block(reason=reason, by=by)
+            added[""] = TupleBlock(reason=reason, by=by)
         if added:
             self.blocks.setdefault(tuple_id, {}).update(added)
         for blocker in on:
             self.dependents.setdefault(blocker, set()).add(tuple_id)
+            self._keep_agent(blocker)
 
     def _remove_blocks(self, tuple_id: str, removed: Iterable[str]) -> None:
         blocks = self.blocks.get(tuple_id, {})
@@ -326,6 +362,12 @@ class WorkState:
             nonzero = {state: count for state, count in states.items() if count}
             self.totals[record.run] = msgspec.structs.replace(totals, states=nonzero)
 
+    def _keep_agent(self, tuple_id: str) -> None:
+        """Keep an agent materialised, since a tuple from outside its batch depends on it."""
+        agent = self.agents.get(tuple_id)
+        if agent is not None:
+            self.agents[tuple_id] = msgspec.structs.replace(agent, is_kept=True)
+
     def _end_agent(self, tuple_id: str, state: str) -> None:
         """Count the end of an agent in the node above it."""
         child = self.agents.get(tuple_id)
@@ -344,7 +386,7 @@ class WorkState:
         for place in (*numbers, *fact.nodes):
             tuple_id = batch.ids.pop(place)
             record = self.tuples.pop(tuple_id)
-            del self.agents[tuple_id]
+            del self.agents[tuple_id], self.subjects[tuple_id]
             totals = self.totals[record.run]
             states = {**totals.states, record.state: totals.states[record.state] - 1}
             nonzero = {state: count for state, count in states.items() if count}
@@ -401,6 +443,26 @@ class WorkState:
         for schedule in list(self.schedules.values()):
             state = schedule_after_clock_corrected(schedule, now_us)
             self.schedules[schedule.name] = msgspec.structs.replace(schedule, state=state)
+
+        for pool, times_us in self.starts.items():  # a start in the future would hold the rate up for as long
+            self.starts[pool] = [min(time_us, now_us) for time_us in times_us]
+
+    def _note_start(self, record: TupleRecord, turn: int, at_us: int) -> None:
+        """Note that a tuple started: for its run and parent, and in every pool with a rate."""
+        self.run_turns[record.lane, record.run] = turn
+        self.parent_turns[record.lane, record.run, self.parent_ordinal(record)] = turn
+        for rule, pool in self.rules.pools(self.subjects[record.id]):
+            if rule.starts is not None:
+                self.starts[pool] = [*self.starts.get(pool, ()), at_us][-rule.starts :]
+
+    def parent_ordinal(self, record: TupleRecord) -> int:
+        """Return the ordinal of a tuple's parent; 0 without one."""
+        parent = self.tuples.get(record.parent_id or "")
+        return 0 if parent is None else parent.ordinal
+
+    def _forget_starts(self, rule: str) -> None:
+        for pool in [pool for pool in self.starts if pool.partition("\n")[0] == rule]:
+            del self.starts[pool]
 
     def _stop_steps(self, tuple_id: str, step: int | None = None) -> None:
         """Release what is reserved for a running step, or for every running step of a tuple."""
@@ -483,8 +545,60 @@ class MemoryWorkView:
             and _is_for_workers(pattern, record)
             and (record.state == "claimed" or may_run(self._next_yools(record), can_run))
         ]
-        due.sort(key=lambda record: (-record.rank, record.ordinal))
-        return [record for record in due if _matches_as_waiting(pattern, record)][:limit]
+        order = _Order(self, epoch)
+        return in_turn(
+            (record for record in due if _matches_as_waiting(pattern, record)),
+            key=order.key,
+            admit=order.admit,
+            serve=order.serve,
+            limit=limit,
+        )
+
+    def may_claim(self, pattern: TuplePattern, *, epoch: int, can_run: CanRun | None = None) -> bool:
+        return bool(self.claimable(pattern, epoch=epoch, limit=1, can_run=can_run))
+
+    def limit_rules(self) -> LimitRules:
+        return self._state.rules
+
+    def pool_use(self, rule: LimitRule, pool: str, *, epoch: int | None = None) -> PoolUse:
+        number = self._state.epoch.number if epoch is None else epoch
+        leases = [
+            record.lease_until_us
+            for record in self._state.tuples.values()
+            if record.state == "claimed"
+            and not self._is_due(record, number)
+            and (rule, pool) in self._state.rules.pools(self._state.subjects[record.id])
+        ]
+        started, start_ends_us = use_of_starts(rule, self._state.starts.get(pool, ()), self._as_of)
+        return PoolUse(
+            running=len(leases),
+            started=started,
+            slot_ends_us=min(leases, default=None),
+            start_ends_us=start_ends_us,
+        )
+
+    def limit_uses(self) -> list[LimitUse]:
+        return [self._use_of(rule) for _, rule in sorted(self._state.rules.items())]
+
+    def _use_of(self, rule: LimitRule) -> LimitUse:
+        waiting: dict[str, int] = {}
+        pools = {pool for pool in self._state.starts if pool.partition("\n")[0] == rule.match.id}
+        for record in self._state.tuples.values():
+            if record.state in ("waiting", "claimed"):
+                for counted, pool in self._state.rules.pools(self._state.subjects[record.id]):
+                    if counted is not rule:
+                        continue
+                    pools.add(pool)
+                    waiting[pool] = waiting.get(pool, 0) + (record.state == "waiting")
+        found = {pool: self.pool_use(rule, pool) for pool in pools}
+        full = [pool for pool, use in found.items() if waiting.get(pool) and not room_in(rule, use)]
+        return LimitUse(
+            rule=rule,
+            running=sum(use.running for use in found.values()),
+            started=sum(use.started for use in found.values()),
+            waiting=sum(waiting[pool] for pool in full),
+            full=len(full),
+        )
 
     def _is_due(self, record: TupleRecord, epoch: int) -> bool:
         if record.state == "waiting":
@@ -516,7 +630,7 @@ class MemoryWorkView:
         blocked = (record for record in self._state.tuples.values() if record.state == "blocked")
         return [record for record in blocked if run in (None, record.run)][:limit]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         blocks = self._state.blocks.get(tuple_id, {})
         return [blocks[blocker] for blocker in sorted(blocks, key=lambda blocker: (not blocker, blocker))]
 
@@ -544,7 +658,22 @@ class MemoryWorkView:
                 can_run,
             )
         ]
+        times += self._opening_times(pattern, can_run)
         return min((time_us for time_us in times if time_us > self._as_of), default=None)
+
+    def _opening_times(self, pattern: TuplePattern, can_run: CanRun | None) -> Iterator[int]:
+        """Yield when the limits open that matching tuples wait for."""
+        for record in self._state.tuples.values() if self._state.rules else ():
+            if (
+                record.state == "waiting"
+                and record.ready_us <= self._as_of
+                and _matches_as_waiting(pattern, record)
+                and may_run(self._next_yools(record), can_run)
+            ):
+                for block in limit_blocks(self, self._state.subjects[record.id]):
+                    time_us = opens_us(block.rule, block.use)
+                    if time_us is not None:
+                        yield time_us
 
     def finished_steps(self, tuple_id: str) -> dict[int, str]:
         return dict(self._state.finished.get(tuple_id, {}))
@@ -727,12 +856,12 @@ class MemoryWorkView:
             for level, level_counts in sorted(counts.items())
         }
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
         return {tuple_id: self._state.agents[tuple_id] for tuple_id in tuple_ids if tuple_id in self._state.agents}
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         batch = self._state.batches[batch_id]
         ids = (batch.ids[place] for place in sorted(batch.ids) if place[0] == level and start <= place[1] < stop)
         return [
@@ -741,7 +870,7 @@ class MemoryWorkView:
             if not unended or self._state.tuples[tuple_id].state not in (*ENDED, "taken")
         ][:limit]
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
         agents = self._state.agents.values()
         return [
             agent for agent in agents if agent.is_kept and agent.position.batch == batch_id and agent.position.level
@@ -788,12 +917,60 @@ class MemoryWorkView:
     def waiting_groups(self) -> list[WaitingGroup]:
         groups: dict[tuple[str, tuple[str, ...], str], list[TupleRecord]] = {}
         for record in self._state.tuples.values():
-            if record.state == "waiting" and record.ready_us <= self._as_of:
+            is_due = record.state == "waiting" and record.ready_us <= self._as_of
+            if is_due and not limit_blocks(self, self._state.subjects[record.id]):
                 groups.setdefault((record.lane, self._next_yools(record), record.run), []).append(record)
         return [
             WaitingGroup(lane=lane, run=run, yools=yools, tuples=len(records), oldest=records[0])
             for (lane, yools, run), records in sorted(groups.items())
         ]
+
+
+class _Order:
+    """The order in which tuples are claimed, as if each returned one were."""
+
+    def __init__(self, view: MemoryWorkView, epoch: int) -> None:
+        self._view = view
+        self._state = view._state
+        self._epoch = epoch
+        self._next_turn = turn_of(Fence(epoch, self._state.epoch.counter))
+        self._run_turns = dict(self._state.run_turns)
+        self._parent_turns = dict(self._state.parent_turns)
+        self._run_numbers = {run: number for number, run in enumerate(self._state.totals)}
+        self._room: dict[str, int] = {}
+
+    def key(self, record: TupleRecord) -> TurnKey:
+        """Return what decides when a tuple is served."""
+        parent = self._state.parent_ordinal(record)
+        return (
+            -record.rank,
+            self._run_turns.get((record.lane, record.run), 0),
+            self._run_numbers[record.run],
+            self._parent_turns.get((record.lane, record.run, parent), 0),
+            parent,
+            record.ordinal,
+        )
+
+    def admit(self, record: TupleRecord) -> bool:
+        """True if every pool of a tuple has room."""
+        return all(self._room_in(rule, pool) for rule, pool in self._pools(record))
+
+    def serve(self, record: TupleRecord) -> None:
+        """Note that a tuple starts."""
+        self._next_turn += 1
+        self._run_turns[record.lane, record.run] = self._next_turn
+        parent = self._state.parent_ordinal(record)
+        self._parent_turns[record.lane, record.run, parent] = self._next_turn
+        for _, pool in self._pools(record):
+            self._room[pool] -= 1
+
+    def _pools(self, record: TupleRecord) -> list[tuple[LimitRule, str]]:
+        return self._state.rules.pools(self._state.subjects[record.id])
+
+    def _room_in(self, rule: LimitRule, pool: str) -> int:
+        if pool not in self._room:
+            self._room[pool] = room_in(rule, self._view.pool_use(rule, pool, epoch=self._epoch))
+        return self._room[pool]
 
 
 def _is_for_workers(pattern: TuplePattern, record: TupleRecord) -> bool:

@@ -32,6 +32,7 @@ GROUPS = {
     "batch": "Spawn trees of up to a billion tasks, of which only what workers reach takes up room.",
     "receipt": "Show, check and add receipts: records of executed steps.",
     "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
+    "limit": "Limit how many tasks run at once or start within a time, and list what is limited and paused.",
     "task": "Tasks that agents and people do themselves: add, claim, finish and block them.",
     "runs": "List runs that have tasks: how many are done, cached, given up or unfinished, and their cost.",
     "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",

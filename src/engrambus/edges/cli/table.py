@@ -42,7 +42,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "demo": Entry(
         "start",
-        "Watch four scripted agents review this repository, in about a minute.",
+        "Watch four scripted agents review a commit of this repository, in about a minute.",
         "engrambus demo --fresh",
         "demo:demo",
     ),
@@ -348,6 +348,13 @@ COMMANDS: dict[str, Entry] = {
         "tuple_in",
         "tuple.in",
     ),
+    "limit set": Entry(
+        "work",
+        "Limit how many tasks run at once, or start within a time.",
+        "engrambus limit set --key 'customer-*' --running 2",
+        "limit_set",
+        "limit.set",
+    ),
     "schedule add": Entry(
         "work",
         "Add a schedule, which puts a task into a lane at certain times.",
@@ -361,6 +368,13 @@ COMMANDS: dict[str, Entry] = {
         'engrambus task add "Rename the parser module" --at src/parser.py:1-20 --priority 5 --due P2D',
         "add_task",
         "task.add",
+    ),
+    "limit list": Entry(
+        "work",
+        "List limits and pauses, what is used of each now, and how many tasks wait because of it.",
+        "engrambus limit list",
+        "limit_list",
+        "limit.list",
     ),
     "schedule list": Entry(
         "work",
@@ -376,6 +390,13 @@ COMMANDS: dict[str, Entry] = {
         "list_tasks",
         "task.list",
     ),
+    "limit remove": Entry(
+        "work",
+        "Remove a limit. Name the same tasks as when it was set.",
+        "engrambus limit remove --lane build",
+        "limit_remove",
+        "limit.remove",
+    ),
     "schedule show": Entry(
         "work",
         "Show a schedule with its next five times and the task that it puts.",
@@ -390,6 +411,13 @@ COMMANDS: dict[str, Entry] = {
         "ready_tasks",
         "task",
     ),
+    "pause": Entry(
+        "work",
+        "Let no task of a lane, run, authority or key start until `unpause`. What runs goes on, nothing is lost.",
+        'engrambus pause --lane build --why "the registry is down"',
+        "work_pause",
+        "work.pause",
+    ),
     "schedule pause": Entry(
         "work",
         "Pause a schedule: it puts nothing until it is resumed.",
@@ -403,6 +431,13 @@ COMMANDS: dict[str, Entry] = {
         "engrambus task claim",
         "claim_task",
         "task.claim",
+    ),
+    "unpause": Entry(
+        "work",
+        "End a pause: its tasks start again. Name the same tasks as when they were paused.",
+        "engrambus unpause --lane build",
+        "work_unpause",
+        "work.unpause",
     ),
     "schedule resume": Entry(
         "work",

@@ -73,6 +73,8 @@ class ProgressPrinter:
         self.dead = 0
         """Tuples that became dead letters."""
         self._done = self._hits = 0
+        self._first_tuple: str | None = None
+        self._has_several = False
         self._cost_usd_micros = 0
         self._lock = threading.Lock()
         self._update_status()
@@ -82,6 +84,8 @@ class ProgressPrinter:
         with self._lock:
             self._cost_usd_micros += progress.usd_micros
             self._hits += progress.kind == "hit"
+            self._first_tuple = self._first_tuple or progress.tuple_id or None
+            self._has_several |= progress.tuple_id not in ("", self._first_tuple)
             if self._session.json:
                 import msgspec
 
@@ -116,19 +120,23 @@ class ProgressPrinter:
         yield f"    more: engrambus why {short_id(progress.tuple_id)}"
 
     def _line(self, progress: Progress) -> str | None:
-        elapsed = f"[t={self._now() - self._began:.0f}s]"
-        name = safe(progress.yool).ljust(28)
+        # The time at which a step began, as in section 5.4 of the specification: its line is printed when it has ended.
+        began_s = self._now() - self._began - progress.wall_ms / 1000
+        elapsed = f"[t={max(0.0, began_s):.0f}s]"
+        name = safe(progress.called or progress.yool).ljust(28)
         cost = print_dollars(progress.usd_micros / MICROS_PER_DOLLAR)
         tuple_id = short_id(progress.tuple_id)
+        # Lines before the second tuple's first one are all of the first tuple.
+        task = f" task={tuple_id}" if self._has_several else ""
         error = safe(progress.error or "")
         match progress.kind:
             case "hit":
-                return f"{elapsed} {name} HIT skip cost=$0"
+                return f"{elapsed} {name} HIT skip cost=$0{task}"
             case "miss":
                 changed = f" (not cached: {safe(', '.join(progress.changed_files))} changed while it ran)"
-                return f"{elapsed} {name} MISS exec cost={cost}" + changed * bool(progress.changed_files)
+                return f"{elapsed} {name} MISS exec cost={cost}{task}" + changed * bool(progress.changed_files)
             case "failed":
-                return f"{elapsed} {name} FAIL exec cost={cost} ({error})"
+                return f"{elapsed} {name} FAIL exec cost={cost}{task} ({error})"
             case "refused":
                 return f"{elapsed} {name} NOT DONE {error}"
             case "damaged":

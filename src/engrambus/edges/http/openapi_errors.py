@@ -34,6 +34,7 @@ _EVERY_CALL: ErrorTypes = (
     errors.DiskError,
     errors.ClockAhead,
     errors.FormatUnknown,
+    errors.HookInvalid,
     errors.Internal,
 )
 _WITH_TOKEN: ErrorTypes = (
@@ -63,6 +64,7 @@ _WITH_BODY: ErrorTypes = (
     errors.InvisibleText,
 )
 _WRITING: ErrorTypes = (
+    errors.HookRefusal,
     errors.IdempotencyConflict,
     errors.DiskPressure,
     errors.InvisibleText,
@@ -149,6 +151,7 @@ _BY_FIELD: dict[str, ErrorTypes] = {
 }
 _BY_MODULE: dict[str, ErrorTypes] = {
     "artifacts": (errors.ContentTooLarge, errors.RateLimited),
+    "batches": (*_WORK, errors.BatchNotFound, errors.BatchRunning, errors.IdAmbiguous),
     "catalog": (errors.YoolNotFound, errors.YoolName, errors.LaneName, errors.CatalogFile),
     "cortex": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "snapshots": (*_CORTEX, *_ENGRAM, *_READING, errors.EmbeddingsOff, errors.EmbeddingsUnavailable),
@@ -166,9 +169,16 @@ _BY_MODULE: dict[str, ErrorTypes] = {
     "receipts": (errors.ReceiptNotFound,),
     "review": (*_CORTEX, *_ENGRAM, *_POINTED_AT),
     "runs": (errors.RunNotFound, errors.AgentExists, errors.SessionUnknown, errors.TooManyAgents),
+    "schedules": (
+        *_WORK,
+        errors.ScheduleRefusal,
+        errors.ScheduleNotFound,
+        errors.ScheduleExists,
+        errors.TooManySchedules,
+    ),
     "sessions": (errors.SessionNotFound,),
     "tokens": (errors.TokenNotFound,),
-    "tuples": (*_WORK, *_POINTED_AT),
+    "tuples": (*_WORK, *_POINTED_AT, errors.TtlInvalid),
     "turns": (errors.SessionUnknown,),
     "work_board": (errors.NoTupleSpace,),
 }

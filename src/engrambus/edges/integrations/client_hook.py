@@ -370,18 +370,24 @@ def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
         if not event.is_retry:
             return {"decision": "block", "reason": _block_reason(refusal)}
         _close_turn(session, name, "subagent_stop")
-        child.release_reservations(all=True)
+        _release(child)
         return {}
-    child.release_reservations(all=True)
+    _release(child)
     lines = [_stored_code(name, taken.pointers)] if taken.pointers else []
     lines += [_kept_claims(name, len(taken.unconfirmed))] if taken.unconfirmed else []
     return {"systemMessage": "\n".join(lines)} if lines else {}
 
 
 def _on_session_end(session: _Session, event: HookEvent) -> dict[str, Any]:
-    # decision 79: what the session's agents have reserved ends with it; if this is not reached, with their process
-    session.lead_bus.release_reservations(all=True)
+    _release(session.lead_bus)
     return {}
+
+
+def _release(bus: Bus) -> None:
+    """Release what an agent and its descendants have reserved and claimed, now that it ends."""
+    # decisions 79 and 113: if this is not reached, it ends with their process, or when nobody renews it
+    bus.release_reservations(all=True)
+    bus.release_tasks(all=True)
 
 
 def _stored_code(name: str, pointers: list[str]) -> str:

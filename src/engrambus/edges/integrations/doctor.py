@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.app import check_semantic, find_failed_syncs, find_project_damage, open_project
+from engrambus.app import active_hooks, check_semantic, find_failed_syncs, find_project_damage, open_project
 from engrambus.core import SystemClock, files, print_time
 from engrambus.core.project_clock import ACCEPT_HINT
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
@@ -30,10 +30,11 @@ from engrambus.edges.integrations.config_files import is_installed
 from engrambus.edges.integrations.containers import is_container, keys_are_lost_first
 from engrambus.edges.integrations.file_modes import close_to_others, find_open, private_places
 from engrambus.edges.integrations.install import has_skill, project_root
-from engrambus.errors import EngramBusError, JournalForeign, ProjectNotFound, Trouble
+from engrambus.errors import EngramBusError, HookInvalid, JournalForeign, ProjectNotFound, Trouble
 from engrambus.gateway import Gateway
 from engrambus.policy import JOURNAL, Project, find_project
 from engrambus.settings import Settings
+from engrambus.space.tuples.primitive_hooks import PRIMITIVES
 
 SLOW_HOOK_MS = 1_000
 """A slower hook is felt at every turn; clients give up after five seconds."""
@@ -119,6 +120,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
         else:
             yield _ok("index", "agrees with the journal")
         yield _catalog(gateway)
+        yield from _primitive_hooks(gateway, settings)
         yield from _unclaimed(gateway)
         yield _clock(gateway)
         yield _token(gateway, settings)
@@ -153,6 +155,21 @@ def _catalog(gateway: Gateway) -> CheckResult:
         message = f"capabilities.json cannot be read{line}: {problem.detail}"
         return _broken("catalog", message, "Rebuild it: engrambus catalog build.")
     return _ok("catalog", f"{yools} yools declared")
+
+
+def _primitive_hooks(gateway: Gateway, settings: Settings) -> Iterator[CheckResult]:
+    """Yield the hooks that the project's work passes in a process like this one; nothing if there are none."""
+    try:
+        states = active_hooks(gateway)
+    except HookInvalid as problem:
+        yield _refused("primitive hooks", problem)
+    except EngramBusError:  # reported by the checks of catalog and clock
+        return
+    else:
+        for state in states:
+            primitives = "every primitive" if len(state.primitives) == len(PRIMITIVES) else ", ".join(state.primitives)
+            limit = f"{settings.hook_seconds:g} s"
+            yield _ok("primitive hooks", f"{state.name} ({state.source}): {primitives}; at most {limit} each")
 
 
 def _unclaimed(gateway: Gateway) -> Iterator[CheckResult]:

@@ -36,14 +36,9 @@ if TYPE_CHECKING:
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer
     from engrambus.operations.reservations import ReleaseAnswer, ReservationRow
-    from engrambus.operations.tasks import (
-        ClaimedTask,
-        FinishedTask,
-        ReleasedTasks,
-        TaskAnswer,
-        TaskRow,
-        TasksAnswer,
-    )
+    from engrambus.operations.task_changes import ReleasedTasks
+    from engrambus.operations.task_rows import ClaimedTask, TaskAnswer, TaskRow
+    from engrambus.operations.tasks import FinishedTask, TasksAnswer
     from engrambus.operations.tuples import DispatchAnswer, TupleStatus
 
 SHORT_DIGEST_CHARS = len("sha256:") + 12

@@ -1,6 +1,7 @@
-"""Reservations made through one process end with it: it releases them when it ends, and is found dead if it could not.
+"""What was reserved or claimed through one process ends with it: it releases that, and is found dead if it could not.
 
-decision 79: a client starts this process with its session and ends it with that, also where no hook reports the end.
+decisions 79 and 113: a client starts this process with its session and ends it with that, also where no hook reports
+the end.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 
 RESERVE = "reserve"
 RELEASE = "release_reservations"
+CLAIM = "claim_task"
+RELEASE_TASK = "release_tasks"
 
 
 class ProcessReservations:
-    """A call target whose reservations name this process as the one that their holder works in."""
+    """A call target whose reservations and claims name this process as the one that their holder works in."""
 
     def __init__(self, target: CallTarget, opener_target: CallTarget, opener: Credential) -> None:
         """`opener_target` and `opener` release at the end: a mark of the calling agent would have expired by then."""
@@ -32,6 +35,8 @@ class ProcessReservations:
         self._opener = opener
         self._made: dict[str, None] = {}
         """Ids of the reservations made through this process, in order."""
+        self._claimed: dict[str, str] = {}
+        """The claims on tasks that were made through this process: the fence of each, by the task's id."""
 
     def call(
         self,
@@ -41,17 +46,24 @@ class ProcessReservations:
         on_warning: OnWarning | None = None,
         /,
     ) -> Any:
-        """Run an operation; a reservation gets the name of this process."""
-        if operation.name != RESERVE:
+        """Run an operation; a reservation and a claim get the name of this process."""
+        if operation.name not in (RESERVE, CLAIM):
             return self._target.call(operation, request, credential, on_warning)
         request = msgspec.structs.replace(request, process=process_name())
         answer = self._target.call(operation, request, credential, on_warning)
-        self._made[answer.reservation_id] = None
+        if operation.name == RESERVE:
+            self._made[answer.reservation_id] = None
+        else:
+            self._claimed[answer.id] = answer.fence
         return answer
 
     def release_all(self) -> None:
-        """Release what was reserved through this process and still is."""
+        """Release what was reserved or claimed through this process and still is."""
         release = OPERATIONS[RELEASE]
         for reservation_id in self._made:
             with suppress(EngramBusError):  # released or expired since, or its run has ended
                 self._opener_target.call(release, release.request(paths=[reservation_id]), self._opener)
+        release_task = OPERATIONS[RELEASE_TASK]
+        for task_id, fence in self._claimed.items():
+            with suppress(EngramBusError):  # done since
+                self._opener_target.call(release_task, release_task.request(id=task_id, fence=fence), self._opener)

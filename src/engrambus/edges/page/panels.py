@@ -213,6 +213,7 @@ def load_work(session: PageSession, params: Params) -> PanelData:
     return {
         "board": session.call_over_runs("work_board", limit=BOARD_ROWS),
         "yools": _declared_yools(session),
+        "schedules": session.call_over_runs("list_schedules", limit=BOARD_ROWS).schedules,
     }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -16,6 +16,9 @@ from engrambus.errors import ClaimConfirmed, ClaimNear, EngramBusError, TooDeep
 from engrambus.gateway import Credential, OnWarning, Operation, to_request, warning_line
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
+
+if TYPE_CHECKING:
+    from engrambus.space.tuples.primitive_hooks import PrimitiveHook
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
@@ -87,17 +90,18 @@ class Bus(Methods):
         settings: Settings | None = None,
         progress: Callable[[int, int], None] | None = None,
         on_warning: OnWarning | None = None,
+        hooks: Sequence[PrimitiveHook] = (),
     ) -> Bus:
         """Open the project a folder belongs to, in this process.
 
         With a token the caller is the agent it was issued to; without one, the admin of this machine, in the current
         run or in `run`. `as_` names a descendant to act for. `progress` is called with the bytes done and the total
-        when the index must be built.
+        when the index must be built. `hooks` are asked before the primitives of work, and told the outcome.
         """
         from engrambus.app import open_project
         from engrambus.evidence.pointers import find_worktree
 
-        gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress)
+        gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress, hooks=hooks)
         credential = Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
         return cls(gateway, credential, on_warning=on_warning, worktree=find_worktree(Path(path)))
 

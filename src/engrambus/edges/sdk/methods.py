@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import GrantAnswer, GrantsAnswer, RevokeAnswer
     from engrambus.operations.inbox import InboxAnswer, MailAnswer
+    from engrambus.operations.limits import LimitRow, Limits
     from engrambus.operations.long_texts import PutTextAnswer
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     from engrambus.operations.runs import AgentsAnswer, RemovedAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.schedules import AddedSchedule, RemovedSchedule, ScheduleRow, SchedulesAnswer, ShownSchedule
     from engrambus.operations.stats import StatsAnswer
-    from engrambus.operations.tasks import ClaimedTask, FinishedTask, ReleasedTasks, TaskAnswer, TaskRow, TasksAnswer
+    from engrambus.operations.task_changes import ReleasedTasks
+    from engrambus.operations.task_rows import ClaimedTask, TaskAnswer, TaskRow
+    from engrambus.operations.tasks import FinishedTask, TasksAnswer
     from engrambus.operations.tokens import AgentAnswer, RevokedAnswer, TokensAnswer
     from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
@@ -972,6 +975,98 @@ class Methods(ABC):
         """
         return cast("MailAnswer", self._do("read_mail", {"id": id, "max_tokens": max_tokens}))
 
+    def limit_set(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        running: int | None = None,
+        rate: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """Limit how many tasks run at once, or start within a time.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            running: How many may run at once, at least 1
+            rate: How many may start within a time: 100/PT1M
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("limit_set", {"lane": lane, "key": key, "authority": authority, "run": run, "running": running, "rate": rate}, idempotency_key))
+
+    def limit_list(
+        self,
+    ) -> Limits:
+        """List limits and pauses, what is used of each now, and how many tasks wait because of it."""
+        return cast("Limits", self._do("limit_list", {}))
+
+    def limit_remove(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """Remove a limit. Name the same tasks as when it was set.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("limit_remove", {"lane": lane, "key": key, "authority": authority, "run": run}, idempotency_key))
+
+    def work_pause(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        why: str = "",
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """Let no task of a lane, run, authority or key start until `unpause`. What runs goes on, nothing is lost.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            why: Why, for those who find their tasks waiting
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("work_pause", {"lane": lane, "key": key, "authority": authority, "run": run, "why": why}, idempotency_key))
+
+    def work_unpause(
+        self,
+        *,
+        lane: str | None = None,
+        key: str | None = None,
+        authority: Literal["user", "agent", "ci"] | None = None,
+        run: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LimitRow:
+        """End a pause: its tasks start again. Name the same tasks as when they were paused.
+
+        Args:
+            lane: Tasks of this lane (queue)
+            key: Tasks with this concurrency key; `customer-*` is each key that begins so
+            authority: Tasks on this authority: user, agent or ci
+            run: Tasks of this run
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("LimitRow", self._do("work_unpause", {"lane": lane, "key": key, "authority": authority, "run": run}, idempotency_key))
+
     def put_text(
         self,
         text: str,
@@ -1711,6 +1806,92 @@ class Methods(ABC):
         """
         return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
 
+    def block_task(
+        self,
+        id: str,
+        *,
+        note: str = "",
+        after: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
+
+        Args:
+            id: The task's id, or its first digits
+            note: What has to happen first, in words
+            after: Ids of tasks or tuples that must be done first
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("block_task", {"id": id, "note": note, "after": after}, idempotency_key))
+
+    def unblock_task(
+        self,
+        id: str,
+        *,
+        after: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Unblock a task: lift the reason, and every dependency that has ended; with --on only these dependencies.
+
+        Args:
+            id: The task's id, or its first digits
+            after: Tasks or tuples that it is not to wait for any more
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("unblock_task", {"id": id, "after": after}, idempotency_key))
+
+    def give_task(
+        self,
+        id: str,
+        agent: str,
+        *,
+        note: str = "",
+        idempotency_key: str | None = None,
+    ) -> TaskRow:
+        """Give a task to another agent, or to nobody. The claim of anybody else on it ends.
+
+        Args:
+            id: The task's id, or its first digits
+            agent: The agent that is to do it; `nobody` leaves it to anybody
+            note: A note for whoever reads the task later
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TaskRow", self._do("give_task", {"id": id, "agent": agent, "note": note}, idempotency_key))
+
+    def release_tasks(
+        self,
+        id: str | None = None,
+        *,
+        note: str = "",
+        all: bool = False,
+        fence: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ReleasedTasks:
+        """Give back a task that you do not finish, with a note for the next; by default all that you have claimed.
+
+        Args:
+            id: The task's id; by default all you have claimed
+            note: A note for whoever reads the task later
+            all: Also what your descendants have claimed
+            fence: Only if it still is this claim
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("ReleasedTasks", self._do("release_tasks", {"id": id, "note": note, "all": all, "fence": fence}, idempotency_key))
+
+    def cancel_task(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> CancelAnswer:
+        """End a task that is not to be done any more. What waits for it stays blocked until it is unblocked.
+
+        Args:
+            id: The task's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("CancelAnswer", self._do("cancel_task", {"id": id}, idempotency_key))
+
     def add_task(
         self,
         title: str,
@@ -1812,90 +1993,6 @@ class Methods(ABC):
         """
         return cast("FinishedTask", self._do("finish_task", {"id": id, "evidence": evidence, "note": note, "fence": fence}, idempotency_key))
 
-    def block_task(
-        self,
-        id: str,
-        *,
-        note: str = "",
-        after: list[str] | tuple[str, ...] = (),
-        idempotency_key: str | None = None,
-    ) -> TaskRow:
-        """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
-
-        Args:
-            id: The task's id, or its first digits
-            note: What has to happen first, in words
-            after: Ids of tasks or tuples that must be done first
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("TaskRow", self._do("block_task", {"id": id, "note": note, "after": after}, idempotency_key))
-
-    def unblock_task(
-        self,
-        id: str,
-        *,
-        after: list[str] | tuple[str, ...] = (),
-        idempotency_key: str | None = None,
-    ) -> TaskRow:
-        """Unblock a task: lift the reason, and every dependency that has ended; with --on only these dependencies.
-
-        Args:
-            id: The task's id, or its first digits
-            after: Tasks or tuples that it is not to wait for any more
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("TaskRow", self._do("unblock_task", {"id": id, "after": after}, idempotency_key))
-
-    def give_task(
-        self,
-        id: str,
-        agent: str,
-        *,
-        note: str = "",
-        idempotency_key: str | None = None,
-    ) -> TaskRow:
-        """Give a task to another agent, or to nobody. The claim of anybody else on it ends.
-
-        Args:
-            id: The task's id, or its first digits
-            agent: The agent that is to do it; `nobody` leaves it to anybody
-            note: A note for whoever reads the task later
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("TaskRow", self._do("give_task", {"id": id, "agent": agent, "note": note}, idempotency_key))
-
-    def release_tasks(
-        self,
-        id: str | None = None,
-        *,
-        note: str = "",
-        all: bool = False,
-        idempotency_key: str | None = None,
-    ) -> ReleasedTasks:
-        """Give back a task that you do not finish, with a note for the next; by default all that you have claimed.
-
-        Args:
-            id: The task's id; by default all you have claimed
-            note: A note for whoever reads the task later
-            all: Also what your descendants have claimed
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("ReleasedTasks", self._do("release_tasks", {"id": id, "note": note, "all": all}, idempotency_key))
-
-    def cancel_task(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> CancelAnswer:
-        """End a task that is not to be done any more. What waits for it stays blocked until it is unblocked.
-
-        Args:
-            id: The task's id, or its first digits
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("CancelAnswer", self._do("cancel_task", {"id": id}, idempotency_key))
-
     def agent_token(
         self,
         name: str,
@@ -1967,9 +2064,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
-            delay: How long it waits before it may be claimed: PT10M
+            delay: How long it waits before it may be claimed: PT10M; sets agent_terms.not_before_iso
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result
@@ -2010,9 +2107,9 @@ class Methods(ABC):
         Args:
             lane: Queue it waits in
             payload: Steps: {yool, args, after?}
-            delay: How long it waits before it may be claimed: PT10M
+            delay: How long it waits before it may be claimed: PT10M; sets agent_terms.not_before_iso
             map_pos: Its position in the project
-            agent_terms: budget_usd, budget_tokens, deadline_iso, not_before_iso, max_retries
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
             src_ptr: Pointers to its sources
             parent_id: Parent tuple; shares its spending
             flags: no_cache: use no cached result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -14,6 +14,7 @@ from engrambus.space.tuples import stamp_authority
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
+    from engrambus.space.tuples.primitive_hooks import PrimitiveHook
     from engrambus.space.work import LaneWorkerPool, Progress, WorkerDependencies
 
 
@@ -48,11 +49,12 @@ class Worker:
         max_processes: int | None = None,
         settings: Settings | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
+        hooks: Sequence[PrimitiveHook] = (),
     ) -> Worker:
         """Open a worker on a lane of the project a folder belongs to.
 
         Importing `modules` registers the code of the yools. The quotas limit what all its steps use together; 100 % of
-        CPU is one core. `on_progress` is called for every step.
+        CPU is one core. `on_progress` is called for every step. `hooks` are asked before the primitives of work.
         """
         from engrambus.app import open_project, open_worker_dependencies
         from engrambus.policy.guardrails import Quotas
@@ -61,7 +63,7 @@ class Worker:
 
         check_lane(lane)
         settings = settings or Settings.from_environment()
-        gateway = open_project(Path(path), settings)
+        gateway = open_project(Path(path), settings, hooks=hooks)
         try:
             quotas = Quotas(cpu_quota_pct=cpu_quota_pct, memory_mb=memory_mb, max_processes=max_processes)
             dependencies = open_worker_dependencies(gateway, settings, modules=tuple(modules), worker_quotas=quotas)

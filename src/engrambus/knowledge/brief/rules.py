@@ -81,6 +81,7 @@ def read_brief(
     since: int | None = None,
     seen: BriefView | None = None,
     reserved: Sequence[SeenReservation] = (),
+    tasks: Sequence[str] = (),
 ) -> tuple[list[BriefMade], BriefReading]:
     """Return a brief as of now; a new version is recorded if its lines changed.
 
@@ -88,7 +89,7 @@ def read_brief(
     The reader's budgets and grants follow either way; they are not part of a version, because they change with every
     read. `view` shows what the reader's role sees; `seen` what the caller sees of that, if its own role has a rule
     (decision 50): it is shown no line beyond that. Engrams that `find_stale` returns are left out (decision 84).
-    `reserved` are the reservations of others that it may see.
+    `reserved` are the reservations of others that it may see, `tasks` lines about what it has to do.
     """
     run_id, role = reader.run.run_id, reader.role
     composed = compose_brief(view, reader, restrict, find_stale)
@@ -111,6 +112,7 @@ def read_brief(
             *text.closing,
             *_stale_lines(shown.stale_count),
             *_mail_lines(view, reader),
+            *map(shorten, tasks),
             *map(_budget_line, payers.accounts[:1] if payers is not None else ()),
         ),
         grants=BriefSection(

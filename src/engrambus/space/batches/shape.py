@@ -25,7 +25,7 @@ class BatchShape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def leaves(self) -> int:
         """Number of leaves."""
-        return self.branching**self.depth
+        return self.agents_at(self.depth)
 
     @property
     def agents(self) -> int:
@@ -34,11 +34,12 @@ class BatchShape(msgspec.Struct, frozen=True, kw_only=True):
 
     def agents_at(self, level: int) -> int:
         """Return the number of nodes of a level."""
-        return self.branching**level
+        agents: int = self.branching**level
+        return agents
 
     def leaves_below(self, level: int) -> int:
         """Return the number of leaves below one node of a level."""
-        return self.branching ** (self.depth - level)
+        return self.agents_at(self.depth - level)
 
     def leaf_span(self, level: int, number: int) -> LeafRange:
         """Return the leaves below a node; for a leaf, itself."""

@@ -5,6 +5,7 @@ from engrambus.space.catalog.build import build_catalog, combine_entries, find_s
 from engrambus.space.catalog.capabilities_file import (
     CAPABILITIES,
     parse_catalog,
+    print_catalog,
     read_catalog,
     write_catalog,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "nearest_names",
     "parse_catalog",
     "parse_name",
+    "print_catalog",
     "read_agents",
     "read_catalog",
     "read_lane",

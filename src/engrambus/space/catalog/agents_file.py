@@ -77,8 +77,11 @@ class AgentsContent(msgspec.Struct, frozen=True, kw_only=True):
     """Titles of agents without a `yool_id`."""
 
 
-def read_agents(text: str, stacks: Sequence[str]) -> AgentsContent:
-    """Parse an agents file; `${stack}` in a name is replaced by each of the stacks in turn."""
+def read_agents(text: str, stacks: Sequence[str], *, found: bool = False) -> AgentsContent:
+    """Parse an agents file; `${stack}` in a name is replaced by each of the stacks in turn.
+
+    If the stacks were only found in the project's files, those that an agent names in its field `Stack` come first.
+    """
     if len(text) > MAX_BYTES:
         raise AgentsFile("The file is too large.", limit=MAX_BYTES, used=len(text))
     for stack in stacks:
@@ -90,7 +93,7 @@ def read_agents(text: str, stacks: Sequence[str]) -> AgentsContent:
     yools: dict[str, DeclaredYool] = {}
     declaring = [agent for agent in agents if "yool_id" in agent.fields]
     for agent in declaring:
-        for yool in _declared_yools(agent, stacks):
+        for yool in _declared_yools(agent, (found and _declared_stacks(agent)) or stacks):
             first = yools.setdefault(yool.entry.full_name, yool)
             if first is not yool:
                 raise YoolTwice(
@@ -274,6 +277,12 @@ def _line_of(agent: _Agent, field: str) -> str:
     return one_line(agent.fields[field].text) if field in agent.fields else ""
 
 
+def _declared_stacks(agent: _Agent) -> list[str]:
+    """Return the stacks that an agent names; none for `auto-detect`, and none if the field is a text for people."""
+    names = [name.strip() for name in _without_backticks(_line_of(agent, "stack")).strip("[]").split(",")]
+    return list(dict.fromkeys(names)) if all(map(is_segment, names)) else []
+
+
 def _terms(agent: _Agent) -> Terms:
     inline = agent.fields.get("agent_terms")
     for name in TERMS:
@@ -318,7 +327,7 @@ def _expand_stacks(name: str, stacks: Sequence[str], line: int) -> list[str]:
             f"'{name}' contains {STACK}, but no stack was found in the project.",
             field="yool_id",
             line=line,
-            hint="Name one: engrambus catalog build --stack python",
+            hint="Name one, in the agent's list (- Stack: python) or once: engrambus catalog build --stack python",
         )
     return [name.replace(STACK, stack) for stack in stacks]
 

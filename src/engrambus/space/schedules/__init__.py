@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from engrambus.space.schedules.ports import ScheduleDecide, SchedulePosition, ScheduleView
     from engrambus.space.schedules.rules import upcoming
     from engrambus.space.schedules.schedules import Schedules
-    from engrambus.space.schedules.timing import find_zone, local_time, next_after, read_timing, times_until
+    from engrambus.space.schedules.timing import local_time, next_after, read_timing, times_until
     from engrambus.space.schedules.transitions import after_clock_corrected, after_fact, new_schedule
     from engrambus.space.schedules.values import (
         MAX_CATCH_UP,
         MAX_SCHEDULES,
         MAX_SCHEDULES_OF_AGENT,
         NEVER_US,
-        CatchUp,
-        Overlap,
         Schedule,
         ScheduleState,
         Timing,
@@ -46,18 +44,15 @@ if not TYPE_CHECKING:
         "ports": "ScheduleDecide SchedulePosition ScheduleView",
         "rules": "upcoming",
         "schedules": "Schedules",
-        "timing": "find_zone local_time next_after read_timing times_until",
+        "timing": "local_time next_after read_timing times_until",
         "transitions": "after_clock_corrected after_fact new_schedule",
-        "values": (
-            "MAX_CATCH_UP MAX_SCHEDULES MAX_SCHEDULES_OF_AGENT NEVER_US CatchUp Overlap Schedule ScheduleState "
-            "Timing "
-        ),
+        "values": "MAX_CATCH_UP MAX_SCHEDULES MAX_SCHEDULES_OF_AGENT NEVER_US Schedule ScheduleState Timing",
     })
 
 __all__ = [
-    "MAX_CATCH_UP", "MAX_SCHEDULES", "MAX_SCHEDULES_OF_AGENT", "NEVER_US", "CatchUp", "Overlap", "Schedule",
-    "ScheduleAdded", "ScheduleDecide", "ScheduleEmitted", "ScheduleFact", "ScheduleMoved", "SchedulePaused",
-    "SchedulePosition", "ScheduleRefused", "ScheduleRemoved", "ScheduleResumed", "ScheduleSkipped", "ScheduleState",
-    "ScheduleView", "Schedules", "Timing", "after_clock_corrected", "after_fact", "emit_schedules", "find_zone",
-    "local_time", "new_schedule", "next_after", "read_timing", "times_until", "upcoming",
+    "MAX_CATCH_UP", "MAX_SCHEDULES", "MAX_SCHEDULES_OF_AGENT", "NEVER_US", "Schedule", "ScheduleAdded",
+    "ScheduleDecide", "ScheduleEmitted", "ScheduleFact", "ScheduleMoved", "SchedulePaused", "SchedulePosition",
+    "ScheduleRefused", "ScheduleRemoved", "ScheduleResumed", "ScheduleSkipped", "ScheduleState", "ScheduleView",
+    "Schedules", "Timing", "after_clock_corrected", "after_fact", "emit_schedules", "local_time", "new_schedule",
+    "next_after", "read_timing", "times_until", "upcoming",
 ]

@@ -70,7 +70,7 @@ class Schedules:
                 view, schedule, settings=self._space.settings, admit=self._space.admit, idempotency=idempotency
             )
 
-        return self.store.commit(decide)
+        return self._space.around("out", lambda: self.store.commit(decide))
 
     def next_look_us(self) -> tuple[int | None, int]:
         """Return when a schedule has to be looked at next, and the time now. Reads without the lock."""
@@ -115,8 +115,8 @@ def _visible(view: ScheduleView, name: str, sight: Mapping[str, str | None]) -> 
 
 def _sum(passes: list[EmissionPass], next_us: int | None) -> EmissionPass:
     return EmissionPass(
-        emissions=tuple(emission for one in passes for emission in one.emissions),
-        refused=tuple(name for one in passes for name in one.refused),
-        looked_at=sum(one.looked_at for one in passes),
+        emissions=tuple(emission for part in passes for emission in part.emissions),
+        refused=tuple(name for part in passes for name in part.refused),
+        looked_at=sum(part.looked_at for part in passes),
         next_us=next_us,
     )

@@ -1,9 +1,10 @@
 """Tasks that agents and people do themselves: tuples that no worker has code for (decision 113)."""
 
-from engrambus.space.tasks.listing import TASK_STATES, Task, TaskState, live_tasks, read_task, ready_order
+from engrambus.space.tasks.listing import Task, TaskState, live_tasks, read_task
 from engrambus.space.tasks.rules import (
     MAX_TITLE_CHARS,
     PERSON,
+    TASK_RUN,
     TaskTerms,
     add_task,
     cancel_task,
@@ -18,7 +19,7 @@ from engrambus.space.tasks.rules import (
 __all__ = [
     "MAX_TITLE_CHARS",
     "PERSON",
-    "TASK_STATES",
+    "TASK_RUN",
     "Task",
     "TaskState",
     "TaskTerms",
@@ -30,7 +31,6 @@ __all__ = [
     "give_task",
     "live_tasks",
     "read_task",
-    "ready_order",
     "release_tasks",
     "renew_tasks",
 ]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 from engrambus.core import parse_time
-from engrambus.space.tuples import TASK_LANE, Block, TaskChange, TupleRecord, WorkView
+from engrambus.space.tuples import TASK_LANE, TaskChange, TupleBlock, TupleRecord, WorkView
 
 TaskState = Literal["ready", "claimed", "blocked", "done", "cancelled"]
-TASK_STATES: tuple[TaskState, ...] = get_args(TaskState)
 IsDead = Callable[[str], bool]
 """Tells whether the process of that name has ended."""
 
@@ -28,7 +27,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     added_by: str
     due_us: int | None
     pointers: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[TupleBlock, ...]
     history: tuple[TaskChange, ...]
 
     @property

@@ -260,7 +260,7 @@ def check_may_change(task: Task, actor: str) -> None:
     if not task.owner and task.holder is None:
         return
     raise TaskHeld(
-        f"The task is {task.owner or task.holder}'s.",
+        f"The task is {_bare(task.owner or task.holder)}'s.",
         field="id",
         used=short_id(task.record.id),
         hint="Who added it, owns it or has it can change it, and a person.",
@@ -308,14 +308,14 @@ def _check_claimable(view: WorkView, task: Task, actor: str, is_gone: IsGone) ->
         if _claimed_at(task, actor) is not None:
             raise _lost(task, name)
         raise TaskHeld(
-            f"{task.holder} has the task until {print_time(task.record.lease_until_us)}.",
+            f"{_bare(task.holder)} has the task until {print_time(task.record.lease_until_us)}.",
             field="id",
             used=name,
             hint="Take another one (`task ready`), or ask its holder.",
         )
     if task.holder is None and actor != PERSON and task.owner not in ("", actor) and not is_gone(task.owner):
         raise TaskHeld(
-            f"The task is for {task.owner}.",
+            f"The task is for {_bare(task.owner)}.",
             field="id",
             used=name,
             hint="Its owner, or who added it, can give it to you: `task give`.",
@@ -324,11 +324,15 @@ def _check_claimable(view: WorkView, task: Task, actor: str, is_gone: IsGone) ->
 
 def _lost(task: Task, used: str) -> TaskLost:
     return TaskLost(
-        f"{task.holder} claimed the task after your lease had ended.",
+        f"{_bare(task.holder)} claimed the task after your lease had ended.",
         field="id",
         used=used,
         hint="Nothing you write ends it now. Tell its holder what you have done, or put it down with an engram.",
     )
+
+
+def _bare(full_name: str | None) -> str:
+    return (full_name or "").rpartition("/")[2]
 
 
 def _claimed_at(task: Task, actor: str) -> int | None:

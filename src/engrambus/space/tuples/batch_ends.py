@@ -16,7 +16,7 @@ from engrambus.space.tuples.facts import Fact, FoldedEnded, StepCost, StepDone, 
 from engrambus.space.tuples.final_receipts import EXIT_CANCELLED, TUPLE_YOOL, end_tuple
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.transitions import after_child_end, new_agent, new_record
-from engrambus.space.tuples.values import ENDED, Agent, AgentPosition, BatchRecord, Price, TupleRecord
+from engrambus.space.tuples.values import ENDED, AgentPosition, BatchAgent, BatchRecord, Price, TupleRecord
 
 EXIT_GIVEN_UP = 1
 """Exit code of a node some of whose leaves were given up."""
@@ -55,7 +55,7 @@ class _PendingAgents:
         self._new: dict[str, TupleRecord] = {}
         """Nodes and leaves that are put in this commit."""
 
-    def apply(self, fact: Fact) -> Agent | None:
+    def apply(self, fact: Fact) -> BatchAgent | None:
         """Apply a fact; return the node that has a child less to wait for, if there is one."""
         match fact:
             case TuplePut(agent=AgentPosition() as position):
@@ -74,7 +74,7 @@ class _PendingAgents:
         """Return a tuple, whether it is in the space or put in this commit."""
         return self._new.get(tuple_id) or self._view.find(tuple_id)
 
-    def children(self, node: Agent, branching: int) -> list[str]:
+    def children(self, node: BatchAgent, branching: int) -> list[str]:
         """Return the ids of a node's materialised children, in order."""
         batch, level, first = node.position.batch, node.position.level + 1, node.position.number * branching
         found = {
@@ -86,7 +86,7 @@ class _PendingAgents:
                 found[position.number] = tuple_id
         return [found[number] for number in sorted(found)]
 
-    def _end_child(self, fact: TupleDone | TupleTaken) -> Agent | None:
+    def _end_child(self, fact: TupleDone | TupleTaken) -> BatchAgent | None:
         state = fact.state if isinstance(fact, TupleDone) else "taken"
         if isinstance(fact, TupleDone):
             self.final_receipts[fact.id] = fact.receipt.id
@@ -102,14 +102,14 @@ class _PendingAgents:
             return None
         return self._keep(after_child_end(parent, child, state))
 
-    def _at(self, batch: str, level: int, number: int) -> Agent | None:
+    def _at(self, batch: str, level: int, number: int) -> BatchAgent | None:
         agent_id = self._places.get((batch, level, number))
         if agent_id is not None:
             return self._by_id[agent_id]
         found = self._view.agents_at(batch, level, number, number + 1)
         return self._keep(found[0]) if found else None
 
-    def _keep(self, agent: Agent) -> Agent:
+    def _keep(self, agent: BatchAgent) -> BatchAgent:
         self._by_id[agent.id] = agent
         self._places[agent.position.batch, agent.position.level, agent.position.number] = agent.id
         return agent
@@ -119,7 +119,7 @@ def _place(position: AgentPosition) -> tuple[int, int]:
     return position.level, position.number
 
 
-def _end_node(view: WorkView, node: Agent, pending: _PendingAgents, facts: Sequence[Fact]) -> TupleDone:
+def _end_node(view: WorkView, node: BatchAgent, pending: _PendingAgents, facts: Sequence[Fact]) -> TupleDone:
     """Return the fact that ends a node all of whose children have ended, with one receipt over all of them."""
     batch = view.batch(node.position.batch)
     record = pending.record(node.id)
@@ -144,7 +144,7 @@ def _end_node(view: WorkView, node: Agent, pending: _PendingAgents, facts: Seque
     return TupleDone(id=node.id, run=record.run, state="done", receipt=final)
 
 
-def _child_receipts(view: WorkView, batch: BatchRecord, node: Agent, pending: _PendingAgents) -> tuple[str, ...]:
+def _child_receipts(view: WorkView, batch: BatchRecord, node: BatchAgent, pending: _PendingAgents) -> tuple[str, ...]:
     branching = batch.shape.branching
     if branching > MAX_CHILD_RECEIPTS:
         return ()
@@ -173,7 +173,7 @@ def _cost(spent: Price) -> Cost:
 
 def cancel_agent(view: WorkView, batch: BatchRecord, level: int, number: int) -> tuple[list[Fact], Receipt]:
     """Cancel an agent of a batch and everything below it; folded agents are counted, not materialised."""
-    shape = batch.shape
+    shape, place = batch.shape, (level, number)
     span = shape.leaf_span(level, number)
     found = view.agents_at(batch.id, level, number, number + 1)
     folded = overlap(view.folded_leaves(batch.id), span)
@@ -206,24 +206,23 @@ def cancel_agent(view: WorkView, batch: BatchRecord, level: int, number: int) ->
         size = shape.leaves_below(below)
         for node in view.agents_at(batch.id, below, span.start // size, span.stop // size, unended=True):
             facts.append(_cancelled(view, node.id, batch.run))
-    node_id = found[0].id if found else next(fact.id for fact in reversed(facts) if _puts(fact, level, number))
+    node_id = found[0].id if found else next(put.id for put in facts if isinstance(put, TuplePut) and _puts(put, place))
     end = _cancelled(view, node_id, batch.run)
     return [*facts, end], end.receipt
 
 
-def _puts(fact: Fact, level: int, number: int) -> bool:
-    return isinstance(fact, TuplePut) and fact.agent is not None and _place(fact.agent) == (level, number)
+def _puts(put: TuplePut, place: tuple[int, int]) -> bool:
+    return put.agent is not None and _place(put.agent) == place
 
 
 def _cancel_leaf(
-    view: WorkView, batch: BatchRecord, span: LeafRange, found: Sequence[Agent]
+    view: WorkView, batch: BatchRecord, span: LeafRange, found: Sequence[BatchAgent]
 ) -> tuple[list[Fact], Receipt]:
     facts: list[Fact] = []
     record = view.find(found[0].id) if found else None
     if record is None:
-        facts = AgentFactory.of(view, batch).unfold(span)
-        put = facts[-1]
-        assert isinstance(put, TuplePut)  # the leaf comes last
+        factory = AgentFactory.of(view, batch)
+        facts = [*factory.unfold_to(span), put := factory.leaf(span.start)]
         record = new_record(put, 0)
     end = end_tuple(view, record, "cancelled", exit=EXIT_CANCELLED, error="cancelled")
     return [*facts, end], end.receipt

@@ -62,7 +62,13 @@ class BatchSpace:
                 every_run=every_run,
             )
 
-        return self._space.store.commit(decide)
+        return self._space.around(
+            "batch_spawn",
+            lambda: self._space.store.commit(decide),
+            drafts=(template,),
+            authority=authority,
+            run=run,
+        )
 
     def get(self, batch_id: str) -> BatchRecord:
         """Return the batch with that id, or refuse."""
@@ -81,7 +87,7 @@ class BatchSpace:
             batch = find_batch(view, batch_id)
             return batch_ends.cancel_agent(view, batch, *batch.shape.read_path(path))
 
-        return self._space.commit_ending(decide)
+        return self._space.around("cancel", lambda: self._space.commit_ending(decide), batch=batch_id)
 
     def compress(self, batch_id: str, path: str = "0") -> int:
         """Fold everything below a node that nothing has happened to; refuse if an agent below it is running.
@@ -93,13 +99,15 @@ class BatchSpace:
             batch = find_batch(view, batch_id)
             return batch_folding.fold(view, batch, *batch.shape.read_path(path), refuse_running=True)
 
-        return self._space.store.commit(decide)
+        return self._space.around("compress", lambda: self._space.store.commit(decide), batch=batch_id)
 
     def prune(self, batch_id: str) -> int:
         """Fold every agent of a batch that nothing has happened to; return how many that are."""
-        return self._space.store.commit(
-            lambda view: batch_folding.fold(view, find_batch(view, batch_id), 0, 0, refuse_running=False)
-        )
+
+        def decide(view: WorkView) -> tuple[Sequence[Any], int]:
+            return batch_folding.fold(view, find_batch(view, batch_id), 0, 0, refuse_running=False)
+
+        return self._space.around("prune", lambda: self._space.store.commit(decide), batch=batch_id)
 
 
 def find_batch(view: WorkView, batch_id: str) -> BatchRecord:

@@ -184,11 +184,15 @@ class AgentFactory:
 
     def unfold(self, leaves: LeafRange) -> list[Fact]:
         """Return the facts that turn folded leaves into tuples, and before them the nodes above that are missing."""
+        return [*self.unfold_to(leaves), *(self.leaf(number) for number in range(leaves.start, leaves.stop))]
+
+    def unfold_to(self, leaves: LeafRange) -> list[Fact]:
+        """Return the facts that come before leaves are put: they are folded no longer, and all nodes above are put."""
         depth = self._shape.depth
         facts: list[Fact] = [LeavesUnfolded(id=self._batch, start=leaves.start, stop=leaves.stop)]
         for level in range(1, depth):
             facts += self._missing_nodes(level, self._shape.touched_nodes(leaves, level))
-        return [*facts, *(self.leaf(number) for number in range(leaves.start, leaves.stop))]
+        return facts
 
     def put_node(self, level: int, number: int) -> list[Fact]:
         """Return the facts that put a node above the leaves, and the nodes above it that are missing."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from engrambus.core import short_id
 from engrambus.errors import DependencyCycle, TooManyDependencies, TupleEnded, TupleNotFound
 from engrambus.space.tuples.facts import Fact, TupleBlocked, TupleReleased, TupleUnblocked
-from engrambus.space.tuples.ports import Block, WorkView
+from engrambus.space.tuples.ports import TupleBlock, WorkView
 from engrambus.space.tuples.rules import MAX_DEPENDENCIES
 from engrambus.space.tuples.values import ENDED, TASK_LANE, TupleRecord
 
@@ -106,9 +106,8 @@ def check_no_cycle(view: WorkView, tuple_id: str, awaited: str) -> None:
             raise DependencyCycle(
                 f"{short_id(tuple_id)} would wait for itself: {shown}.",
                 field="after",
-                used=awaited,
-                hint=f"Take one of these dependencies away first: engrambus task unblock {short_id(chain[-2])} "
-                f"--on {short_id(chain[-1])}."
+                used=short_id(awaited),
+                hint=f"`task.unblock` takes a dependency away: of {short_id(chain[-2])} on {short_id(chain[-1])}."
                 if len(chain) > 1
                 else "A tuple does not wait for itself.",
             )
@@ -118,7 +117,7 @@ def check_no_cycle(view: WorkView, tuple_id: str, awaited: str) -> None:
                 queue.append(blocker)
 
 
-def describe_block(view: WorkView, item: Block) -> tuple[str, str | None]:
+def describe_block(view: WorkView, item: TupleBlock) -> tuple[str, str | None]:
     """Return what blocks a tuple in words, and what to do about it if it will not go away by itself."""
     if item.on is None:
         by = f" ({item.by.rpartition('/')[2]})" if item.by else ""
@@ -130,7 +129,9 @@ def describe_block(view: WorkView, item: Block) -> tuple[str, str | None]:
         return f"It waits for {name}, which was given up.", f"engrambus again {name}"
     if record.state == "cancelled":
         return f"It waits for {name}, which was cancelled.", f"--on {name}"
-    doing = f", claimed by {record.worker}" if record.state == "claimed" else f", {record.state}"
+    doing = (
+        f", claimed by {str(record.worker).rpartition('/')[2]}" if record.state == "claimed" else f", {record.state}"
+    )
     return f"It waits for {name}{doing}.", None
 
 

@@ -19,7 +19,7 @@ from engrambus.space.tuples.values import SpaceSettings, TupleRecord
 _NOT_RETRIED = frozenset(
     {"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "YOOL_ARGUMENTS", "MEMORY_QUOTA", "DISK_QUOTA"}
     | {"PROCESS_QUOTA"}
-    | {"ARTIFACT_PATH", "FIELD_VALUE", "EFFECT_VIOLATED"}
+    | {"ARTIFACT_PATH", "FIELD_VALUE", "EFFECT_VIOLATED", "HOOK_VETO"}
 )
 """Error codes that a retry would only meet again."""
 EXIT_TRANSIENT = 75

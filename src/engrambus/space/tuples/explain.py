@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 
 import msgspec
 
@@ -14,6 +15,7 @@ from engrambus.space.tuples.access import authority_kind
 from engrambus.space.tuples.blocks import describe_block
 from engrambus.space.tuples.budgets import estimate_price, reserve_step
 from engrambus.space.tuples.dead_letters import dead_letter_reason, is_own_exit
+from engrambus.space.tuples.limits import LimitRule, limit_blocks, subject_of
 from engrambus.space.tuples.next_steps import next_yools
 from engrambus.space.tuples.ports import RunningWorker, WorkView
 from engrambus.space.tuples.rules import dependencies
@@ -69,7 +71,7 @@ def explain_tuple(
         reason="It waits." if failed is None else f"Attempt {record.attempts} failed; it waits for the next one.",
         failed=failed,
         waits_for=waits_for,
-        next=tuple(_next_of_waiting(record)),
+        next=tuple(_next_of_waiting(view, record)),
     )
 
 
@@ -202,8 +204,11 @@ def _waits_for(
             yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
             return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
+    held = limit_blocks(view, subject_of(record))
+    yield from (f"{block.summary[0].upper()}{block.summary[1:]}." for block in held)
     yield from _waiting_steps(view, record, look_up)
-    yield _worker_it_needs(view, record, look_up, workers)
+    if not held:
+        yield _worker_it_needs(view, record, look_up, workers)
 
 
 def _worker_it_needs(view: WorkView, record: TupleRecord, look_up: LookUp, workers: Sequence[RunningWorker]) -> str:
@@ -254,12 +259,24 @@ def _waiting_steps(view: WorkView, record: TupleRecord, look_up: LookUp) -> Iter
             yield f"Step {position + 1} would be refused, {refusal.code}: {refusal.detail}"
 
 
-def _next_of_waiting(record: TupleRecord) -> Iterator[str]:
+def _next_of_waiting(view: WorkView, record: TupleRecord) -> Iterator[str]:
     if not record.tuple.payload:
         yield f"engrambus in --lane {record.lane}"
         return
-    yield _work_command(record)
+    held = limit_blocks(view, subject_of(record))
+    yield from (_release_command(block.rule) for block in held)
+    if not held:
+        yield _work_command(record)
     yield f"engrambus cancel {short_id(record.id)}"
+
+
+def _release_command(rule: LimitRule) -> str:
+    """Return the command that ends a pause, or shows a limit."""
+    if rule.paused is None:
+        return "engrambus limit list  (what is used of each limit)"
+    match = rule.match
+    fields = (("lane", match.lane), ("run", match.run), ("authority", match.authority), ("key", match.key))
+    return "engrambus unpause " + " ".join(f"--{name} {quote(value)}" for name, value in fields if value is not None)
 
 
 def _work_command(record: TupleRecord) -> str:

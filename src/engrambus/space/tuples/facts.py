@@ -267,6 +267,31 @@ class BodyPurged(_Fact, frozen=True, tag="body.purged"):
     """`artifact` past the hot days, `printed` past the warm days, `room` when the disk was full."""
 
 
+class LimitSet(_Fact, frozen=True, tag="limit.set"):
+    """A rule was set, in place of the one about the same tuples: how many may run and start, and whether any may."""
+
+    lane: str | None = None
+    run: str | None = None
+    authority: str | None = None
+    key: str | None = None
+    """A concurrency key, or the beginning of keys with `*` behind it."""
+    running: int | None = None
+    starts: int | None = None
+    period_us: int = msgspec.field(default=0, name="period")
+    paused: str | None = None
+    """Why no tuple may start; None if they may."""
+    by: str = ""
+
+
+class LimitRemoved(_Fact, frozen=True, tag="limit.removed"):
+    """The rule about these tuples was removed."""
+
+    lane: str | None = None
+    run: str | None = None
+    authority: str | None = None
+    key: str | None = None
+
+
 Fact = (
     TuplePut
     | IdempotencyKeyUsed
@@ -290,6 +315,8 @@ Fact = (
     | EpochBegun
     | BodyDamaged
     | BodyPurged
+    | LimitSet
+    | LimitRemoved
     | JournalGap
     | ClockChange
 )

@@ -24,7 +24,7 @@ STAMPED_FIELDS = frozenset({"id", "run", "state"})
 
 _FIELDS = frozenset({*Tuple.__struct_fields__, *STAMPED_FIELDS})
 _KNOWN_PARTS = {
-    "agent_terms": frozenset({*TERMS, "deadline_iso", "not_before_iso", "budget_micros"}),
+    "agent_terms": frozenset({*TERMS, "deadline_iso", "not_before_iso", "concurrency_key", "budget_micros"}),
     "authority": frozenset({"user", "agent", "ci"}),
     "flags": frozenset({"no_cache"}),
 }

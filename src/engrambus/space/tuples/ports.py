@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,7 +14,10 @@ from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import LeafRange
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern
-from engrambus.space.tuples.values import Agent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
+from engrambus.space.tuples.values import BatchAgent, BatchRecord, Fence, LevelCounts, Price, TupleRecord
+
+if TYPE_CHECKING:
+    from engrambus.space.tuples.limits import LimitRule, LimitRules, LimitUse, PoolUse
 
 T = TypeVar("T")
 
@@ -114,7 +117,7 @@ class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
     blocked: int = 0
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TupleBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that keeps a tuple from being claimed: a tuple that is not done, or a reason in words."""
 
     on: str | None = None
@@ -203,12 +206,29 @@ class WorkView(Protocol):
     def claimable(
         self, pattern: TuplePattern, *, epoch: int, limit: int, can_run: CanRun | None = None
     ) -> list[TupleRecord]:
-        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest.
+        """Return tuples that wait and are due, or whose claim expired, in the order of `turns`.
 
-        A claim of an earlier epoch than the given one counts as expired. With `can_run`, waiting tuples are returned
-        only if one of their next steps can be run; the others must not cost anything, however many there are. Tasks of
-        agents are returned only for a pattern that names their lane.
+        Those that limits keep from starting are left out (decision 110). A claim of an earlier epoch than the given one
+        counts as expired. With `can_run`, waiting tuples are returned only if one of their next steps can be run. What
+        is left out must not cost anything, however much there is. Tasks of agents are returned
+        only for a pattern that names their lane.
         """
+        ...
+
+    def may_claim(self, pattern: TuplePattern, *, epoch: int, can_run: CanRun | None = None) -> bool:
+        """True if `claimable` of a change would return something, or might; never false if it would."""
+        ...
+
+    def limit_rules(self) -> LimitRules:
+        """Return the limits and pauses."""
+        ...
+
+    def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:
+        """Return how much of a pool of a rule is used."""
+        ...
+
+    def limit_uses(self) -> list[LimitUse]:
+        """Return every rule with its use, by name."""
         ...
 
     def matching(self, pattern: TuplePattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
@@ -235,7 +255,7 @@ class WorkView(Protocol):
         """Return the blocked tuples of a run, or of all, oldest first."""
         ...
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         """Return what blocks a tuple: tuples in the order of their ids, then the reason in words."""
         ...
 
@@ -248,7 +268,7 @@ class WorkView(Protocol):
         ...
 
     def next_due_us(self, pattern: TuplePattern, *, can_run: CanRun | None = None) -> int | None:
-        """Return the next time at which a matching tuple becomes claimable by itself.
+        """Return when a matching tuple next becomes claimable by itself, or a limit that it waits for opens.
 
         With `can_run`, only tuples count that wait for a step it can run, or are claimed and have one left.
         """
@@ -347,7 +367,7 @@ class WorkView(Protocol):
         ...
 
     def waiting_groups(self) -> list[WaitingGroup]:
-        """Return the waiting tuples that are due by lane, next yools and run, each sorted."""
+        """Return the tuples that are due and that no limit holds back, by lane, next yools and run, each sorted."""
         ...
 
     # Batches (decision 112)
@@ -380,18 +400,18 @@ class WorkView(Protocol):
         """Return the counts of each level of a batch that has materialised or ended agents."""
         ...
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
         """Return the tuples among these that are agents of a batch."""
         ...
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         """Return the materialised agents of a level with these numbers, in order; `unended`: only those that go on."""
         ...
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
-        """Return the agents below the root that are parents of tuples from outside the batch."""
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
+        """Return the agents below the root that tuples from outside the batch depend on."""
         ...
 
 

@@ -36,6 +36,9 @@ MAX_TUPLE_BYTES = 1 << 20
 MAX_STEPS = 256
 MAX_LANE = 128
 MAX_POINTERS = 64
+KEY_TERM = "concurrency_key"
+"""Name of a tuple's concurrency key among its `agent_terms`; rules limit how many with one key run (decision 110)."""
+MAX_KEY = 128
 MAX_DEPENDENCIES = 64
 """Tuples that one may wait for directly."""
 MAX_SINGLE_MOVES = 16
@@ -188,7 +191,7 @@ def with_free_id(draft: CheckedTuple, is_taken: Callable[[str], bool]) -> Checke
     return moved_later(draft, high) if high else draft
 
 
-_TERMS = (*TERMS, "deadline_iso", "not_before_iso")
+_TERMS = (*TERMS, "deadline_iso", "not_before_iso", KEY_TERM)
 _TERMS_V2 = tuple("budget_micros" if name == "budget_usd" else name for name in _TERMS)
 _NO_LIMITS = TupleLimits(terms=Terms())
 
@@ -200,6 +203,8 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
     terms = dict(agent_terms)
     deadline_us = _read_moment(terms, "deadline_iso", "A deadline")
     not_before_us = _read_moment(terms, "not_before_iso", "`not_before_iso`")
+    if KEY_TERM in terms:
+        check_key(terms.pop(KEY_TERM))
     if schema != V2:
         # The same few terms are read over and over; those that are plain numbers can be cached.
         return TupleLimits(
@@ -223,6 +228,24 @@ def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
         deadline_us=deadline_us,
         not_before_us=not_before_us,
     )
+
+
+def check_key(key: Any, field: str = f"agent_terms.{KEY_TERM}") -> str:
+    """Return a concurrency key, or refuse it."""
+    if not isinstance(key, str) or not is_key(key) or "*" in key:
+        raise TermsInvalid(
+            f"A concurrency key is a text of 1 to {MAX_KEY} composed characters without control characters and '*'.",
+            field=field,
+            limit=MAX_KEY,
+            used=str(key)[:40],
+        )
+    return key
+
+
+def is_key(text: str) -> bool:
+    """True if a text can be a key, or another name that is shown in a line."""
+    printable = text.isprintable() if text.isascii() else all(unicodedata.category(letter)[0] != "C" for letter in text)
+    return 0 < len(text) <= MAX_KEY and printable and nfc(text) == text
 
 
 def _read_moment(terms: dict[str, Any], name: str, what: str) -> int | None:

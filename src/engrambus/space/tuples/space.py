@@ -51,6 +51,7 @@ from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut, Tuple
 from engrambus.space.tuples.next_steps import CanRun
 from engrambus.space.tuples.patterns import TuplePattern, read_pattern
 from engrambus.space.tuples.ports import RunningWorker, WaitKind, WorkDecide, WorkStore, WorkView
+from engrambus.space.tuples.primitive_hooks import Primitive
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
 from engrambus.space.tuples.running_workers import UnclaimedWork, alarm_key, raise_unclaimed_alarm, unclaimed_work
 from engrambus.space.tuples.status import public_tuple
@@ -162,8 +163,7 @@ class TupleSpace:
         parsed = _parse(pattern)
 
         def take() -> TupleRecord | None:
-            self._unfold_for(parsed, 1)
-            if not self._may_match(parsed):
+            if not self._may_match(parsed, 1):
                 return None
             return self.commit_ending(lambda view: enqueue.take(view, parsed, by=by))
 
@@ -192,8 +192,7 @@ class TupleSpace:
 
         def take() -> list[Claim] | None:
             before_claim()
-            self._unfold_for(parsed, limit, can_run)
-            while self._may_match(parsed, can_run):
+            while self.may_claim(parsed, limit, can_run):
                 claimed, not_claimed = self._claim(parsed, worker, limit, can_run)
                 for fact in not_claimed:
                     if isinstance(fact, TupleDone):
@@ -203,6 +202,10 @@ class TupleSpace:
             return None
 
         return self._wait(take, parsed, "work", timeout, can_run) or []
+
+    def may_claim(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> bool:
+        """True if a claim seems to find a tuple. Reads without the lock, so that idle workers do not block others."""
+        return self._may_match(pattern, limit, can_run)
 
     def _claim(
         self, pattern: TuplePattern, worker: str, limit: int, can_run: CanRun | None
@@ -219,10 +222,14 @@ class TupleSpace:
         return self.commit_ending(decide, synced=False)
 
     def out_claimed(
-        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
+        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str, recorded: bool = False
     ) -> tuple[PutResult, Claim | None]:
-        """Put a tuple and claim it in the same commit; return no claim if it was already in the space."""
+        """Put a tuple and claim it in the same commit; return no claim if it was already in the space.
+
+        `recorded` is for work that is done outside the space: its yool is in no catalog.
+        """
         self.check_disk_space()
+        admit = (lambda draft: None) if recorded else self.admit
 
         def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
@@ -232,7 +239,7 @@ class TupleSpace:
                     field="agent_terms.not_before_iso",
                     hint="Leave it out, or put the task: a worker runs it then.",
                 )
-            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self.admit)
+            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=admit)
             new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
@@ -265,7 +272,10 @@ class TupleSpace:
             return [*facts, *claim_facts], (answers, claimed)
 
         if next_claim is not None:
-            self._unfold_for(next_claim[0], next_claim[2])
+            with self.store.read() as view:
+                unfolds = self._reaches_folded(view, next_claim[0], next_claim[2], None)
+            if unfolds:
+                self._unfold_for(next_claim[0], next_claim[2])
         return self.commit_ending(decide)
 
     def renew(self, fences: Iterable[tuple[str, Fence]]) -> list[str]:
@@ -305,6 +315,10 @@ class TupleSpace:
             lambda view: claims.start_step(view, claim.id, claim.fence, step, price, yool=yool, boot=self.boot),
             synced=False,
         )
+
+    def check_result(self, claim: Claim, receipt: Receipt) -> Receipt:
+        """Return the receipt of an execution as it is to be recorded."""
+        return receipt
 
     def waits_for_budget(self, claim: Claim, step: int, price: Price, yool: str) -> bool:
         """True if a step has to wait for others that are running. Reads without the lock."""
@@ -364,10 +378,28 @@ class TupleSpace:
                 return
         self.store.commit(lambda view: raise_unclaimed_alarm(view, work, self.settings))
 
+    def around(
+        self,
+        primitive: Primitive,
+        act: Callable[[], T],
+        *,
+        drafts: Sequence[Mapping[str, Any]] = (),
+        authority: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        tuple_id: str | None = None,
+        batch: str | None = None,
+        lane: str | None = None,
+    ) -> T:
+        """Carry out a primitive whose commit is elsewhere, between its hooks; a plain space has none.
+
+        The other arguments say what hooks are shown.
+        """
+        return act()
+
     # What blocks tuples
 
     def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
-        """Block a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
+        """TupleBlock a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
 
         def decide(view: WorkView) -> tuple[Sequence[Any], None]:
             return blocks.block(view, find_tuple(view, tuple_id), on=on, reason=reason, by=by), None
@@ -436,15 +468,15 @@ class TupleSpace:
         return self.store.commit(decide_and_end, synced=synced)
 
     def _unfold_for(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> None:
-        """Unfold leaves of batches that a claim of this size reaches; most of the time there are enough."""
-        with self.store.read() as view:
-            if not batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run):
-                return
+        """Unfold leaves of batches that a claim of this size reaches."""
         # decision 112: a commit of its own, just before the claim, so that the order of claims has one place.
         self.store.commit(
             lambda view: batches.unfold_for(view, pattern, limit, settings=self.settings, can_run=can_run),
             synced=False,
         )
+
+    def _reaches_folded(self, view: WorkView, pattern: TuplePattern, limit: int, can_run: CanRun | None) -> bool:
+        return bool(batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run))
 
     def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> PutResult:
         """Put a dead letter again, as a new tuple with the same content."""
@@ -528,12 +560,18 @@ class TupleSpace:
 
     # Waiting
 
-    def _may_match(self, pattern: TuplePattern, can_run: CanRun | None = None) -> bool:
-        """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others."""
+    def _may_match(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> bool:
+        """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others.
+
+        Leaves of batches are unfolded before, if too few wait for a claim of this size.
+        """
         with self.store.read() as view:
-            epoch = view.current_epoch()
-            number = epoch.number + (epoch.boot != self.boot)
-            return bool(view.claimable(pattern, epoch=number, limit=1, can_run=can_run))
+            if not self._reaches_folded(view, pattern, limit, can_run):
+                epoch = view.current_epoch()
+                number = epoch.number + (epoch.boot != self.boot)
+                return view.may_claim(pattern, epoch=number, can_run=can_run)
+        self._unfold_for(pattern, limit, can_run)
+        return True
 
     def _wait(
         self,

@@ -12,7 +12,7 @@ from engrambus.space.tuples.facts import StepCost, StepDone, TupleClaimed, Tuple
 from engrambus.space.tuples.patterns import ABSENT, look_up
 from engrambus.space.tuples.ports import CostHistory, RunningStep
 from engrambus.space.tuples.rules import read_limits
-from engrambus.space.tuples.values import OPEN, Agent, AgentPosition, Fence, Price, TupleLimits, TupleRecord
+from engrambus.space.tuples.values import OPEN, AgentPosition, BatchAgent, Fence, Price, TupleLimits, TupleRecord
 
 
 class _QueueFields(msgspec.Struct):
@@ -58,14 +58,14 @@ def new_record(fact: TuplePut, ordinal: int) -> TupleRecord:
     )
 
 
-def new_agent(tuple_id: str, position: AgentPosition) -> Agent:
+def new_agent(tuple_id: str, position: AgentPosition) -> BatchAgent:
     """Return the agent of a tuple that was just put."""
-    return Agent(
+    return BatchAgent(
         id=tuple_id, position=position, children_left=position.children, is_idle=not position.children, is_kept=False
     )
 
 
-def after_child_end(parent: Agent, child: Agent, state: str) -> Agent:
+def after_child_end(parent: BatchAgent, child: BatchAgent, state: str) -> BatchAgent:
     """Return a node of a batch after a child of it has ended, or was taken."""
     is_leaf = not child.position.children
     return msgspec.structs.replace(

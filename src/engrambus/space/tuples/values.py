@@ -234,7 +234,7 @@ class AgentPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Number of its children; 0 for a leaf."""
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class BatchAgent(msgspec.Struct, frozen=True, kw_only=True):
     """A materialised agent of a batch: a leaf, or a node above the leaves."""
 
     id: str
@@ -249,7 +249,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     is_idle: bool = True
     """True for a leaf that was never claimed and has not ended."""
     is_kept: bool = False
-    """True if a tuple from outside the batch is its child, so that it is never folded."""
+    """True if a tuple from outside the batch is its child or waits for it, so that it is never folded."""
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,6 +94,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     kind: ProgressKind = msgspec.field(name="what")
     tuple_id: str
     yool: str = ""
+    """The yool that was run, with its version."""
+    called: str = ""
+    """The yool as the tuple names it, often without a version."""
     step: int | None = None
     receipt: str | None = None
     stdout_sha: str | None = None
@@ -101,6 +104,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     stderr_sha: str | None = None
     usd_micros: int = msgspec.field(name="micros", default=0)
     """Cost of this step."""
+    wall_ms: int = 0
+    """Time that this step took."""
     total_usd_micros: int = msgspec.field(name="total", default=0)
     """Cost of the tuple's steps so far in this attempt."""
     changed_files: tuple[str, ...] = msgspec.field(name="changed", default=())

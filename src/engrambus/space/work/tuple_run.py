@@ -18,6 +18,7 @@ from engrambus.errors import (
     DeadlinePast,
     DiskPressure,
     EngramBusError,
+    HookRefusal,
     StaleFence,
     TupleNotFound,
     YoolForbidden,
@@ -314,6 +315,7 @@ class TupleRun:
         # Neither a failure may answer another step, nor a result of files that are not those of its key.
         key = None if outcome.exit or changed else inputs.key
         receipt = self._step_receipt(index, entry, outcome, started_us, key, changed)
+        receipt = self._deps.space.check_result(self.claim, receipt)
         self._record(index, receipt, receipt.id if receipt.exit == 0 else None)
         self._total_usd_micros += receipt.cost.usd_micros
         failed = receipt.exit != 0
@@ -323,6 +325,7 @@ class TupleRun:
             entry.full_name,
             receipt=receipt.id,
             usd_micros=receipt.cost.usd_micros,
+            wall_ms=receipt.cost.wall_ms,
             changed_files=changed,
             error=receipt.error,
             # The receipt itself is recorded only now or with the end of the attempt.
@@ -478,7 +481,15 @@ class TupleRun:
             attempt=self.claim.attempt,
             worker=self.claim.worker,
         )
-        self._complete(self._take_unrecorded(final_receipt=final_receipt))
+        results = self._take_unrecorded(final_receipt=final_receipt)
+        try:
+            self._complete(results)
+        except HookRefusal as refusal:
+            # decision 114: the steps were done and stay so; the end that is refused fails the attempt.
+            why = error_line(refusal)
+            self._complete(msgspec.structs.replace(results, final_receipt=None, failure=why))
+            self._report("again" if self._waits_for_retry() else "dead", error=why)
+            return
         # Read back: the commit adds spending this worker did not know of, which changes the receipt's id.
         with self._deps.space.store.read() as view:
             self._report("done", receipt=view.receipt_ids(self.claim.id)[-1])
@@ -523,6 +534,7 @@ class TupleRun:
                 tuple_id=self.claim.id,
                 step=step,
                 yool=yool,
+                called="" if step is None else self._tuple.payload[step].yool,
                 total_usd_micros=self._total_usd_micros,
                 **details,
             )

@@ -184,9 +184,11 @@ class LaneWorkerPool:
         other_workers = [worker for worker in self._deps.space.running_workers() if worker.id != self._id]
         with self._deps.space.store.read() as view:
             due_us = view.next_due_us(self._pattern, can_run=can_run)
-            if due_us is not None:
+            settings = self._deps.space.settings
+            # A retry or a lease ends soon; a task that is delayed by hours or days is left to a later worker.
+            if due_us is not None and due_us - view.as_of <= max(settings.max_backoff_us, settings.lease_us):
                 seconds = min(IDLE_SECONDS, (due_us - view.as_of) / SECOND_US)
-            elif view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1, can_run=can_run):
+            elif self._deps.space.may_claim(self._pattern, 1, can_run):
                 return True
             elif other_workers and self._comes_back(view, other_workers, can_run):
                 seconds = IDLE_SECONDS

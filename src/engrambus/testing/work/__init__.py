@@ -8,11 +8,13 @@ Each test takes a `harness` with a new, empty space; nothing here imports pytest
 """
 
 from engrambus.testing.work.batches import BatchConformance
+from engrambus.testing.work.blocks import BlockConformance
 from engrambus.testing.work.budgets import WorkBudgetConformance
 from engrambus.testing.work.claims import ClaimConformance
 from engrambus.testing.work.delays import DelayConformance
 from engrambus.testing.work.figures import WorkFigureConformance
 from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
+from engrambus.testing.work.limits import LimitConformance
 from engrambus.testing.work.schedules import ScheduleConformance
 from engrambus.testing.work.spending import RestartConformance, SpendingConformance
 from engrambus.testing.work.tuples import TupleConformance
@@ -23,8 +25,10 @@ __all__ = [
     "PERSON",
     "RUN",
     "BatchConformance",
+    "BlockConformance",
     "ClaimConformance",
     "DelayConformance",
+    "LimitConformance",
     "RestartConformance",
     "ScheduleConformance",
     "SpendingConformance",
@@ -47,6 +51,8 @@ class WorkConformance(
     TupleConformance,
     WakeupConformance,
     ClaimConformance,
+    BlockConformance,
+    LimitConformance,
     DelayConformance,
     ScheduleConformance,
     WorkerConformance,

@@ -23,7 +23,7 @@ class DelayConformance:
     def test_a_delayed_tuple_is_neither_claimed_nor_taken_early(self, harness: WorkHarness) -> None:
         """Nor by its id; `rd` shows it all the time."""
         (tuple_id,) = put(harness, delayed(harness, 60))
-        (now,) = put(harness)
+        (immediate,) = put(harness)
         with harness.space.store.read() as view:
             assert view.next_due_us(read_pattern({"lane": "build"})) == harness.clock.now() + 60 * SECOND_US
             assert [counts.waiting for counts in view.lane_counts()] == [2]
@@ -34,10 +34,10 @@ class DelayConformance:
                 harness.reopen()
             assert harness.space.claim({"id": tuple_id}, worker="w1") == []
             assert harness.space.in_({"id": tuple_id}, by="me") is None
-            found = harness.space.rd({"id": tuple_id})
-            assert found is not None
-            assert (found.state, found.not_before_us) == ("waiting", harness.clock.now() + SECOND_US)
-        assert [claim.id for claim in take(harness, limit=9)] == [now]
+            record = harness.space.rd({"id": tuple_id})
+            assert record is not None
+            assert (record.state, record.not_before_us) == ("waiting", harness.clock.now() + SECOND_US)
+        assert [claim.id for claim in take(harness, limit=9)] == [immediate]
         harness.clock.advance(seconds=1)
         (claim,) = take(harness, limit=9)
         assert (claim.id, claim.attempt, claim.finished_steps) == (tuple_id, 1, {})
@@ -57,22 +57,22 @@ class DelayConformance:
     def test_a_time_after_the_deadline_is_refused(self, harness: WorkHarness) -> None:
         """Nothing is put; one before it is accepted."""
         deadline = print_time(harness.clock.now() + 60 * SECOND_US)
-        before = harness.journal_bytes()
+        journal = harness.journal_bytes()
         for seconds in (60, 61):
             error = expect_error(NotBeforePastDeadline, put, harness, delayed(harness, seconds, deadline_iso=deadline))
             assert (error.field, error.limit) == ("agent_terms.not_before_iso", deadline)
-        assert harness.journal_bytes() == before
+        assert harness.journal_bytes() == journal
         (tuple_id,) = put(harness, delayed(harness, 59, deadline_iso=deadline))
         harness.clock.advance(seconds=59)
         assert [claim.id for claim in take(harness)] == [tuple_id]
 
     def test_what_is_no_time_with_an_offset_is_refused(self, harness: WorkHarness) -> None:
         """A local time would mean another moment on another machine."""
-        before = harness.journal_bytes()
+        journal = harness.journal_bytes()
         for text in ("tomorrow", "2026-12-01T09:00:00", "2026-13-01T09:00:00Z", "", 7):
             error = expect_error(TermsInvalid, put, harness, draft(agent_terms={"not_before_iso": text}))
             assert error.field == "agent_terms.not_before_iso"
-        assert harness.journal_bytes() == before
+        assert harness.journal_bytes() == journal
 
     def test_a_delayed_tuple_is_not_run_at_once(self, harness: WorkHarness) -> None:
         """`eval` puts and claims in one commit; that would be early."""

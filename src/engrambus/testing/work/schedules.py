@@ -102,6 +102,7 @@ class ScheduleConformance:
         assert (schedule.emitted, schedule.missed, schedule.skipped) == (3, 0, 0)
         assert (schedule.last_us, schedule.last_due_us) == (harness.clock.now(), harness.clock.now())
         assert schedule.last_tuple == claim.id
+        add(harness, "unchanged")
         assert harness.space.store.verify() == []
 
     def test_an_interval_keeps_its_phase(self, harness: WorkHarness) -> None:
@@ -145,7 +146,7 @@ class ScheduleConformance:
         assert {name: len(tuples) for name, tuples in done.items()} == {"c-one": 1, "c-all": 5}
         assert len({*done["c-all"], *done["c-one"]}) == 6
         counts = {name: state(harness, name).state for name in ("c-one", "c-all", "c-none")}
-        assert {name: one.missed for name, one in counts.items()} == {"c-one": 4, "c-all": 0, "c-none": 5}
+        assert {name: counted.missed for name, counted in counts.items()} == {"c-one": 4, "c-all": 0, "c-none": 5}
         assert {due(harness, name) for name in counts} == {"01-01T06:00:00"}
         go_to(harness, "2026-01-01T06:00:59Z")
         assert len(emitted(harness, "c-none")) == 1
@@ -207,8 +208,8 @@ class ScheduleConformance:
         again = schedules.emit_now("nightly", idempotency=("k", "r"))
         assert (first.id, first.new, again.new) == (again.id, True, False)
         assert harness.space.get(first.id).state == "waiting"
-        one = state(harness).state
-        assert (one.emitted, one.last_tuple, one.last_due_us, one.look_us) == (1, first.id, None, NEVER_US)
+        record = state(harness).state
+        assert (record.emitted, record.last_tuple, record.last_due_us, record.look_us) == (1, first.id, None, NEVER_US)
         schedules.resume("nightly", by="me")
         assert due(harness) == "01-01T03:00:00"
 
@@ -267,12 +268,12 @@ class ScheduleConformance:
         schedules.pause("at-3", by="me")
         names = [schedule.name for schedule in schedules.find_all()]
         assert names == ["agents", "at-4", "at-5", "at-3"]
-        assert [one.name for one in schedules.find_all(added_by="x/agent")] == ["agents"]
-        assert [one.name for one in schedules.find_all(run=RUN)] == names[1:]
+        assert [schedule.name for schedule in schedules.find_all(added_by="x/agent")] == ["agents"]
+        assert [schedule.name for schedule in schedules.find_all(run=RUN)] == names[1:]
         paged: list[str] = []
         after = None
         while page := schedules.find_all(limit=1, after=after):
-            paged += (one.name for one in page)
+            paged += (schedule.name for schedule in page)
             after = SchedulePosition(page[-1].state.look_us, page[-1].name)
         assert paged == names
 
@@ -282,9 +283,9 @@ class ScheduleConformance:
         schedules = schedules_of(harness)
         journal = harness.journal_bytes()
         for call in (schedules.pause, schedules.resume, schedules.remove):
-            hidden = expect_error(ScheduleNotFound, call, "nightly", by="x", added_by="x")
+            of_other = expect_error(ScheduleNotFound, call, "nightly", by="x", added_by="x")
             absent = expect_error(ScheduleNotFound, call, "nobody", by="x")
-            assert (hidden.code, hidden.detail) == (absent.code, absent.detail)
+            assert (of_other.code, of_other.detail) == (absent.code, absent.detail)
         assert harness.journal_bytes() == journal
 
     def test_the_same_schedule_added_again_is_left_as_it_is(self, harness: WorkHarness) -> None:
@@ -333,7 +334,7 @@ class ScheduleConformance:
 
     def test_an_agent_has_so_many_schedules_at_most(self, harness: WorkHarness) -> None:
         """Those it removes do not count."""
-        of_agent = {"added_by": "x/agent", "is_admin": False}
+        of_agent: dict[str, Any] = {"added_by": "x/agent", "is_admin": False}
         for number in range(MAX_SCHEDULES_OF_AGENT):
             add(harness, f"s{number}", **of_agent)
         error = expect_error(TooManySchedules, add, harness, **of_agent)
@@ -393,7 +394,7 @@ class ScheduleConformance:
             assert state(harness, "paused").state.paused
         assert state(harness, "once").has_ended
         go_to(harness, "2026-01-01T01:01:00Z")
-        assert {one.name for one in schedules_of(harness).emit_due().emissions} == {"interval", "wrong"}
+        assert {emission.name for emission in schedules_of(harness).emit_due().emissions} == {"interval", "wrong"}
         go_to(harness, "2026-01-01T03:00:00Z")
         assert len(emitted(harness)) == 1
 

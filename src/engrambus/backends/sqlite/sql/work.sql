@@ -21,6 +21,7 @@ CREATE TABLE applied (              -- the state of this index: always one row
     epoch      INTEGER NOT NULL,    -- epoch of claims
     boot       TEXT    NOT NULL,    -- boot of the machine in which the epoch began
     counter    INTEGER NOT NULL,    -- number of claims in this epoch
+    rules      INTEGER NOT NULL,    -- number made from the limits and pauses; 0 without any
     figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 
@@ -69,12 +70,12 @@ CREATE TABLE tuples (               -- their state
     parent     BLOB,
     again      BLOB,
     ended      INTEGER,             -- number of its final receipt
-    needs      INTEGER NOT NULL     -- what it needed when it began to wait, by its number in `needs`
+    needs      INTEGER NOT NULL,    -- what it needed when it began to wait, by its number in `needs`
+    grp        INTEGER NOT NULL,    -- its group
+    due        INTEGER NOT NULL     -- 0 while it waits for `ready_at`; set by the first claim after that
 ) STRICT;
-CREATE INDEX waiting ON tuples (lane, needs, rank DESC, ordinal) WHERE state = 'waiting' AND ready_at = 0;
-CREATE INDEX delayed ON tuples (lane, needs, ready_at) WHERE state = 'waiting' AND ready_at > 0;
-CREATE INDEX delayed_in_order ON tuples (lane, needs, rank DESC, ordinal, ready_at)
-    WHERE state = 'waiting' AND ready_at > 0;
+CREATE INDEX waiting ON tuples (grp, ordinal) WHERE state = 'waiting' AND due = 1;
+CREATE INDEX delayed ON tuples (lane, needs, ready_at) WHERE state = 'waiting' AND due = 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
 CREATE INDEX blocked ON tuples (lane, ordinal) WHERE state = 'blocked';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
@@ -86,6 +87,76 @@ CREATE TABLE needs (                -- each set of yools that the next steps of 
     number     INTEGER PRIMARY KEY,
     yools      TEXT    NOT NULL UNIQUE  -- their names, sorted, as a JSON list
 ) STRICT;
+
+-- Waiting tuples lie in groups, so that a claim finds the next by a few seeks: by run, in it by parent, and in it by key
+-- (decision 110). What is closed here has no tuple that may start: a walk that came past it has closed it, and it is
+-- opened by what can change that. `open`, `head` and `closed` are derived by claims and may differ between two indexes.
+
+CREATE TABLE lane_runs (            -- tuples of a run in a lane, of one priority and authority and with the same needs
+    number     INTEGER PRIMARY KEY,
+    lane       TEXT    NOT NULL,
+    needs      INTEGER NOT NULL,
+    rank       INTEGER NOT NULL,
+    run        INTEGER NOT NULL,
+    authority  TEXT    NOT NULL,
+    served     INTEGER NOT NULL,    -- last claim of that lane and run, unless a later one is among the pending figures
+    open       INTEGER NOT NULL DEFAULT 1
+) STRICT;
+CREATE UNIQUE INDEX lane_run ON lane_runs (lane, run, needs, rank, authority);
+CREATE INDEX open_lane_runs ON lane_runs (lane, needs, rank DESC, served, run) WHERE open = 1;
+
+CREATE TABLE siblings (             -- of those, the children of one parent
+    number     INTEGER PRIMARY KEY,
+    lane_run   INTEGER NOT NULL,
+    parent     INTEGER NOT NULL,    -- ordinal of the parent; 0 without one
+    served     INTEGER NOT NULL,    -- last claim of that lane, run and parent, as above
+    open       INTEGER NOT NULL DEFAULT 1
+) STRICT;
+CREATE UNIQUE INDEX sibling ON siblings (lane_run, parent);
+CREATE INDEX open_siblings ON siblings (lane_run, served, parent) WHERE open = 1;
+
+CREATE TABLE groups (               -- of those, the tuples with one concurrency key
+    number     INTEGER PRIMARY KEY,
+    siblings   INTEGER NOT NULL,
+    key        TEXT    NOT NULL,    -- empty for tuples without a key
+    head       INTEGER NOT NULL,    -- no waiting tuple of it is older than this ordinal
+    state      INTEGER NOT NULL DEFAULT 1  -- 1 open, 0 empty, 2 held by a pool without room
+) STRICT;
+CREATE UNIQUE INDEX grouped ON groups (siblings, key);
+CREATE INDEX open_groups ON groups (siblings, head) WHERE state = 1;
+
+CREATE TABLE rules (                -- limits and pauses
+    name       TEXT    PRIMARY KEY,
+    body       BLOB    NOT NULL     -- as JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE slots (                -- claimed tuples by the pools that they are counted in; only valid claims count
+    pool       TEXT    NOT NULL,
+    ordinal    INTEGER NOT NULL,
+    PRIMARY KEY (pool, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX slots_by_tuple ON slots (ordinal);
+
+CREATE TABLE starts (               -- the last starts of pools with a rate
+    pool       TEXT    NOT NULL,
+    number     INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (pool, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX starts_by_time ON starts (pool, at, number);
+
+CREATE TABLE closed (               -- pools without room that hold groups
+    pool       TEXT    PRIMARY KEY,
+    until      INTEGER              -- when one may have room by itself
+) STRICT, WITHOUT ROWID;
+CREATE INDEX closed_until ON closed (until) WHERE until IS NOT NULL;
+
+CREATE TABLE held (
+    pool       TEXT    NOT NULL,
+    grp        INTEGER NOT NULL,
+    PRIMARY KEY (pool, grp)
+) STRICT, WITHOUT ROWID;
 
 -- Ids are hashes: inserted one by one, each would change a page of its own (decision 22). So new ones gather in a small
 -- table, and many are merged at once. `head` is the first eight bytes of an id as a number; several ids may share it.
@@ -289,7 +360,7 @@ CREATE TABLE agents (               -- agents that are tuples
     dead       INTEGER NOT NULL DEFAULT 0,  -- leaves below it, of the children that have ended
     cancelled  INTEGER NOT NULL DEFAULT 0,
     idle       INTEGER NOT NULL,    -- 1 for a leaf that was never claimed and has not ended
-    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if it is the parent of a tuple from outside the batch
+    kept       INTEGER NOT NULL DEFAULT 0   -- 1 if a tuple from outside the batch is its child or waits for it
 ) STRICT;
 CREATE UNIQUE INDEX agents_by_place ON agents (batch, level, number);
 CREATE INDEX idle_leaves ON agents (batch, number) WHERE idle = 1;

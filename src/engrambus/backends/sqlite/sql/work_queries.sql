@@ -10,24 +10,24 @@ FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON 
 WHERE t.state IN ('waiting', 'blocked') AND t.ready_at > 0;
 
 -- name: set_ready
-UPDATE tuples SET ready_at = ? WHERE ordinal = ?;
+UPDATE tuples SET ready_at = ?, due = ? WHERE ordinal = ?;
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before, t.grp;
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
-    boot, counter, sorted_tuples, sorted_receipts, figures
+    boot, counter, sorted_tuples, sorted_receipts, rules, figures
 FROM applied;
 
 -- name: insert_state
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, x'7B7D');
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, x'7B7D');
 
 -- name: update_state
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, clock = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
-    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?, figures = ?;
+    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?, rules = ?, figures = ?;
 
 -- name: insert_body
 INSERT OR FAIL INTO bodies VALUES (?, ?);
@@ -38,8 +38,8 @@ SELECT body FROM bodies WHERE ordinal = ?;
 -- name: insert_tuple
 INSERT OR FAIL INTO tuples
     (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent,
-    needs)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    needs, grp, due)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: needs_number
 SELECT number FROM needs WHERE yools = ?;
@@ -80,11 +80,11 @@ UPDATE tuples SET until = ? WHERE ordinal = ?;
 
 -- name: release
 UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoch = NULL, counter = NULL,
-    worker = NULL, until = 0, needs = ?
+    worker = NULL, until = 0, needs = ?, grp = ?, due = ?
 WHERE ordinal = ?;
 
 -- name: set_state
-UPDATE tuples SET state = ? WHERE ordinal = ?;
+UPDATE tuples SET state = ?, due = ? WHERE ordinal = ?;
 
 -- name: insert_block
 INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?);
@@ -128,9 +128,11 @@ WHERE ordinal = (
 ORDER BY number;
 
 -- name: live_ordinals
-SELECT ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1
+SELECT t.ordinal FROM lane_runs AS l INDEXED BY lane_run CROSS JOIN siblings AS s ON s.lane_run = l.number
+    CROSS JOIN groups AS g ON g.siblings = s.number CROSS JOIN tuples AS t INDEXED BY waiting ON t.grp = g.number
+WHERE l.lane = ?1 AND t.state = 'waiting' AND t.due = 1
 UNION ALL
-SELECT ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1
+SELECT ordinal FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND due = 0 AND lane = ?1
 UNION ALL
 SELECT ordinal FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ?1
 UNION ALL
@@ -267,11 +269,11 @@ WHERE i.head IN (?);
 -- name: waiting_needs
 -- The needs of a lane's waiting tuples: one seek for each, however many tuples there are.
 WITH RECURSIVE present (number) AS (
-    SELECT min(needs) FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1
+    SELECT min(needs) FROM lane_runs INDEXED BY open_lane_runs WHERE open = 1 AND lane = ?1
     UNION ALL
     SELECT (
-        SELECT min(needs) FROM tuples INDEXED BY waiting
-        WHERE state = 'waiting' AND ready_at = 0 AND lane = ?1 AND needs > present.number
+        SELECT min(needs) FROM lane_runs INDEXED BY open_lane_runs
+        WHERE open = 1 AND lane = ?1 AND needs > present.number
     )
     FROM present WHERE present.number IS NOT NULL
 )
@@ -279,40 +281,40 @@ SELECT n.number, n.yools FROM present AS p CROSS JOIN needs AS n USING (number);
 
 -- name: delayed_needs
 WITH RECURSIVE present (number) AS (
-    SELECT min(needs) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1
+    SELECT min(needs) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND due = 0 AND lane = ?1
     UNION ALL
     SELECT (
         SELECT min(needs) FROM tuples INDEXED BY delayed
-        WHERE state = 'waiting' AND ready_at > 0 AND lane = ?1 AND needs > present.number
+        WHERE state = 'waiting' AND due = 0 AND lane = ?1 AND needs > present.number
     )
     FROM present WHERE present.number IS NOT NULL
 )
 SELECT n.number, n.yools FROM present AS p CROSS JOIN needs AS n USING (number);
 
--- name: delayed_count
-SELECT count(*) FROM (
-    SELECT 1 FROM tuples INDEXED BY delayed
-    WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND needs = ? AND ready_at <= ? LIMIT ?
-);
-
 -- name: waiting_groups
-SELECT w.lane, n.yools, r.run, count(*), min(w.ordinal) AS oldest
+SELECT l.lane, n.yools, r.run, l.authority, g.key, w.tuples, w.oldest
 FROM (
-    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY waiting WHERE state = 'waiting' AND ready_at = 0
-    UNION ALL
-    SELECT lane, needs, run, ordinal FROM tuples INDEXED BY delayed
-    WHERE state = 'waiting' AND ready_at > 0 AND ready_at <= ?
-) AS w CROSS JOIN needs AS n ON n.number = w.needs CROSS JOIN runs AS r ON r.number = w.run
-GROUP BY w.lane, w.needs, w.run;
+    SELECT grp, sum(tuples) AS tuples, min(oldest) AS oldest
+    FROM (
+        SELECT grp, count(*) AS tuples, min(ordinal) AS oldest FROM tuples INDEXED BY waiting
+        WHERE state = 'waiting' AND due = 1 GROUP BY grp
+        UNION ALL
+        SELECT grp, count(*), min(ordinal) FROM tuples INDEXED BY delayed
+        WHERE state = 'waiting' AND due = 0 AND ready_at <= ? GROUP BY grp
+    )
+    GROUP BY grp
+) AS w CROSS JOIN groups AS g ON g.number = w.grp CROSS JOIN siblings AS s ON s.number = g.siblings
+    CROSS JOIN lane_runs AS l ON l.number = s.lane_run CROSS JOIN needs AS n ON n.number = l.needs
+    CROSS JOIN runs AS r ON r.number = l.run;
 
 -- name: delayed_counts
 SELECT lane, count(*), min(ready_at) FROM tuples INDEXED BY delayed
-WHERE state = 'waiting' AND ready_at > 0 AND ready_at > ?
+WHERE state = 'waiting' AND due = 0 AND ready_at > ?
 GROUP BY lane ORDER BY lane;
 
 -- name: late_exist
 SELECT EXISTS (
-        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ?
+        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND due = 0 AND lane = ?
     ), EXISTS (
         SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
     ) OR EXISTS (
@@ -322,30 +324,19 @@ SELECT EXISTS (
 -- name: waiting
 SELECT {columns}
 FROM tuples AS t INDEXED BY waiting CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at = 0 AND t.lane = ? AND t.needs = ?
-ORDER BY t.rank DESC, t.ordinal;
+WHERE t.state = 'waiting' AND t.due = 1 AND t.grp = ?
+ORDER BY t.ordinal;
 
--- name: delayed
-SELECT {columns}
-FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.needs = ? AND t.ready_at <= ?
-ORDER BY t.rank DESC, t.ordinal;
-
--- name: delayed_in_order
-SELECT {columns}
-FROM tuples AS t INDEXED BY delayed_in_order CROSS JOIN bodies AS b USING (ordinal)
-    CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.needs = ? AND t.ready_at <= ?
-ORDER BY t.rank DESC, t.ordinal;
-
--- name: lost_ordinals
-SELECT ordinal FROM (
-    SELECT ordinal, rank FROM tuples INDEXED BY claimed
+-- name: lost
+SELECT t.ordinal, t.rank, t.grp, l.run, l.served, s.parent, s.served
+FROM (
+    SELECT ordinal, rank, grp FROM tuples INDEXED BY claimed
     WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
     UNION ALL
-    SELECT ordinal, rank FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
-)
-ORDER BY rank DESC, ordinal LIMIT ? OFFSET ?;
+    SELECT ordinal, rank, grp FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
+) AS t CROSS JOIN groups AS g ON g.number = t.grp CROSS JOIN siblings AS s ON s.number = g.siblings
+    CROSS JOIN lane_runs AS l ON l.number = s.lane_run
+ORDER BY t.ordinal;
 
 -- name: tuple_by_ordinal
 SELECT {columns}
@@ -452,7 +443,7 @@ SELECT lane, waiting, claimed, blocked FROM lanes WHERE waiting <> 0 OR claimed 
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed
-WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND needs = ? AND ready_at > ?;
+WHERE state = 'waiting' AND due = 0 AND lane = ? AND needs = ? AND ready_at > ?;
 
 -- name: next_lease_end
 SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND until > ?;
@@ -460,7 +451,7 @@ SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lan
 -- name: not_due_yet
 SELECT {columns}
 FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.needs = ? AND t.ready_at > ?
+WHERE t.state = 'waiting' AND t.due = 0 AND t.lane = ? AND t.needs = ? AND t.ready_at > ?
 ORDER BY t.ready_at;
 
 -- name: claimed_in_lane
@@ -525,6 +516,206 @@ WHERE ordinal = (
 
 -- name: run_totals
 SELECT * FROM runs ORDER BY number;
+
+-- name: lane_run
+SELECT number FROM lane_runs WHERE lane = ? AND run = ? AND needs = ? AND rank = ? AND authority = ?;
+
+-- name: insert_lane_run
+INSERT INTO lane_runs (lane, run, needs, rank, authority, served)
+VALUES (?1, ?2, ?3, ?4, ?5, (SELECT coalesce(max(served), 0) FROM lane_runs WHERE lane = ?1 AND run = ?2))
+RETURNING number;
+
+-- name: sibling
+SELECT number FROM siblings WHERE lane_run = ? AND parent = ?;
+
+-- name: insert_sibling
+INSERT INTO siblings (lane_run, parent, served)
+VALUES (?1, ?2, (
+    SELECT coalesce(max(s.served), 0) FROM lane_runs AS l CROSS JOIN siblings AS s ON s.lane_run = l.number
+    WHERE l.lane = ?3 AND l.run = ?4 AND s.parent = ?2
+))
+RETURNING number;
+
+-- name: group
+SELECT number FROM groups WHERE siblings = ? AND key = ?;
+
+-- name: insert_group
+INSERT INTO groups (siblings, key, head) VALUES (?, ?, ?) RETURNING number;
+
+-- name: group_fields
+SELECT l.lane, l.run, l.authority, s.parent, g.key, r.run, l.number, s.number
+FROM groups AS g CROSS JOIN siblings AS s ON s.number = g.siblings CROSS JOIN lane_runs AS l ON l.number = s.lane_run
+    CROSS JOIN runs AS r ON r.number = l.run
+WHERE g.number = ?;
+
+-- name: wait_of
+SELECT ready_at, grp FROM tuples WHERE ordinal = ?;
+
+-- name: group_of
+SELECT grp FROM tuples WHERE ordinal = ?;
+
+-- name: fill_group
+UPDATE groups SET head = min(head, ?1), state = CASE state WHEN 0 THEN 1 ELSE state END WHERE number = ?2;
+
+-- name: open_siblings
+UPDATE siblings SET open = 1 WHERE number = ? AND open = 0;
+
+-- name: open_lane_run
+UPDATE lane_runs SET open = 1 WHERE number = (SELECT lane_run FROM siblings WHERE number = ?) AND open = 0;
+
+-- name: serve_run
+UPDATE lane_runs SET served = ? WHERE lane = ? AND run = ?;
+
+-- name: serve_parent
+UPDATE siblings SET served = ? WHERE parent = ? AND lane_run IN (SELECT number FROM lane_runs WHERE lane = ? AND run = ?);
+
+-- name: runs_in_turn
+SELECT l.number, l.rank, l.served, l.run, l.authority, r.run
+FROM lane_runs AS l INDEXED BY open_lane_runs CROSS JOIN runs AS r ON r.number = l.run
+WHERE l.open = 1 AND l.lane = ? AND l.needs = ?
+ORDER BY l.rank DESC, l.served, l.run;
+
+-- name: siblings_in_turn
+SELECT number, served, parent FROM siblings INDEXED BY open_siblings WHERE open = 1 AND lane_run = ?
+ORDER BY served, parent;
+
+-- name: groups_in_turn
+SELECT number, head, key FROM groups INDEXED BY open_groups WHERE state = 1 AND siblings = ? ORDER BY head;
+
+-- name: close_group
+UPDATE groups SET state = ? WHERE number = ?;
+
+-- name: advance_group
+UPDATE groups SET head = ? WHERE number = ? AND state = 1;
+
+-- name: close_siblings
+UPDATE siblings SET open = 0
+WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM groups INDEXED BY open_groups WHERE state = 1 AND siblings = ?1);
+
+-- name: close_lane_run
+UPDATE lane_runs SET open = 0
+WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM siblings INDEXED BY open_siblings WHERE open = 1 AND lane_run = ?1);
+
+-- name: hold_group
+INSERT OR IGNORE INTO held VALUES (?, ?);
+
+-- name: close_pool
+INSERT INTO closed VALUES (?, ?) ON CONFLICT (pool) DO UPDATE SET until = excluded.until;
+
+-- name: due_pools
+SELECT pool FROM closed WHERE until <= ?;
+
+-- name: due_pool_exists
+SELECT EXISTS (SELECT 1 FROM closed WHERE until <= ?);
+
+-- name: any_held
+SELECT EXISTS (SELECT 1 FROM held);
+
+-- name: next_opening
+SELECT c.until FROM closed AS c INDEXED BY closed_until
+WHERE c.until > ?1 AND (?2 IS NULL OR EXISTS (
+    SELECT 1 FROM held AS h CROSS JOIN groups AS g ON g.number = h.grp CROSS JOIN siblings AS s ON s.number = g.siblings
+        CROSS JOIN lane_runs AS l ON l.number = s.lane_run
+    WHERE h.pool = c.pool AND l.lane = ?2
+))
+ORDER BY c.until LIMIT 1;
+
+-- name: open_pools
+-- The pools from the first to the second name.
+UPDATE lane_runs SET open = 1 WHERE open = 0 AND number IN (
+    SELECT s.lane_run FROM held AS h CROSS JOIN groups AS g ON g.number = h.grp
+        CROSS JOIN siblings AS s ON s.number = g.siblings
+    WHERE h.pool BETWEEN ?1 AND ?2
+);
+UPDATE siblings SET open = 1 WHERE open = 0 AND number IN (
+    SELECT g.siblings FROM held AS h CROSS JOIN groups AS g ON g.number = h.grp WHERE h.pool BETWEEN ?1 AND ?2
+);
+UPDATE groups SET state = 1 WHERE number IN (SELECT grp FROM held WHERE pool BETWEEN ?1 AND ?2);
+DELETE FROM held WHERE pool BETWEEN ?1 AND ?2;
+DELETE FROM closed WHERE pool BETWEEN ?1 AND ?2;
+
+-- name: promote
+-- Tuples whose time has come wait like the others from now on.
+UPDATE tuples SET due = 1 WHERE ordinal IN (
+    SELECT ordinal FROM tuples INDEXED BY delayed
+    WHERE state = 'waiting' AND due = 0 AND lane = ? AND needs = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?
+) RETURNING ordinal, grp;
+
+-- name: rules
+SELECT body FROM rules;
+
+-- name: set_rule
+INSERT INTO rules VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET body = excluded.body;
+
+-- name: remove_rule
+DELETE FROM rules WHERE name = ?;
+
+-- name: forget_starts
+DELETE FROM starts WHERE pool BETWEEN ? AND ?;
+
+-- name: clear_slots
+DELETE FROM slots;
+
+-- name: insert_slot
+INSERT OR IGNORE INTO slots VALUES (?, ?);
+
+-- name: pools_of_tuple
+SELECT pool FROM slots WHERE ordinal = ?;
+
+-- name: delete_slots
+DELETE FROM slots WHERE ordinal = ?;
+
+-- name: claimed_groups
+SELECT ordinal, grp FROM tuples INDEXED BY claimed WHERE state = 'claimed';
+
+-- name: slot_use
+SELECT count(*), min(t.until) FROM slots AS s CROSS JOIN tuples AS t USING (ordinal)
+WHERE s.pool = ? AND t.state = 'claimed' AND t.epoch = ? AND t.until > ?;
+
+-- name: insert_start
+INSERT INTO starts VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM starts WHERE pool = ?1), ?2);
+
+-- name: trim_starts
+DELETE FROM starts WHERE pool = ?1 AND number <= (SELECT max(number) FROM starts WHERE pool = ?1) - ?2;
+
+-- name: starts_within
+-- The numbers of a pool's starts follow each other, so nothing is counted.
+SELECT coalesce((SELECT max(number) FROM starts WHERE pool = ?1), 0) - coalesce(
+    (
+        SELECT number FROM starts INDEXED BY starts_by_time WHERE pool = ?1 AND at <= ?2
+        ORDER BY at DESC, number DESC LIMIT 1
+    ),
+    (SELECT min(number) - 1 FROM starts WHERE pool = ?1),
+    0
+);
+
+-- name: nth_last_start
+SELECT at FROM starts WHERE pool = ?1 AND number = (SELECT max(number) FROM starts WHERE pool = ?1) - ?2;
+
+-- name: correct_starts
+UPDATE starts SET at = ?1 WHERE at > ?1;
+
+-- name: pools_used
+SELECT DISTINCT pool FROM (
+    SELECT pool FROM slots WHERE pool BETWEEN ?1 AND ?2 UNION ALL SELECT pool FROM starts WHERE pool BETWEEN ?1 AND ?2
+);
+
+-- name: lone
+SELECT t.ordinal, t.rank, t.grp, l.run, l.served, s.parent, s.served
+FROM tuples AS t CROSS JOIN groups AS g ON g.number = t.grp CROSS JOIN siblings AS s ON s.number = g.siblings
+    CROSS JOIN lane_runs AS l ON l.number = s.lane_run
+WHERE t.ordinal = ?;
+
+-- name: delayed_lone
+-- The first of the tuples whose time has come since the last claim.
+SELECT t.ordinal, t.rank, t.grp, l.run, l.served, s.parent, s.served
+FROM tuples AS t INDEXED BY delayed CROSS JOIN groups AS g ON g.number = t.grp
+    CROSS JOIN siblings AS s ON s.number = g.siblings CROSS JOIN lane_runs AS l ON l.number = s.lane_run
+WHERE t.state = 'waiting' AND t.due = 0 AND t.lane = ? AND t.needs = ? AND t.ready_at <= ?
+ORDER BY t.ready_at LIMIT ?;
+
+-- name: group_state
+SELECT state, head, siblings FROM groups WHERE number = ?;
 
 -- name: any_batch
 SELECT EXISTS (SELECT 1 FROM batches);
@@ -592,6 +783,11 @@ UPDATE agents SET idle = 0 WHERE ordinal = ? AND idle = 1;
 -- name: keep_agent
 UPDATE agents SET kept = 1 WHERE ordinal = ?;
 
+-- name: keep_agent_with_id
+UPDATE agents SET kept = 1 WHERE ordinal IN (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+);
+
 -- name: update_agent
 UPDATE agents SET children_left = ?, dead = ?, cancelled = ? WHERE ordinal = ?;
 
@@ -654,6 +850,7 @@ DELETE FROM new_tuple_ids WHERE head = ? AND ordinal = ?;
 
 -- name: tuple_id
 SELECT id FROM tuples WHERE ordinal = ?;
+
 -- name: insert_schedule
 INSERT INTO schedules (name, run, added_by, look, added, state) VALUES (?, ?, ?, ?, ?, ?);
 

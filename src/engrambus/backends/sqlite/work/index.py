@@ -14,7 +14,7 @@ from engrambus.backends.sqlite.connections import FileId
 from engrambus.backends.sqlite.journal_index import encode_clock
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
-from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_row
+from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, parent_turn, read_row, run_turn
 from engrambus.backends.sqlite.work.view import SqliteWorkView
 from engrambus.core import ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition
@@ -25,7 +25,19 @@ from engrambus.space.tuples import STAMPED_FIELDS, Fact, TupleDone
 _encode = msgspec.json.Encoder().encode
 
 COMPARED = {
-    **whole_tables(bodies="ordinal", tuples="ordinal"),
+    **whole_tables(bodies="ordinal"),
+    # `due` is set by the first claim that finds it so.
+    "tuples": ComparedTable(
+        (
+            "SELECT ordinal, id, state, lane, rank, run, attempts, ready_at, epoch, counter, worker, until, deadline, "
+            "retries, budget_micros, budget_tokens, micros, tokens, own_micros, own_tokens, held_micros, held_tokens, "
+            "alarmed, parent, again, ended, needs, grp FROM tuples",
+        ),
+        ("ordinal",),
+    ),
+    "lane_runs": ComparedTable(("SELECT number, lane, needs, rank, run, authority FROM lane_runs",), ("number",)),
+    "siblings": ComparedTable(("SELECT number, lane_run, parent FROM siblings",), ("number",)),
+    "groups": ComparedTable(("SELECT number, siblings, key FROM groups",), ("number",)),
     "tuple ids": ComparedTable(
         ("SELECT * FROM tuple_ids", "SELECT * FROM new_tuple_ids"),
         ("head", "ordinal"),
@@ -46,6 +58,9 @@ COMPARED = {
         blocks="ordinal blocker",
         task_changes="ordinal number",
         counted="ordinal epoch counter step",
+        rules="name",
+        slots="pool ordinal",
+        starts="pool number",
     ),
     **whole_tables(
         needs="number",
@@ -59,7 +74,7 @@ COMPARED = {
     "applied": ComparedTable(
         (
             "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch, "
-            "boot, counter FROM applied",
+            "boot, counter, rules FROM applied",
         )
     ),
 }
@@ -121,6 +136,7 @@ class WorkIndex:
                 state.counter,
                 state.merged_tuples,
                 state.merged_receipts,
+                state.rules,
                 _encode(state.figures),
             ),
         )
@@ -147,7 +163,7 @@ class WorkIndex:
 
     def decision_view(self, projection: WorkProjection, time: ProjectTime) -> ScheduleView:
         """Return the view that a change decides on; the projection reuses the tuples it reads."""
-        return SqliteWorkView(projection.connection, projection.state, time.now_us, projection.read)
+        return SqliteWorkView(projection.connection, projection.state, time.now_us, projection)
 
     def read_view(
         self, connection: apsw.Connection, state: WorkIndexState, time: ProjectTime, file: FileId
@@ -194,4 +210,23 @@ def _figures(connection: apsw.Connection, state: WorkIndexState) -> dict[str, An
         "lanes": view.lane_counts(),
         "runs": view.run_totals(),
         "yools": [(name, view.cost_history(name)) for name in yools],
+        "turns": _turns(connection, state),
     }
+
+
+def _turns(connection: apsw.Connection, state: WorkIndexState) -> list[tuple[Any, ...]]:
+    """Return the last claims of lanes and runs, and of the children of a parent in them."""
+    turns = state.figures.turns
+    runs: Any = connection.execute("SELECT number, lane, run, served FROM lane_runs ORDER BY number")
+    found = [(number, turns.get(run_turn(lane, run), served)) for number, lane, run, served in runs]
+    children: Any = connection.execute(
+        "SELECT s.number, l.lane, l.run, s.parent, s.served FROM siblings AS s "
+        "JOIN lane_runs AS l ON l.number = s.lane_run ORDER BY s.number"
+    )
+    return [
+        *found,
+        *(
+            (number, turns.get(parent_turn(lane, run, parent), served))
+            for number, lane, run, parent, served in children
+        ),
+    ]

@@ -11,7 +11,18 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries, statements_for
 from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
-from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState, history_row, read_history
+from engrambus.backends.sqlite.work.state import (
+    KNOWN_RULES,
+    QUERIES,
+    GroupFields,
+    PendingFigures,
+    WorkIndexState,
+    history_row,
+    number_of_rules,
+    parent_turn,
+    read_history,
+    run_turn,
+)
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.batches import LeafRange, count_leaves, united, without
@@ -30,10 +41,10 @@ from engrambus.space.tuples import (
     LIVE_STATES,
     MAX_GENERATIONS,
     STATES,
-    Agent,
     AgentPosition,
     AgentsFolded,
     AlarmRaised,
+    BatchAgent,
     BatchSpawned,
     BodyDamaged,
     BodyPurged,
@@ -45,6 +56,10 @@ from engrambus.space.tuples import (
     IdempotencyKeyUsed,
     LeaseRenewed,
     LeavesUnfolded,
+    LimitRemoved,
+    LimitRule,
+    LimitRules,
+    LimitSet,
     Price,
     RunningStep,
     StepCost,
@@ -67,22 +82,31 @@ from engrambus.space.tuples import (
     after_execution,
     after_overspending,
     index_entries,
+    match_of,
     new_agent,
     new_record,
     next_yools,
+    pools_of_rule,
+    rule_of,
+    subject_of_body,
+    turn_of,
 )
 
-LAYOUT = 10
+LAYOUT = 11
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 REASON = b""
 """The blocker of a tuple that is blocked by a reason in words."""
 MAX_CACHED_RUNS = 1024
 MAX_CACHED_NEEDS = 1024
+MAX_CACHED_GROUPS = 16384
 MAX_FRESH_CLAIMS = 4096
 MERGED_IDS = 2048
 """New ids that gather in a small table before they are merged into the large one (decision 22)."""
 MAX_PENDING_FIGURES = 24
 """Lanes, runs and yools with pending figures before these are written to their tables (decision 35)."""
+
+ALL_POOLS = ("", "\U0010ffff")
+"""The names between which every pool lies."""
 
 RUN_COLUMNS = (*STATES, "again", "executed", "hits", "micros", "tokens")
 _encode = msgspec.json.Encoder().encode
@@ -154,6 +178,10 @@ class WorkProjection:
         self.state = state
         self.read: dict[str, TupleRecord] = {}
         """Tuples that a change has read to decide, until something happens to them."""
+        self.groups: dict[str, int] = {}
+        """Groups of tuples that a change has claimed."""
+        self.filled: set[int] = set()
+        """Groups known to be open."""
         self._summaries: dict[str, Summary] = {}
         self._rows: defaultdict[str, list[Any]] = defaultdict(list)
         """Values of the rows to write, by query, one row after the other."""
@@ -164,33 +192,32 @@ class WorkProjection:
         """Apply one fact."""
         match fact:
             case TuplePut():
-                self._put(fact)
+                self._put(fact, at_us)
             case TupleClaimed():
-                self._claim(fact)
+                self._claim(fact, at_us)
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
                 was_blocked = self._find(fact.id)[1] == "blocked"
                 ordinal = self._set_state(fact.id, fact.state)
                 if was_blocked:
-                    self._execute("delete_blocks", ordinal)
+                    self.execute("delete_blocks", ordinal)
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
                 self._end_agent(ordinal, fact.state)
             case LeaseRenewed():
                 self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._set_state(fact.id, "waiting")
-                needs = self._needs_after(fact.id, ordinal)
-                self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs)
+                self._release(fact, ordinal, at_us)
             case TupleBlocked():
                 ordinal = self._set_state(fact.id, "blocked")
                 self._add_blocks(ordinal, fact.on, fact.reason, fact.by)
-                self._change("set_state", ordinal, "blocked")
+                self._change("set_state", ordinal, "blocked", 0)
             case TupleUnblocked():
-                self._unblock(fact)
+                self._unblock(fact, at_us)
             case TaskChanged():
                 ordinal = self._find(fact.id)[0]
-                self._execute(
+                self.execute(
                     "insert_task_change",
                     *(ordinal, at_us, fact.what, fact.by, fact.text, fact.owner, fact.process),
                 )
@@ -224,7 +251,7 @@ class WorkProjection:
                 ordinal = self._find(fact.id)[0]
                 self._stop_steps(ordinal, fact.step)
                 self.state.steps_run = True
-                self._execute("insert_running", ordinal, fact.step, fact.micros, fact.tokens, fact.yool)
+                self.execute("insert_running", ordinal, fact.step, fact.micros, fact.tokens, fact.yool)
                 self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
             case StepCost():
                 self._add_cost(fact)
@@ -232,13 +259,24 @@ class WorkProjection:
                 self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.state.epoch, self.state.boot, self.state.counter = fact.epoch, fact.boot, 0
+                if self.state.rules:
+                    self.open_pools(*ALL_POOLS)
             case ClockCorrected():
                 self.flush()
-                self._execute("end_later_leases", at_us)
+                self.execute("end_later_leases", at_us)
                 self._correct_delays(fact.was_us, at_us)
+                self.execute("correct_starts", at_us)
+                self.open_pools(*ALL_POOLS)
                 ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
                 self.read.clear()
+            case LimitSet():
+                self._set_rule(rule_of(fact, at_us))
+            case LimitRemoved():
+                rule = self.rules()[match_of(fact).id]
+                self.execute("remove_rule", rule.match.id)
+                self.execute("forget_starts", *pools_of_rule(rule))
+                self._count_slots()
             case (
                 ScheduleAdded()
                 | ScheduleEmitted()
@@ -254,7 +292,7 @@ class WorkProjection:
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():
                 self.flush()
-                self._execute("delete_result", *id_key(fact.receipt))
+                self.execute("delete_result", *id_key(fact.receipt))
 
     def flush(self) -> None:
         """Write the rows gathered so far."""
@@ -271,11 +309,18 @@ class WorkProjection:
         figures, self.state.figures = self.state.figures, PendingFigures()
         for lane, counts in figures.lanes.items():
             if any(counts):
-                self._execute("add_lane_counts", lane, *counts)
-        for run, counts in figures.runs.items():
-            self._execute("add_run_totals", *(counts.get(column, 0) for column in RUN_COLUMNS), run)
+                self.execute("add_lane_counts", lane, *counts)
+        for run, totals in figures.runs.items():
+            self.execute("add_run_totals", *(totals.get(column, 0) for column in RUN_COLUMNS), run)
+        for name, turn in figures.turns.items():
+            numbers, _, of_lane = name.partition(":")
+            of_run, is_parent, parent = numbers.partition(".")
+            if is_parent:
+                self.execute("serve_parent", turn, int(parent), of_lane, int(of_run))
+            else:
+                self.execute("serve_run", turn, of_lane, int(of_run))
         for yool, history in figures.yools.items():
-            self._execute("write_yool_cost", yool, *history_row(history))
+            self.execute("write_yool_cost", yool, *history_row(history))
         self.end_batch()
 
     def end_batch(self) -> None:
@@ -295,15 +340,19 @@ class WorkProjection:
     def _correct_delays(self, was_us: int, now_us: int) -> None:
         rows: list[Any] = self.connection.execute(self._sql["all_delayed"]).fetchall()
         for record in map(record_from_row, rows):
-            corrected = after_clock_corrected(record, was_us, now_us)
-            if corrected.ready_us != record.ready_us:
-                self._execute("set_ready", corrected.ready_us, record.ordinal)
+            # Whatever was found due by the wrong clock is looked at again by the next claim.
+            self.execute("set_ready", after_clock_corrected(record, was_us, now_us).ready_us, 0, record.ordinal)
 
-    def _put(self, fact: TuplePut) -> None:
+    def _put(self, fact: TuplePut, at_us: int) -> None:
         self.state.ordinal += 1
         record = new_record(fact, self.state.ordinal)
         run = self._run_number(fact.run)
         raw = raw_id(record.id)
+        needs = self._needs_number(next_yools(record.body))
+        parent = self._ordinal(record.parent_id) if record.parent_id else 0
+        subject = subject_of_body(record.body, record.lane, record.run)
+        names = (record.lane, run, needs, record.rank, subject.authority, parent, subject.key or "")
+        group = self._group(names, record.ordinal)
         self._rows["insert_body"] += (record.ordinal, record.body)
         self._rows["insert_tuple"] += (
             record.ordinal,
@@ -319,7 +368,9 @@ class WorkProjection:
             record.budget_micros,
             record.budget_tokens,
             raw_id(record.parent_id) if record.parent_id else None,
-            self._needs_number(next_yools(record.body)),
+            needs,
+            group,
+            int(record.ready_us <= at_us),
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
         self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
@@ -331,7 +382,7 @@ class WorkProjection:
         if fact.agent is not None:
             self._insert_agent(record.ordinal, record.id, fact.agent)
         elif record.parent_id is not None and self._has_batches():
-            self._execute("keep_agent", self._find(record.parent_id)[0])
+            self.execute("keep_agent", self._find(record.parent_id)[0])
         for path, value in index_entries(record.body, self.state.indexed):
             self._rows["insert_posting"] += (path, value, 1, -record.rank, record.ordinal)
         if fact.accepted is not None:
@@ -343,9 +394,9 @@ class WorkProjection:
             replaced, _, _, _, replaced_run = self._find(fact.replaces)
             self._rows["mark_put_again"] += (raw, replaced)
             self._count(replaced_run, "again", 1)
-            self._execute("move_blocks", raw, raw_id(fact.replaces))
+            self.execute("move_blocks", raw, raw_id(fact.replaces))
 
-    def _claim(self, fact: TupleClaimed) -> None:
+    def _claim(self, fact: TupleClaimed, at_us: int) -> None:
         record = self.read.get(fact.id)
         ordinal = self._set_state(fact.id, "claimed")
         self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.lease_until_us)
@@ -356,11 +407,124 @@ class WorkProjection:
             if len(fresh) >= MAX_FRESH_CLAIMS:
                 fresh.clear()
             fresh[record.id] = after_claim(record, fact)
+        group = self.groups.pop(fact.id, None)
+        if group is None:
+            self.flush()
+            row: Any = self.connection.execute(self._sql["group_of"], (ordinal,)).fetchone()
+            group = row[0]
+        fields = self.group_fields(group)
+        turns, turn = self.state.figures.turns, turn_of(Fence(fact.epoch, fact.counter))
+        turns[run_turn(fields.lane, fields.run)] = turn
+        turns[parent_turn(fields.lane, fields.run, fields.parent)] = turn
+        for rule, pool in self.rules().pools(fields.subject) if self.state.rules else ():
+            self.execute("insert_slot", pool, ordinal)
+            if rule.starts is not None:
+                self.execute("insert_start", pool, at_us)
+                self.execute("trim_starts", pool, rule.starts)
+
+    def _release(self, fact: TupleReleased, ordinal: int, at_us: int) -> None:
+        self.flush()
+        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
+        finished: list[Any] = self.connection.execute(self._sql["finished"], id_key(fact.id)).fetchall()
+        needs = self._needs_number(next_yools(row[0], [step for step, _ in finished]))
+        old: Any = self.connection.execute(self._sql["group_of"], (ordinal,)).fetchone()
+        fields = self.group_fields(old[0])
+        _, _, lane, rank, run = self._summaries[fact.id]
+        group = self._group((lane, run, needs, rank, fields.authority, fields.parent, fields.key), ordinal)
+        due = int(fact.ready_us <= at_us)
+        self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs, group, due)
+
+    # Groups and limits (decision 110)
+
+    def rules(self) -> LimitRules:
+        """Return the limits and pauses."""
+        return KNOWN_RULES.read(self.state.rules, lambda: self.connection.execute(self._sql["rules"]))
+
+    def _set_rule(self, rule: LimitRule) -> None:
+        self.execute("set_rule", rule.match.id, _encode(rule))
+        if rule.starts is None:
+            self.execute("forget_starts", *pools_of_rule(rule))
+        self._count_slots()
+
+    def _count_slots(self) -> None:
+        """Count the claimed tuples by the rules as they are now, and open every pool: the next claims close some."""
+        bodies: Any = self.connection.execute(self._sql["rules"])
+        self.state.rules = number_of_rules(body for (body,) in bodies)
+        self.open_pools(*ALL_POOLS)
+        self.flush()
+        self.execute("clear_slots")
+        claimed: list[Any] = self.connection.execute(self._sql["claimed_groups"]).fetchall()
+        for ordinal, group in claimed if self.state.rules else ():
+            for _, pool in self.rules().pools(self.group_fields(group).subject):
+                self.execute("insert_slot", pool, ordinal)
+
+    def open_pools(self, first: str, last: str) -> None:
+        """Let the next claims look again at the groups that pools hold, from one to another by name."""
+        self.connection.execute(self._sql["open_pools"], (first, last) * 5)
+
+    def _free_slots(self, ordinal: int) -> None:
+        """Open the pools in which a tuple was counted."""
+        pools: list[Any] = self.connection.execute(self._sql["pools_of_tuple"], (ordinal,)).fetchall()
+        if pools:
+            self.execute("delete_slots", ordinal)
+            for (pool,) in pools:
+                self.open_pools(pool, pool)
+
+    def _group(self, names: tuple[str, int, int, int, str, int, str], ordinal: int) -> int:
+        """Return the number of a group, which a tuple is going to wait in."""
+        numbers = self.state.group_numbers
+        number = numbers.get(names)
+        if number is None:
+            if len(numbers) >= MAX_CACHED_GROUPS:
+                numbers.clear()
+            number = numbers[names] = self._find_group(names, ordinal)
+        self.fill_group(number, ordinal)
+        return number
+
+    def _find_group(self, names: tuple[str, int, int, int, str, int, str], ordinal: int) -> int:
+        lane, run, needs, rank, authority, parent, key = names
+        lane_run = self._number("lane_run", lane, run, needs, rank, authority)
+        lane_run = lane_run or self._number("insert_lane_run", lane, run, needs, rank, authority)
+        siblings = self._number("sibling", lane_run, parent)
+        siblings = siblings or self._number("insert_sibling", lane_run, parent, lane, run)
+        return self._number("group", siblings, key) or self._number("insert_group", siblings, key, ordinal)
+
+    def _number(self, query: str, *values: object) -> int:
+        """Return the number that a query finds or gives; 0 if there is none."""
+        row: Any = self.connection.execute(self._sql[query], values).fetchone()
+        return 0 if row is None else row[0]
+
+    def fill_group(self, group: int, ordinal: int) -> None:
+        """Open a group if it was closed as empty, for a tuple that waits in it."""
+        if group in self.filled and ordinal == self.state.ordinal:
+            return  # the newest tuple is behind every other
+        row: Any = self.connection.execute(self._sql["group_state"], (group,)).fetchone()
+        state, head, siblings = row
+        if state == 0 or ordinal < head:
+            self.execute("fill_group", ordinal, group)
+        if state == 0:
+            self.execute("open_siblings", siblings)
+            self.execute("open_lane_run", siblings)
+        self.filled.add(group)
+
+    def group_fields(self, group: int) -> GroupFields:
+        """Return what the tuples of a group have in common."""
+        known = self.state.group_fields
+        fields = known.get(group)
+        if fields is None:
+            row: Any = self.connection.execute(self._sql["group_fields"], (group,)).fetchone()
+            if len(known) >= MAX_CACHED_GROUPS:
+                known.clear()
+            fields = known[group] = GroupFields(*row)
+        return fields
 
     def _set_state(self, tuple_id: str, state: str) -> int:
         """Move a tuple to a state and stop its steps; return its ordinal."""
         ordinal, previous, lane, rank, run = self._find(tuple_id)
         self._stop_steps(ordinal)
+        if previous == "claimed" and self.state.rules:
+            self.flush()
+            self._free_slots(ordinal)
         if previous != state:
             counts = self._lane_counts(lane)
             if previous in LIVE_STATES:
@@ -373,32 +537,38 @@ class WorkProjection:
                 self._repost_ended(ordinal, rank, state)
             self._summaries[tuple_id] = (ordinal, state, lane, rank, run)
             if self._has_batches():
-                self._execute("not_idle", ordinal)
+                self.execute("not_idle", ordinal)
         return ordinal
 
     def _add_blocks(self, ordinal: int, on: Sequence[str], reason: str | None, by: str) -> None:
         self.state.any_blocks = True
         for blocker in on:
-            self._execute("insert_block", ordinal, raw_id(blocker), "", by)
+            self.execute("insert_block", ordinal, raw_id(blocker), "", by)
+            if self._has_batches():
+                self.execute("keep_agent_with_id", *id_key(blocker))
         if reason is not None:
-            self._execute("insert_block", ordinal, REASON, reason, by)
+            self.execute("insert_block", ordinal, REASON, reason, by)
 
-    def _unblock(self, fact: TupleUnblocked) -> None:
+    def _unblock(self, fact: TupleUnblocked, at_us: int) -> None:
         """Take away what blocked a tuple; let it wait if nothing else blocks it."""
         ordinal = self._find(fact.id)[0]
         for blocker in (*map(raw_id, fact.on), *([REASON] if fact.reason else [])):
-            self._execute("delete_block", ordinal, blocker)
+            self.execute("delete_block", ordinal, blocker)
         self.state.any_blocks = None
         row: Any = self.connection.execute(self._sql["is_blocked"], (ordinal,)).fetchone()
         if not row[0]:
             self._set_state(fact.id, "waiting")
-            self._change("set_state", ordinal, "waiting")
+            self.flush()
+            waits: Any = self.connection.execute(self._sql["wait_of"], (ordinal,)).fetchone()
+            ready_us, group = waits
+            self._change("set_state", ordinal, "waiting", int(ready_us <= at_us))
+            self.fill_group(group, ordinal)
 
     # Batches
 
     def _has_batches(self) -> bool:
         """True if a batch was ever spawned: most projects have none, and save a query for every change."""
-        if not self.state.has_batches:
+        if self.state.has_batches is None:
             row: Any = self.connection.execute(self._sql["any_batch"]).fetchone()
             self.state.has_batches = bool(row[0])
         return self.state.has_batches
@@ -407,13 +577,14 @@ class WorkProjection:
         ordinal, _, lane, rank, _ = self._find(fact.id)
         leaves = fact.branching**fact.depth
         template = bytes(fact.template)
-        self._execute("insert_batch", ordinal, lane, rank, fact.depth, fact.branching, template, fact.retries, leaves)
-        self._execute("insert_folded_leaves", ordinal, 0, leaves)
+        self.execute("insert_batch", ordinal, lane, rank, fact.depth, fact.branching, template, fact.retries, leaves)
+        self.execute("insert_folded_leaves", ordinal, 0, leaves)
+        self.state.has_batches = True
 
     def _insert_agent(self, ordinal: int, tuple_id: str, position: AgentPosition) -> None:
         batch = self._find(position.batch)[0] if position.level else ordinal
         agent = new_agent(tuple_id, position)
-        self._execute(
+        self.execute(
             "insert_agent",
             *(ordinal, batch, position.level, position.number),
             *(position.children, agent.children_left, agent.is_idle),
@@ -431,8 +602,8 @@ class WorkProjection:
         parent_row: Any = self.connection.execute(self._sql["agent_by_place"], place).fetchone()
         self._update_agent(parent_row[0], after_child_end(agent_from_row(parent_row), agent_from_row(row), state))
 
-    def _update_agent(self, ordinal: int, agent: Agent) -> None:
-        self._execute("update_agent", agent.children_left, agent.dead, agent.cancelled, ordinal)
+    def _update_agent(self, ordinal: int, agent: BatchAgent) -> None:
+        self.execute("update_agent", agent.children_left, agent.dead, agent.cancelled, ordinal)
 
     def _fold(self, fact: AgentsFolded) -> None:
         """Remove the tuples of idle agents; their leaves are folded again."""
@@ -458,18 +629,18 @@ class WorkProjection:
         if self.state.indexed:
             body: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
             for path, value in index_entries(body[0], self.state.indexed):
-                self._execute("delete_posting", path, value, 1, -rank, ordinal)
+                self.execute("delete_posting", path, value, 1, -rank, ordinal)
         for name in ("delete_agent", "delete_body", "delete_tuple"):
-            self._execute(name, ordinal)
+            self.execute(name, ordinal)
         for name in ("delete_tuple_id", "delete_new_tuple_id"):
-            self._execute(name, head, ordinal)
+            self.execute(name, head, ordinal)
 
     def _end_folded(self, fact: FoldedEnded) -> None:
         batch = self._find(fact.id)[0]
         leaves = [LeafRange(*leaves) for leaves in fact.leaves]
         self._set_folded(batch, leaves, folded=False)
         for level, agents in fact.agents:
-            self._execute("add_folded_ends", batch, level, fact.state, agents)
+            self.execute("add_folded_ends", batch, level, fact.state, agents)
         row: Any = self.connection.execute(self._sql["agent_by_place"], (batch, fact.level, fact.number)).fetchone()
         node = agent_from_row(row)
         cancelled = node.cancelled + count_leaves(leaves)
@@ -482,19 +653,19 @@ class WorkProjection:
             before = [LeafRange(*row) for row in query]
             after = united([*before, changed]) if folded else without(before, [changed])
             for old in before:
-                self._execute("delete_folded_leaves", batch, old.start)
+                self.execute("delete_folded_leaves", batch, old.start)
             for new in after:
-                self._execute("insert_folded_leaves", batch, *new)
-            self._execute("add_folded", count_leaves(after) - count_leaves(before), batch)
+                self.execute("insert_folded_leaves", batch, *new)
+            self.execute("add_folded", count_leaves(after) - count_leaves(before), batch)
 
     def _repost_ended(self, ordinal: int, rank: int, state: str) -> None:
         """Move the postings of a tuple out of the live ones; a taken tuple has none."""
         self.flush()
         row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
         for path, value in index_entries(row[0], self.state.indexed):
-            self._execute("delete_posting", path, value, 1, -rank, ordinal)
+            self.execute("delete_posting", path, value, 1, -rank, ordinal)
             if state != "taken":
-                self._execute("insert_posting", path, value, 0, -rank, ordinal)
+                self.execute("insert_posting", path, value, 0, -rank, ordinal)
 
     def _find(self, tuple_id: str) -> Summary:
         """Return the summary of a tuple that something happens to, and drop cached reads of it."""
@@ -509,6 +680,13 @@ class WorkProjection:
                 summary = row
             self._summaries[tuple_id] = summary
         return summary
+
+    def _ordinal(self, tuple_id: str) -> int:
+        """Return the ordinal of a tuple; 0 if there is none."""
+        if tuple_id in self._summaries:
+            return self._summaries[tuple_id][0]
+        row: Any = self.connection.execute(self._sql["summary"], id_key(tuple_id)).fetchone()
+        return 0 if row is None else row[0]
 
     def _finish_step(self, fact: StepDone) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
@@ -555,7 +733,7 @@ class WorkProjection:
             return
         running = RunningStep(tuple_id=fact.id, step=fact.step, micros=row[0], tokens=row[1])
         left = after_cost(running, fact)
-        self._execute("reduce_running", fact.micros, fact.tokens, ordinal, fact.step)
+        self.execute("reduce_running", fact.micros, fact.tokens, ordinal, fact.step)
         freed_micros = max(0, running.micros) - max(0, left.micros)
         freed_tokens = max(0, running.tokens) - max(0, left.tokens)
         self._spend(ordinal, fact.micros, fact.tokens, -freed_micros, -freed_tokens)
@@ -570,7 +748,7 @@ class WorkProjection:
     def _count_cost(self, fact: StepCost | StepDone, ordinal: int, run: int) -> None:
         """Add what a step spent to its run, and to this execution of it."""
         if fact.micros or fact.tokens:
-            self._execute("add_step_cost", ordinal, fact.epoch, fact.counter, fact.step, fact.micros, fact.tokens)
+            self.execute("add_step_cost", ordinal, fact.epoch, fact.counter, fact.step, fact.micros, fact.tokens)
             self._count(run, "micros", fact.micros)
             self._count(run, "tokens", fact.tokens)
 
@@ -586,7 +764,7 @@ class WorkProjection:
         rows: list[Any] = self.connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
         for running, micros, tokens in rows:
             if step is None or running == step:
-                self._execute("delete_running", ordinal, running)
+                self.execute("delete_running", ordinal, running)
                 self.state.steps_run = None
                 self._spend(ordinal, 0, 0, -max(0, micros), -max(0, tokens))
                 if running == step:
@@ -599,9 +777,9 @@ class WorkProjection:
             return
         self.flush()  # the tuple may only be gathered, and an UPDATE needs its row
         if micros or tokens:
-            self._execute("add_own_spent", micros, tokens, ordinal)
+            self.execute("add_own_spent", micros, tokens, ordinal)
         for _ in range(MAX_GENERATIONS):
-            self._execute("add_spent", micros, tokens, reserved_micros, reserved_tokens, ordinal)
+            self.execute("add_spent", micros, tokens, reserved_micros, reserved_tokens, ordinal)
             row: Any = self.connection.execute(self._sql["parent"], (ordinal,)).fetchone()
             if row[0] is None:
                 return
@@ -620,19 +798,12 @@ class WorkProjection:
             row: Any = self.connection.execute(self._sql["run_number"], (run,)).fetchone()
             if row is None:
                 self.state.runs += 1
-                self._execute("insert_run", self.state.runs, run)
+                self.execute("insert_run", self.state.runs, run)
                 row = (self.state.runs,)
             if len(self.state.run_numbers) >= MAX_CACHED_RUNS:
                 self.state.run_numbers.clear()  # simpler than evicting one, and rare
             number = self.state.run_numbers[run] = row[0]
         return number
-
-    def _needs_after(self, tuple_id: str, ordinal: int) -> int:
-        """Return the number of what a tuple needs, now that some of its steps may be finished."""
-        self.flush()
-        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
-        finished: list[Any] = self.connection.execute(self._sql["finished"], id_key(tuple_id)).fetchall()
-        return self._needs_number(next_yools(row[0], [step for step, _ in finished]))
 
     def _needs_number(self, yools: tuple[str, ...]) -> int:
         numbers = self.state.needs_numbers
@@ -655,13 +826,14 @@ class WorkProjection:
         self._last_written[ordinal] = position
         self._rows[name] += (*values, ordinal)
 
-    def _execute(self, name: str, *values: object) -> None:
+    def execute(self, name: str, *values: object) -> None:
+        """Run one query at once."""
         self.connection.execute(self._sql[name], values)
 
 
-def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> Agent:
+def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> BatchAgent:
     """Return the agent that a row of the queries `agent…` holds; the ids are of its tuple and of its batch."""
-    return Agent(
+    return BatchAgent(
         id=tuple_id,
         position=AgentPosition(batch=batch_id, level=row[2], number=row[3], children=row[4]),
         children_left=row[5],

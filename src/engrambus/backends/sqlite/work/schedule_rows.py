@@ -23,7 +23,8 @@ from engrambus.space.schedules import (
     new_schedule,
 )
 
-_encode = msgspec.json.Encoder().encode
+# Sorted, so that a row is the same whether its fact was just made or read from the journal.
+_encode = msgspec.json.Encoder(order="sorted").encode
 _decode_added = msgspec.json.Decoder(ScheduleAdded).decode
 _decode_state = msgspec.json.Decoder(ScheduleState).decode
 _START = SchedulePosition(-1, "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import msgspec
 
 from engrambus.backends.sqlite.journal_index import read_position
 from engrambus.core.journal import JournalPosition
-from engrambus.space.tuples import CostHistory, Price, TupleRecord
+from engrambus.space.tuples import CostHistory, LimitRule, LimitRules, Price, Subject, TupleRecord
 
 QUERIES = "work_queries.sql"
 
@@ -25,9 +27,41 @@ class PendingFigures(msgspec.Struct, kw_only=True):
     """Counts to add to a run's columns, by the number of the run."""
     yools: dict[str, CostHistory] = {}
     """The present history of yools that were executed since their rows were written."""
+    turns: dict[str, int] = {}
+    """The last claim of lanes and runs, and of the children of a parent in them, by `run_turn` and `parent_turn`."""
 
     def __len__(self) -> int:
-        return len(self.lanes) + len(self.runs) + len(self.yools)
+        return len(self.lanes) + len(self.runs) + len(self.yools) + len(self.turns)
+
+
+def run_turn(lane: str, run: int) -> str:
+    """Return the name of the turn of a run in a lane."""
+    return f"{run}:{lane}"
+
+
+def parent_turn(lane: str, run: int, parent: int) -> str:
+    """Return the name of the turn of a parent's children of a run in a lane."""
+    return f"{run}.{parent}:{lane}"
+
+
+class GroupFields(NamedTuple):
+    """What the tuples of a group have in common."""
+
+    lane: str
+    run: int
+    """Number of the run."""
+    authority: str
+    parent: int
+    """Ordinal of the parent; 0 without one."""
+    key: str
+    run_id: str
+    lane_run: int
+    siblings: int
+
+    @property
+    def subject(self) -> Subject:
+        """What rules look at."""
+        return Subject(self.lane, self.run_id, self.authority, self.key or None)
 
 
 def read_history(row: Any) -> CostHistory:
@@ -58,6 +92,32 @@ def history_row(history: CostHistory) -> tuple[int, ...]:
     )
 
 
+_decode_rule = msgspec.json.Decoder(LimitRule).decode
+
+
+class KnownRules:
+    """The last rules that were read, so that a view need not read them again."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, LimitRules] = 0, LimitRules()
+
+    def read(self, number: int, bodies: Callable[[], Iterable[tuple[bytes]]]) -> LimitRules:
+        """Return the rules of a number; `bodies` reads them."""
+        known = self._known
+        if known[0] != number:
+            known = self._known = number, LimitRules(_decode_rule(body) for (body,) in bodies())
+        return known[1]
+
+
+KNOWN_RULES = KnownRules()
+
+
+def number_of_rules(bodies: Iterable[bytes]) -> int:
+    """Return a number that tells rules from others; 0 for none."""
+    found = sorted(bodies)
+    return int.from_bytes(sha256(b"\n".join(found)).digest()[:7], "big") | 1 if found else 0
+
+
 _decode_figures = msgspec.json.Decoder(PendingFigures).decode
 
 
@@ -81,15 +141,21 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Claims in this epoch."""
     merged_tuples: int = 0
     merged_receipts: int = 0
+    rules: int = 0
+    """Number made from the limits and pauses, other for others; 0 if there are none."""
     figures: PendingFigures = msgspec.field(default_factory=PendingFigures)
     run_numbers: dict[str, int] = {}
     """Cache: numbers of runs."""
     needs_numbers: dict[tuple[str, ...], int] = {}
     """Cache: numbers of sets of yools."""
+    group_numbers: dict[tuple[str, int, int, int, str, int, str], int] = {}
+    """Cache: groups by lane, run, needs, rank, authority, parent and key."""
+    group_fields: dict[int, GroupFields] = {}
+    """Cache: what the tuples of a group have in common."""
     fresh_claims: dict[str, TupleRecord] = {}
     """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
-    has_batches: bool = False
-    """Cache: True once a batch was seen; the index is asked until then."""
+    has_batches: bool | None = None
+    """Cache: True if a batch was ever spawned; None if unknown."""
     is_from_start: bool = False
     steps_run: bool | None = None
     """Cache: True if a step of any tuple is running; None if unknown."""
@@ -113,5 +179,6 @@ def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:
         counter=row[16],
         merged_tuples=row[17],
         merged_receipts=row[18],
-        figures=_decode_figures(row[19]),
+        rules=row[19],
+        figures=_decode_figures(row[20]),
     )

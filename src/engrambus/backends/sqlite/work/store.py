@@ -31,6 +31,8 @@ from engrambus.space.tuples import (
     AgentsFolded,
     BatchSpawned,
     FoldedEnded,
+    LimitRemoved,
+    LimitSet,
     RunningWorker,
     TupleBlocked,
     TupleClaimed,
@@ -58,6 +60,8 @@ WAITERS: dict[type[Any], frozenset[str]] = {
     TupleDone: frozenset({"room", "any"}),
     TupleTaken: frozenset({"room", "any"}),
     TupleClaimed: frozenset({"room"}),
+    LimitSet: frozenset({"work", "any"}),
+    LimitRemoved: frozenset({"work", "any"}),
     TupleBlocked: frozenset({"any"}),
     TupleUnblocked: frozenset({"work", "any"}),
     BatchSpawned: frozenset({"work", "any"}),
@@ -111,6 +115,8 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, ScheduleView]):
             facts, answer = decide(view)
             for kind in set(map(type, facts)):
                 self._concerned |= WAITERS.get(kind, NONE)
+                if kind is TupleDone and view.limit_rules():
+                    self._concerned.add("work")  # it may have freed a slot that others wait for
             return facts, answer
 
         return super().commit(decide_and_note, synced=synced)

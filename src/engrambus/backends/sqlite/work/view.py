@@ -13,7 +13,9 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.work.projection import (
+    ALL_POOLS,
     RUN_COLUMNS,
+    WorkProjection,
     agent_from_row,
     id_head,
     id_key,
@@ -22,8 +24,9 @@ from engrambus.backends.sqlite.work.projection import (
     record_from_row,
 )
 from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
-from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_history
-from engrambus.core import is_digest
+from engrambus.backends.sqlite.work.state import KNOWN_RULES, QUERIES, GroupFields, WorkIndexState, read_history
+from engrambus.backends.sqlite.work.walk import LaneNeeds, LoneTuple, Walk
+from engrambus.core import SECOND_US, is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
 from engrambus.evidence.receipts import receipt_id as hash_of
@@ -35,9 +38,8 @@ from engrambus.space.tuples import (
     LIVE_STATES,
     STATES,
     TASK_LANE,
-    Agent,
+    BatchAgent,
     BatchRecord,
-    Block,
     CanRun,
     CostHistory,
     DelayedCounts,
@@ -46,25 +48,38 @@ from engrambus.space.tuples import (
     IdempotentPut,
     LaneCounts,
     LevelCounts,
+    LimitRule,
+    LimitRules,
+    LimitUse,
     ListedReceipt,
+    PoolUse,
     Price,
     ReceiptPosition,
     RunningStep,
     RunTotals,
+    Subject,
     TaskChange,
+    TupleBlock,
     TuplePattern,
     TupleRecord,
     WaitingGroup,
     index_value,
+    limit_blocks,
     may_run,
     next_yools,
+    opens_us,
     pattern_fields,
+    pools_of_rule,
+    room_in,
     unfinished_yools,
 )
 
 MAX_IDS_PER_QUERY = 256
-FEW = 64
-"""Late tuples of a lane few enough to be sorted for each claim; also the page size for lost ones."""
+MAX_POSTED = 256
+"""Tuples of an indexed field that are put in turn: of the highest priorities the oldest."""
+MAX_PROMOTED = 1024
+"""Delayed tuples of a lane with the same needs that a claim lets wait like the others."""
+REFRESH_US = 5 * SECOND_US
 
 _ZEROS = (0,) * len(LIVE_STATES)
 _NO_LIMIT = (1 << 63) - 1
@@ -82,13 +97,19 @@ class SqliteWorkView:
     """
 
     def __init__(
-        self, connection: apsw.Connection, state: WorkIndexState, as_of: int, read: dict[str, TupleRecord] | None = None
+        self,
+        connection: apsw.Connection,
+        state: WorkIndexState,
+        as_of: int,
+        projection: WorkProjection | None = None,
     ) -> None:
+        """`projection` writes what a change decides; None for a reader."""
         self._connection = connection
         self._sql = queries(QUERIES)
         self._state = state
         self._as_of = as_of
-        self._read: dict[str, TupleRecord] = {} if read is None else read
+        self._projection = projection
+        self._read: dict[str, TupleRecord] = {} if projection is None else projection.read
         self._schedules = ScheduleRows(connection)
 
     @property
@@ -131,47 +152,186 @@ class SqliteWorkView:
         self._read |= {record.id: record for record in records}
         return records
 
+    def may_claim(self, pattern: TuplePattern, *, epoch: int, can_run: CanRun | None = None) -> bool:
+        # Only a change closes what is held back, sees which limits have opened and lets delayed tuples join the others:
+        # where that is due, a claim does it once, and readers need not do it again and again.
+        if self._state.rules and (
+            self._row("due_pool_exists", self._as_of)[0] or (epoch != self._state.epoch and self._row("any_held")[0])
+        ):
+            return True
+        records, walk = self._search(pattern, epoch, 1, can_run)
+        return bool(records) or (walk is not None and bool(walk.held))
+
     def _claimable(self, pattern: TuplePattern, epoch: int, limit: int, can_run: CanRun | None) -> list[TupleRecord]:
+        projection = self._projection
+        if projection is not None and self._state.rules:
+            self._open_due_pools(projection, epoch)
+        records, walk = self._search(pattern, epoch, limit, can_run)
+        if projection is not None and walk is not None:
+            projection.groups |= walk.groups
+            walk.close(projection)
+        return records
+
+    def _search(
+        self, pattern: TuplePattern, epoch: int, limit: int, can_run: CanRun | None
+    ) -> tuple[list[TupleRecord], Walk | None]:
+        """Return the tuples that a pattern may claim, and the walk that found them."""
         lane, tuple_id = pattern.equal_to("lane"), pattern.equal_to("id")
         # The narrowest access path first: an id, an indexed field, a lane, all lanes.
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
             due = [record] if record is not None and self._is_due(record, epoch) else []
             due = [record for record in due if record.lane != TASK_LANE or lane == TASK_LANE]
-            return _first_matching((record for record in due if self._may_run(record, can_run)), pattern, limit)
+            runnable = (record for record in due if self._may_run(record, can_run))
+            return self._in_turn(_first_matching(runnable, pattern, 1), epoch, limit), None
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
             if value is not None:
                 posted = map(record_from_row, self._runnable(self._rows("posted_live", path, value), can_run))
                 records = (record for record in posted if self._is_due(record, epoch))
-                return _first_matching(records, pattern.without(path), limit)
+                first = _first_matching(records, pattern.without(path), max(limit, MAX_POSTED))
+                return self._in_turn(first, epoch, limit), None
         if lane is not ABSENT and not isinstance(lane, str):
-            return []
+            return [], None
         lanes = [lane] if lane is not ABSENT else self._lanes_of_workers()
-        streams = [stream for name in lanes for stream in self._due_in(name, epoch, can_run)]
-        merged = merge(*streams, key=_claim_order) if len(streams) != 1 else streams[0]
-        return _first_matching(merged, pattern.without("lane"), limit)
+        walk = self._new_walk(pattern.without("lane"), epoch)
+        for name in lanes:
+            self._enter_lane(walk, name, epoch, can_run)
+        return walk.take(limit), walk
 
     def _lanes_of_workers(self) -> list[str]:
         """Return the lanes with waiting or claimed tuples, without that of tasks, which agents do themselves."""
         return [counts.lane for counts in self.lane_counts() if counts.lane != TASK_LANE]
 
-    def _due_in(self, lane: str, epoch: int, can_run: CanRun | None) -> list[Iterator[TupleRecord]]:
-        """Return the claimable tuples of one lane as streams, each in the order they are claimed."""
-        # decision 100: a stream for each need, so that tuples this worker cannot run are never read.
+    def _new_walk(self, conditions: TuplePattern, epoch: int) -> Walk:
+        run = conditions.equal_to("run")
+        if isinstance(run, str):
+            conditions = conditions.without("run")
+        return Walk(
+            self,
+            epoch=epoch,
+            last=Fence(self._state.epoch, self._state.counter),
+            turns=self._state.figures.turns,
+            accepts=lambda record: _matches(conditions, record),
+            to_record=record_from_row,
+            run=run if isinstance(run, str) else None,
+        )
+
+    def _enter_lane(self, walk: Walk, lane: str, epoch: int, can_run: CanRun | None) -> None:
+        """Add what may be claimed in a lane to a walk."""
         now_us = self._as_of
-        streams = [self._records("waiting", lane, needs) for needs in self._needs("waiting_needs", lane, can_run)]
         delayed, lost = self._row("late_exist", lane, lane, epoch, now_us, lane, epoch)
         for needs in self._needs("delayed_needs", lane, can_run) if delayed else ():
-            # Sorting a few is cheap. Of many, only the first are claimed at once, so an index in claim order is
-            # walked instead, past tuples that are not due yet.
-            (count,) = self._row("delayed_count", lane, needs, now_us, FEW + 1)
-            if count:
-                name = "delayed" if count <= FEW else "delayed_in_order"
-                streams.append(self._records(name, lane, needs, now_us))
-        if lost:
-            streams.append(self._lost_in(lane, epoch))
-        return streams
+            # decision 100: by needs, so that tuples this worker cannot run are never read.
+            self._add_delayed(walk, lane, needs)
+        for needs in self._needs("waiting_needs", lane, can_run):
+            source = LaneNeeds(walk, lane, needs)
+            if source:
+                walk.push(source)
+        for row in self._rows("lost", lane, epoch, now_us, lane, epoch) if lost else ():
+            self._add_lone(walk, row)
+
+    def _add_delayed(self, walk: Walk, lane: str, needs: int) -> None:
+        """Let delayed tuples that are due now wait like the others; a reader only looks at some of them."""
+        projection = self._projection
+        if projection is not None:
+            promoted: list[Any] = self._connection.execute(
+                self._sql["promote"], (lane, needs, self._as_of, MAX_PROMOTED)
+            ).fetchall()
+            for ordinal, group in promoted:
+                projection.fill_group(group, ordinal)
+            return
+        for row in self._rows("delayed_lone", lane, needs, self._as_of, MAX_POSTED):
+            self._add_lone(walk, row)
+
+    def _add_lone(self, walk: Walk, row: Any) -> None:
+        subject = self._group_fields(row[2]).subject
+        walk.push(LoneTuple(walk, row, subject, lambda: record_from_row(self._row("tuple_by_ordinal", row[0]))))
+
+    def _in_turn(self, records: list[TupleRecord], epoch: int, limit: int) -> list[TupleRecord]:
+        """Return those of a few tuples that may start, in turn."""
+        if len(records) < 2 and not self._state.rules:
+            return records[:limit]
+        walk = self._new_walk(TuplePattern(), epoch)
+        found = {record.ordinal: record for record in records}
+        for ordinal, record in found.items():
+            row = self._row("lone", ordinal)
+            walk.push(LoneTuple(walk, row, self._group_fields(row[2]).subject, lambda record=record: record))  # type: ignore[misc]
+        return walk.take(limit)
+
+    def _group_fields(self, group: int) -> GroupFields:
+        fields = self._state.group_fields.get(group)
+        if fields is None:
+            fields = self._state.group_fields[group] = GroupFields(*self._row("group_fields", group))
+        return fields
+
+    # Limits
+
+    def limit_rules(self) -> LimitRules:
+        return KNOWN_RULES.read(self._state.rules, lambda: self._rows("rules"))
+
+    def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:
+        return self.pool_use_in(rule, pool, self._state.epoch)
+
+    def pool_use_in(self, rule: LimitRule, pool: str, epoch: int) -> PoolUse:
+        """Return how much of a pool is used; claims of earlier epochs have ended."""
+        running, slot_ends_us = self._row("slot_use", pool, epoch, self._as_of)
+        started, start_ends_us = self._started(rule, pool)
+        return PoolUse(running=running, started=started, slot_ends_us=slot_ends_us, start_ends_us=start_ends_us)
+
+    def pool_room(self, rule: LimitRule, pool: str, epoch: int) -> int:
+        """Return how many more of a pool may start; only what the rule limits is counted."""
+        if rule.paused is not None:
+            return 0
+        if rule.running is not None:
+            return room_in(rule, self.pool_use_in(rule, pool, epoch))
+        return room_in(rule, PoolUse(started=self._started(rule, pool)[0]))
+
+    def _started(self, rule: LimitRule, pool: str) -> tuple[int, int | None]:
+        if rule.starts is None:
+            return 0, None
+        (started,) = self._row("starts_within", pool, self._as_of - rule.period_us)
+        if started < rule.starts:
+            return started, None
+        return started, self._row("nth_last_start", pool, rule.starts - 1)[0] + rule.period_us
+
+    def limit_uses(self) -> list[LimitUse]:
+        waiting: dict[str, int] = {}
+        rules = self.limit_rules()
+        for lane, _, run, authority, key, count, _ in self._rows("waiting_groups", _NO_LIMIT) if rules else ():
+            for _, pool in rules.pools(Subject(lane, run, authority, key or None)):
+                waiting[pool] = waiting.get(pool, 0) + count
+        return [self._use_of(rule, waiting) for _, rule in sorted(rules.items())]
+
+    def _use_of(self, rule: LimitRule, waiting: dict[str, int]) -> LimitUse:
+        pools = {pool for pool in waiting if pool.partition("\n")[0] == rule.match.id}
+        pools |= {pool for (pool,) in self._rows("pools_used", *pools_of_rule(rule))}
+        found = {pool: self.pool_use(rule, pool) for pool in pools}
+        full = [pool for pool, use in found.items() if waiting.get(pool) and not room_in(rule, use)]
+        return LimitUse(
+            rule=rule,
+            running=sum(use.running for use in found.values()),
+            started=sum(use.started for use in found.values()),
+            waiting=sum(waiting[pool] for pool in full),
+            full=len(full),
+        )
+
+    def _open_due_pools(self, projection: WorkProjection, epoch: int) -> None:
+        """Open the pools whose time has come, and all of them after a restart of the machine."""
+        if epoch != self._state.epoch:
+            projection.open_pools(*ALL_POOLS)
+            return
+        if not self._row("due_pool_exists", self._as_of)[0]:
+            return
+        rules = self.limit_rules()
+        # Also those due soon: most of their leases were renewed meanwhile, which saves each a claim of its own.
+        for (pool,) in list(self._rows("due_pools", self._as_of + REFRESH_US)):
+            rule = rules.get(pool.partition("\n")[0])
+            use = None if rule is None else self.pool_use(rule, pool)
+            if rule is None or use is None or room_in(rule, use):
+                projection.open_pools(pool, pool)
+            else:
+                projection.execute("close_pool", pool, opens_us(rule, use))
 
     def _needs(self, query: str, lane: str, can_run: CanRun | None) -> list[int]:
         """Return the needs that waiting tuples of a lane have and that a worker can run, by number."""
@@ -194,17 +354,6 @@ class SqliteWorkView:
         if can_run is None or record.state == "claimed":
             return True
         return may_run(next_yools(record.body, self.finished_steps(record.id)), can_run)
-
-    def _lost_in(self, lane: str, epoch: int) -> Iterator[TupleRecord]:
-        """Yield the tuples of one lane whose claim expired or is of an earlier epoch, read a page at a time."""
-        page = [0] * FEW
-        skip = 0
-        while len(page) == FEW:
-            rows = self._rows("lost_ordinals", lane, epoch, self._as_of, lane, epoch, FEW, skip)
-            page = [row[0] for row in rows]
-            skip += FEW
-            for ordinal in page:
-                yield record_from_row(self._row("tuple_by_ordinal", ordinal))
 
     def _is_due(self, record: TupleRecord, epoch: int) -> bool:
         if record.state == "waiting":
@@ -257,7 +406,18 @@ class SqliteWorkView:
                     self._next_delayed(name, needs, conditions) for needs in self._needs("delayed_needs", name, can_run)
                 ]
                 times.append(self._next_lease_end(name, conditions, can_run))
+        if self._state.rules:
+            times += self._opening_times(lane if isinstance(lane, str) else None)
         return min((time_us for time_us in times if time_us is not None), default=None)
+
+    def _opening_times(self, lane: str | None) -> Iterator[int | None]:
+        """Yield when limits may open that tuples of a lane wait for, or of any lane."""
+        row = self._row("next_opening", self._as_of, lane)
+        yield row[0] if row else None
+        for rule in self.limit_rules().values():
+            if rule.match.key is None and (lane is None or rule.match.lane in (None, lane)):
+                use = self.pool_use(rule, rule.match.id)
+                yield None if room_in(rule, use) else opens_us(rule, use)
 
     def _next_delayed(self, lane: str, needs: int, conditions: TuplePattern) -> int | None:
         """Return when the first of a lane's delayed tuples with these needs is due."""
@@ -339,19 +499,19 @@ class SqliteWorkView:
         states: dict[int, dict[str, int]] = {}
         for level, state, count, *amounts in self._rows("level_counts", batch):
             states.setdefault(level, {})[state] = count
-            sums[level] = list(map(add, sums.get(level, _ZEROS), amounts))
+            sums[level] = list(map(add, sums.get(level, (0, 0, 0)), amounts))
         for level, state, count in self._rows("folded_ends", batch):
             of_level = states.setdefault(level, {})
             of_level[state] = of_level.get(state, 0) + count
         counts: dict[int, LevelCounts] = {}
         for level in sorted(states):
-            micros, tokens, receipts = sums.get(level, _ZEROS)
+            micros, tokens, receipts = sums.get(level, (0, 0, 0))
             in_order = dict(sorted(states[level].items()))
             counts[level] = LevelCounts(states=in_order, micros=micros, tokens=tokens, receipts=receipts)
         return counts
 
-    def agents(self, tuple_ids: Sequence[str]) -> dict[str, Agent]:
-        found: dict[str, Agent] = {}
+    def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
+        found: dict[str, BatchAgent] = {}
         for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
             query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
             found |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
@@ -359,12 +519,12 @@ class SqliteWorkView:
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
-    ) -> list[Agent]:
+    ) -> list[BatchAgent]:
         bound = -1 if limit is None else limit
         rows = self._rows("agents_at", self._ordinal(batch_id), level, start, stop, int(unended), bound)
         return list(map(_agent, rows))
 
-    def kept_agents(self, batch_id: str) -> list[Agent]:
+    def kept_agents(self, batch_id: str) -> list[BatchAgent]:
         return list(map(_agent, self._rows("kept_agents", self._ordinal(batch_id))))
 
     def _ordinal(self, tuple_id: str) -> int:
@@ -473,9 +633,9 @@ class SqliteWorkView:
     def list_blocked(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         return [record_from_row(row) for row in self._rows("blocked", run, limit)]
 
-    def blocks(self, tuple_id: str) -> list[Block]:
+    def blocks(self, tuple_id: str) -> list[TupleBlock]:
         return [
-            Block(on=print_id(raw) if raw else None, reason=reason, by=by)
+            TupleBlock(on=print_id(raw) if raw else None, reason=reason, by=by)
             for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
         ]
 
@@ -508,6 +668,13 @@ class SqliteWorkView:
         return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
 
     def waiting_groups(self) -> list[WaitingGroup]:
+        found: dict[tuple[str, str, str], list[int]] = {}
+        for lane, yools, run, authority, key, count, oldest in self._rows("waiting_groups", self._as_of):
+            if self._state.rules and limit_blocks(self, Subject(lane, run, authority, key or None)):
+                continue
+            counted = found.setdefault((lane, yools, run), [0, oldest])
+            counted[0] += count
+            counted[1] = min(counted[1], oldest)
         groups = [
             WaitingGroup(
                 lane=lane,
@@ -516,7 +683,7 @@ class SqliteWorkView:
                 tuples=count,
                 oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
             )
-            for lane, yools, run, count, oldest in self._rows("waiting_groups", self._as_of)
+            for (lane, yools, run), (count, oldest) in found.items()
         ]
         return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
 
@@ -547,6 +714,10 @@ class SqliteWorkView:
     def _records(self, name: str, *values: object) -> Iterator[TupleRecord]:
         return map(record_from_row, self._rows(name, *values))
 
+    def rows(self, name: str, *values: object) -> Iterator[Any]:
+        """Return the rows of a query."""
+        return self._connection.execute(self._sql[name], values)
+
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
         return self._connection.execute(self._sql[name], values)
 
@@ -564,11 +735,16 @@ def _placeholders(count: int) -> str:
     return f"({', '.join('?' * count)})"
 
 
+def _matches(pattern: TuplePattern, record: TupleRecord) -> bool:
+    """True if a pattern matches a tuple as it will be once it can be claimed."""
+    return not pattern.conditions or pattern.matches(pattern_fields(record) | {"state": "waiting"})
+
+
 def _first_matching(records: Iterator[TupleRecord], pattern: TuplePattern, limit: int) -> list[TupleRecord]:
     """Return the first records that match a pattern as waiting tuples, which they are until they are claimed."""
     first: list[TupleRecord] = []
     for record in records:
-        if not pattern.conditions or pattern.matches(pattern_fields(record) | {"state": "waiting"}):
+        if _matches(pattern, record):
             first.append(record)
             if len(first) >= limit:
                 break
@@ -581,10 +757,6 @@ def _listed_receipt(row: Any) -> ListedReceipt:
     return ListedReceipt(
         position=ReceiptPosition(number), receipt=receipt, tuple_id=receipt.tuple_id, step=receipt.step
     )
-
-
-def _claim_order(record: TupleRecord) -> tuple[int, int]:
-    return -record.rank, record.ordinal
 
 
 def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
@@ -602,7 +774,7 @@ def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
     )
 
 
-def _agent(row: Any) -> Agent:
+def _agent(row: Any) -> BatchAgent:
     return agent_from_row(row, print_id(row[10]), print_id(row[11]))
 
 

@@ -23,7 +23,8 @@ _SOURCES = (
     click.Option(
         ["--stack", "stacks"],
         multiple=True,
-        help="A value of ${stack} in AGENTS.md [default: what is found in the project] (repeatable)",
+        help="A value of ${stack} in AGENTS.md [default: the agent's Stack, else what the project's files show] "
+        "(repeatable)",
     ),
     click.Option(
         ["--import", "modules"],
@@ -46,8 +47,9 @@ class _Build:
         # A linked worktree has an AGENTS.md of its own; the catalog file belongs to the project.
         folder = session.worktree or self.project.root
         self.source = Path(values["source"]) if "source" in values else folder / AGENTS
-        self.stacks = tuple(dict.fromkeys(values.get("stacks", ()))) or find_stacks(folder)
-        self.agents: AgentsContent = read_agents(_read(self.source), self.stacks)
+        chosen = tuple(dict.fromkeys(values.get("stacks", ())))
+        self.stacks = chosen or find_stacks(folder)
+        self.agents: AgentsContent = read_agents(_read(self.source), self.stacks, found=not chosen)
         self.sources: list[str] = []
         """The modules and entry points that yools were taken from."""
         self.imported: list[Yool] = self._imported_yools(session, values.get("modules", ()), folder)

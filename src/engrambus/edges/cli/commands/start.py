@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from engrambus.edges.cli.command import Values, local_command
+from engrambus.edges.cli.command import Argument, Values, local_command
 from engrambus.edges.cli.commands.up import telemetry_of
 from engrambus.edges.cli.screen import dim, pairs, safe
 from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engrambus.edges.integrations.scaffold import Scaffold
     from engrambus.edges.sdk import Transport
     from engrambus.errors import EngramBusError
+    from engrambus.policy import Project
 
 LEAD_ROLES = ("architect", "director", "manager", "programmer")
 MAX_SESSION_TURNS = 16
+
+_AS_GATEWAY = dim("Next, as the gateway's account with ENGRAMBUS_HOME set: engrambus init, then engrambus up.")
 
 MAX_COUNT_SECONDS = 0.5
 """Time in which `init` finds out how much could be learned; on a larger repository it does not say it."""
@@ -38,12 +44,29 @@ _NEED_GIT = (_LEARN, 'engrambus put "What you know." --at path:10-20')
 
 @local_command(
     "init",
+    Argument(
+        "folder",
+        "DIR",
+        "With --scaffold: the folder to create or to add to [default: the current project]",
+        required=False,
+    ),
     click.Option(
         ["--files-only", "files_only"],
         is_flag=True,
         help="Create only the files that are committed, for a gateway under another account.",
     ),
     click.Option(["--learn", "learn"], is_flag=True, help="Then fill the memory from what this repository says."),
+    click.Option(
+        ["--scaffold", "scaffold"],
+        is_flag=True,
+        help="Also write AGENTS.md, .specs, .skills and bin/build-hamt-catalog; files that exist are not changed.",
+    ),
+    click.Option(
+        ["--stack", "stacks"],
+        multiple=True,
+        help="With --scaffold: a value of ${stack} in AGENTS.md [default: what is found, else python] (repeatable)",
+    ),
+    click.Option(["--dry-run", "dry_run"], is_flag=True, help="With --scaffold: only say what would be written."),
     section="start",
     example="engrambus init",
     rank=10,
@@ -53,17 +76,19 @@ def init(session: Session, values: Values) -> None:
 
     A run is a piece of work with a goal; agents, claims and tasks belong to one.
     """
-    from engrambus.app import init_files, init_project
-
+    if values["scaffold"]:
+        _scaffold(session, values)
+        return
+    for option, field in (("DIR", "folder"), ("--stack", "stacks"), ("--dry-run", "dry_run")):
+        if values.get(field):
+            raise click.UsageError(f"{option} goes with --scaffold.")
     files_only = values["files_only"]
-    project = (init_files if files_only else init_project)(session.folder, session.settings)
+    project = _create_project(session, session.folder, files_only=files_only)
 
     def render(_: Any) -> Iterator[str]:
-        yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
-        if project.git_folder is None:
-            yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
+        yield from _describe_project(project)
         if files_only:
-            yield dim("Next, as the gateway's account with ENGRAMBUS_HOME set: engrambus init, then engrambus up.")
+            yield _AS_GATEWAY
             return
         yield dim("Next, any of these:")
         with_git = project.git_folder is not None
@@ -78,9 +103,93 @@ def init(session: Session, values: Values) -> None:
     count = _count_claims(session) if may_ask else None
     session.print({"project": project.project_id, "catalog": str(project.catalog)}, render)
     if learns or (may_ask and _wants_to_learn(count)):
-        from engrambus.edges.cli.commands.learn import learn
+        _learn(session)
 
-        learn.run(session, {"dry_run": False, "fresh": False})
+
+def _create_project(session: Session, folder: Path, *, files_only: bool) -> Project:
+    from engrambus.app import init_files, init_project
+
+    return (init_files if files_only else init_project)(folder, session.settings)
+
+
+def _describe_project(project: Project) -> Iterator[str]:
+    yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
+    if project.git_folder is None:
+        yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
+
+
+def _scaffold(session: Session, values: Values) -> None:
+    """Create a project, if there is none yet, and add the files in which agents are declared."""
+    from engrambus.edges.integrations.scaffold import (
+        find_scaffold_root,
+        make_root,
+        plan_scaffold,
+        scaffold_lines,
+        write_scaffold,
+    )
+    from engrambus.errors import ProjectExists
+    from engrambus.policy import find_project
+
+    typed, dry_run, files_only = values.get("folder"), values["dry_run"], values["files_only"]
+    root = find_scaffold_root(session.folder, typed)
+    plan = plan_scaffold(root, values.get("stacks", ()))
+    project: Project | None = None
+    if not dry_run:
+        make_root(root)
+        try:
+            project = _create_project(session, root, files_only=files_only)
+        except ProjectExists:
+            project = find_project(root, session.settings.private_home)
+        write_scaffold(plan)
+
+    def render(_: Any) -> Iterator[str]:
+        yield from (f"[scaffold] {safe(line)}" for line in scaffold_lines(plan, dry_run=dry_run))
+        if project is not None:
+            yield from _describe_project(project)
+            yield from _after_scaffold(plan, typed)
+            if files_only:
+                yield _AS_GATEWAY
+
+    answer = {
+        "project": project and project.project_id,
+        "folder": str(root),
+        "stacks": list(plan.stacks),
+        "written": [str(file.path) for file in plan.files if file.is_missing],
+        "kept": [str(file.path) for file in plan.files if not file.is_missing],
+    }
+    session.print(answer, render)
+    if values["learn"] and project is not None and project.git_folder is not None and not files_only:
+        session.folder = root
+        _learn(session)
+
+
+def _after_scaffold(plan: Scaffold, typed: str | None) -> Iterator[str]:
+    """Yield what to do in a folder that was scaffolded."""
+    from shlex import quote
+
+    from engrambus.edges.integrations.scaffold import SECTION, WRAPPER
+
+    if plan.stack_is_assumed:
+        assumed = f"No file says what this project is written in; AGENTS.md says {plan.stacks[0]}"
+        yield dim(f"{assumed}: change its Stack lines, or name it the next time with --stack.")
+    steps = [
+        (WRAPPER, "writes the catalog of agents; so does engrambus catalog build"),
+        ("engrambus catalog list", "shows what AGENTS.md declares"),
+        ("engrambus up", "opens the project's page"),
+    ]
+    if plan.agents_are_kept_apart:
+        steps.insert(0, (f"cat {SECTION} >> AGENTS.md", "adds agents to your AGENTS.md, which declares none"))
+    if typed is not None:
+        steps.insert(0, (f"cd {quote(typed)}", "goes to the project"))
+    yield dim("Next:")
+    yield from (f"  {line}" for line in pairs(steps))
+    yield dim("Code that carries out the agents' tasks: docs/sprint.md")
+
+
+def _learn(session: Session) -> None:
+    from engrambus.edges.cli.commands.learn import learn
+
+    learn.run(session, {"dry_run": False, "fresh": False})
 
 
 def _is_attended(session: Session) -> bool:

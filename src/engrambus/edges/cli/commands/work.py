@@ -23,7 +23,7 @@ _OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "!=": "ne", "=": "eq", "<"
 _TUPLE_FILE = "The task (tuple) as JSON or YAML; - reads stdin"
 _PATTERN_OPTIONS = (
     click.Option(["--lane", "lane"], help="Only tuples of this lane (queue)."),
-    click.Option(["--state", "state"], help="Only tuples in this state: waiting, claimed, done, dead, cancelled."),
+    click.Option(["--state", "state"], help="Only tuples in this state: waiting, blocked, claimed, done, …."),
     click.Option(
         ["--where", "where"],
         multiple=True,
@@ -52,7 +52,14 @@ def dispatch(session: Session, operation: Operation[Any, Any], values: Values) -
         help="With --yool: an argument of the step (repeatable).",
     ),
     click.Option(["--priority", "priority"], type=int, help="Tasks with a higher number run first."),
+    click.Option(["--key", "key"], help="Its concurrency key: `engrambus limit set --key` says how many run."),
     click.Option(["--parent", "parent_id"], metavar="ID", help="The task it is a part of."),
+    click.Option(
+        ["--after", "after"],
+        multiple=True,
+        metavar="ID",
+        help="A task that must be done first: until then this one is blocked (repeatable).",
+    ),
     click.Option(["--no-cache", "no_cache"], is_flag=True, help="Run every step, even if its result is known."),
     click.Option(
         ["--in", "delay"], metavar="DURATION", help="How long it waits before a worker may claim it: PT10M, P1D."
@@ -76,6 +83,15 @@ def out(session: Session, operation: Operation[Any, Any], values: Values) -> Non
         raise click.UsageError("--arg goes with --yool.")
     # Options win over the file: one file can be put into several lanes.
     fields |= {name: values[name] for name in ("lane", "priority", "parent_id", "block") if name in values}
+    if values.get("after"):
+        fields["after"] = list(values["after"])
+    if "key" in values:
+        from engrambus.errors import FieldType
+
+        terms = fields.get("agent_terms", {})
+        if not isinstance(terms, dict):
+            raise FieldType("Terms are names with values.", field="agent_terms", limit="object")
+        fields["agent_terms"] = {**terms, "concurrency_key": values["key"]}
     if values["no_cache"]:
         from engrambus.errors import FieldType
 

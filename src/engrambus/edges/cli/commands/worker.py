@@ -159,17 +159,18 @@ def _chosen_run(session: Session, gateway: Gateway) -> str | None:
 
 def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, Any]) -> dict[str, list[TupleRecord]]:
     """Return the waiting and claimed tuples and the folded batches that match, by run, the newest run first."""
-    from engrambus.space.tuples import pattern_fields, read_pattern
+    from engrambus.space.tuples import TASK_LANE, pattern_fields, read_pattern
 
     records: list[TupleRecord] = []
     for state in ("waiting", "claimed"):
         after = 0
         while page := dependencies.space.rd_all({**conditions, "state": state}, limit=500, after=after):
-            records += page
+            records += [record for record in page if record.lane != TASK_LANE]
             after = page[-1].ordinal
     with dependencies.space.store.read() as view:
         roots = [view.find(batch.id) for batch in view.folded_batches(None)]
-        pattern = read_pattern(conditions)
+        # A batch's root has no steps; those of its leaves count.
+        pattern = read_pattern({name: value for name, value in conditions.items() if name != "payload.0"})
         records += [root for root in roots if root is not None and pattern.matches(pattern_fields(root))]
         by_run: dict[str, list[TupleRecord]] = {figures.run: [] for figures in reversed(view.run_totals())}
     for record in sorted(records, key=lambda record: record.ordinal):

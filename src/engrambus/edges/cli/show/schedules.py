@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     )
 
 
-def added(answer: AddedSchedule) -> Iterator[str]:
+def schedule_added(answer: AddedSchedule) -> Iterator[str]:
     if not answer.new:
         yield dim("It was there already.")
-    yield from row(answer.schedule)
+    yield from schedule_row(answer.schedule)
 
 
-def row(schedule: ScheduleRow) -> Iterator[str]:
+def schedule_row(schedule: ScheduleRow) -> Iterator[str]:
     """Show when a schedule is due, and what has become of it."""
     yield f"{click.style(safe(schedule.name), bold=True)}  {safe(schedule.when)}  {_next(schedule)}"
     yield from (f"  {line}" for line in _history(schedule))
 
 
-def listed(answer: SchedulesAnswer) -> Iterator[str]:
+def schedule_list(answer: SchedulesAnswer) -> Iterator[str]:
     if not answer.schedules:
         yield "No schedules."
         return
@@ -40,26 +40,26 @@ def listed(answer: SchedulesAnswer) -> Iterator[str]:
         ["SCHEDULE", "WHEN", "NEXT", "LAST", "TASK"],
         [
             [
-                one.name,
-                one.when,
-                _next(one),
-                f"{one.last_at[:19]}Z" if one.last_at else "",
-                short_id(one.last_tuple) if one.last_tuple else "",
+                schedule.name,
+                schedule.when,
+                _next(schedule),
+                f"{schedule.last_at[:19]}Z" if schedule.last_at else "",
+                short_id(schedule.last_tuple) if schedule.last_tuple else "",
             ]
-            for one in answer.schedules
+            for schedule in answer.schedules
         ],
     )
     yield head
-    for line, one in zip(lines, answer.schedules, strict=True):
+    for line, schedule in zip(lines, answer.schedules, strict=True):
         yield line
-        yield from (f"  {detail}" for detail in _troubles(one))
+        yield from (f"  {detail}" for detail in _troubles(schedule))
     if answer.cursor is not None:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def shown(answer: ShownSchedule) -> Iterator[str]:
+def schedule_details(answer: ShownSchedule) -> Iterator[str]:
     schedule = answer.schedule
-    yield from row(schedule)
+    yield from schedule_row(schedule)
     rows = [
         ("lane", schedule.lane),
         ("steps", ", ".join(schedule.yools)),
@@ -72,7 +72,7 @@ def shown(answer: ShownSchedule) -> Iterator[str]:
         yield f"  {time.at[:19]}Z  {safe(time.local)}"
 
 
-def removed(answer: RemovedSchedule) -> Iterator[str]:
+def schedule_removed(answer: RemovedSchedule) -> Iterator[str]:
     yield f"{safe(answer.name)} is removed; the tasks that it has put stay."
 
 
@@ -82,7 +82,8 @@ def _next(schedule: ScheduleRow) -> str:
 
 def _history(schedule: ScheduleRow) -> Iterator[str]:
     if schedule.last_at and schedule.last_tuple:
-        yield f"{counted(schedule.emitted, 'task')}, the last {short_id(schedule.last_tuple)} at {schedule.last_at[:19]}Z"
+        newest = f"{short_id(schedule.last_tuple)} at {schedule.last_at[:19]}Z"
+        yield f"{counted(schedule.emitted, 'task')}, the last {newest}"
     yield from _troubles(schedule)
 
 

@@ -12,15 +12,9 @@ from engrambus.edges.cli.screen import counted, dim, pairs, safe, safe_id, safe_
 from engrambus.evidence.pointers import compact_ref
 
 if TYPE_CHECKING:
-    from engrambus.operations.tasks import (
-        ClaimedTask,
-        FinishedTask,
-        ReleasedTasks,
-        TaskAnswer,
-        TaskNote,
-        TaskRow,
-        TasksAnswer,
-    )
+    from engrambus.operations.task_changes import ReleasedTasks
+    from engrambus.operations.task_rows import ClaimedTask, TaskAnswer, TaskNote, TaskRow
+    from engrambus.operations.tasks import FinishedTask, TasksAnswer
 
 _COLOURS = {"ready": "green", "claimed": "cyan", "blocked": "yellow", "done": None, "cancelled": None}
 

@@ -15,6 +15,7 @@ from engrambus.space.catalog import describe_signature
 if TYPE_CHECKING:
     from engrambus.operations.batches import BatchAnswer, BatchesAnswer, BatchRow, FoldAnswer, SpawnAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
+    from engrambus.operations.limits import LimitRow, Limits
     from engrambus.operations.receipt_list import ReceiptsAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, ReportSummary
     from engrambus.operations.tuples import (
@@ -319,12 +320,29 @@ def board(answer: BoardAnswer) -> Iterator[str]:
     if answer.lanes:
         rows = [[lane.lane, str(lane.waiting), str(lane.claimed)] for lane in answer.lanes]
         # Runs share lanes, so the counts include the tasks of other runs.
-        yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
+        headings = ["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"]
+        if any(lane.blocked for lane in answer.lanes):
+            headings, rows = (
+                [*headings, "BLOCKED"],
+                [[*line, str(lane.blocked)] for line, lane in zip(rows, answer.lanes, strict=True)],
+            )
+        yield from table(headings, rows)
         for lane in answer.lanes:
             if lane.not_before is not None:
                 yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before}")
     yield from _unclaimed(answer.unclaimed)
+    for row in answer.held:
+        yield click.style("PAUSED" if row.paused is not None else "LIMIT", fg="yellow") + f"  {safe(row.summary)}"
     yield from _batches(answer.batches)
+    for blocked in answer.blocked:
+        yield click.style("BLOCKED", fg="yellow") + f"  {safe_id(blocked.id)}  {safe(blocked.lane)}"
+        yield from (dim(f"  {safe_line(line)}") for line in blocked.blocked)
+    if answer.tasks:
+        from engrambus.edges.cli.show.tasks import row as task_row
+
+        yield "TASKS"
+        for task in answer.tasks:
+            yield from task_row(task)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(
@@ -338,6 +356,54 @@ def board(answer: BoardAnswer) -> Iterator[str]:
                 yield from (dim(f"  {part}") for part in details if part)
     if totals.given_up > len(answer.dead):
         yield dim(f"The last {len(answer.dead)} of {totals.given_up:,} given up; engrambus dead lists them all.")
+
+
+def limits(answer: Limits) -> Iterator[str]:
+    """Show limits and pauses with their use."""
+    if not answer.limits:
+        yield "No limits."
+        return
+    rows = [
+        [
+            row.name,
+            "paused" if row.paused is not None else "",
+            "" if row.limit_running is None else f"{row.running} of {row.limit_running}{_each(row)}",
+            "" if row.rate is None else f"{row.started} of {row.rate}{_each(row)}",
+            str(row.waiting) if row.waiting else "",
+        ]
+        for row in answer.limits
+    ]
+    yield from table(["LIMIT", "", "RUNNING", "STARTED", "WAITING"], rows)
+    for row in answer.limits:
+        if row.paused is not None:
+            yield dim(f"  {safe(row.summary)}")
+
+
+def _each(row: LimitRow) -> str:
+    return " each" if row.key is not None and row.key.endswith("*") else ""
+
+
+def limit(row: LimitRow) -> Iterator[str]:
+    """Show a limit or pause that was set."""
+    each = " of each key" if _each(row) else ""
+    parts = []
+    if row.paused is not None:
+        parts.append(f"paused{': ' + safe(row.paused) if row.paused else ''}")
+    if row.limit_running is not None:
+        parts.append(f"at most {row.limit_running}{each} running")
+    if row.rate is not None:
+        parts.append(f"at most {row.rate}{each} started")
+    yield f"{safe(row.name)}: {', '.join(parts)}"
+
+
+def limit_removed(row: LimitRow) -> Iterator[str]:
+    """Show which limit was removed."""
+    yield f"{safe(row.name)}: no limit any more{'; still paused' if row.paused is not None else ''}"
+
+
+def unpaused(row: LimitRow) -> Iterator[str]:
+    """Show which pause has ended."""
+    yield f"{safe(row.name)}: not paused any more"
 
 
 def _unclaimed(rows: list[UnclaimedRow]) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""The orchestrator after its migration: it puts a tuple and waits; workers run the steps."""

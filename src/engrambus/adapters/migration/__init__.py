@@ -1,0 +1,27 @@
+"""Shims for moving an existing orchestrator onto the bus, one reversible step after the other (`docs/migration.md`)."""
+
+from engrambus.adapters.migration.dual_read import Difference, DualRead, DualReadReport
+from engrambus.adapters.migration.shims import ArtifactShim, RecordedUnit, TupleLog
+from engrambus.adapters.migration.steps import (
+    STEPS,
+    MigrationEvidence,
+    MigrationFlags,
+    Standing,
+    gather_evidence,
+    standing,
+)
+
+__all__ = [
+    "STEPS",
+    "ArtifactShim",
+    "Difference",
+    "DualRead",
+    "DualReadReport",
+    "MigrationEvidence",
+    "MigrationFlags",
+    "RecordedUnit",
+    "Standing",
+    "TupleLog",
+    "gather_evidence",
+    "standing",
+]

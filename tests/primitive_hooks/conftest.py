@@ -1,0 +1,5 @@
+"""Fixtures of the tests about hooks of primitives."""
+
+from tests.space.conftest import harness
+
+__all__ = ["harness"]
