@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE # where it is set, each run of the tests would compile all of them again, twice
 .PHONY: help browser up test quick check generate reading bench smoke torture short-torture year clients lock clean
 
 help: ## list the targets
