@@ -80,7 +80,7 @@ def plain(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-_NUMBER = re.compile(r"\d[\d,]*")
+_NUMBER = re.compile(r"( *)(\d[\d,]*)")
 LEAST_VARYING = 20
 
 
@@ -89,16 +89,19 @@ def settle(text: str, expected: str) -> str:
 
     Texts of other ids and commits have a few tokens more or less (decision 53).
     """
-    numbers = _NUMBER.findall(expected)
+    numbers = [digits for _, digits in _NUMBER.findall(expected)]
     if len(_NUMBER.findall(text)) != len(numbers):
         return text
     remaining = iter(numbers)
 
     def settled(match: re.Match[str]) -> str:
         number = next(remaining)
-        actual, wanted = (int(digits.replace(",", "") or 0) for digits in (match[0], number))
+        actual, wanted = (int(digits.replace(",", "")) for digits in (match[2], number))
         is_near = wanted >= LEAST_VARYING and abs(actual - wanted) <= max(1, 0.1 * wanted)
-        return number if is_near else match[0]
+        if not is_near:
+            return match[0]
+        is_in_column = len(match[1]) > 1
+        return number.rjust(len(match[0])) if is_in_column else f"{match[1]}{number}"
 
     return _NUMBER.sub(settled, text)
 
