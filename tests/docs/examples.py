@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,13 +109,35 @@ def settle(text: str, expected: str) -> str:
     return _NUMBER.sub(settled, text)
 
 
+@cache
+def _clone() -> Path:
+    """Clone this repository, once for all pages; return the folder."""
+    folder = tempfile.mkdtemp(prefix="engrambus-clone-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    clone = Path(folder) / "clone"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    _overlay_working_tree(clone)
+    return clone
+
+
+def _overlay_working_tree(clone: Path) -> None:
+    """Commit the current pages and examples in the clone, so that an edit can be tested before its commit."""
+    for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
+        (clone / name).write_bytes((ROOT / name).read_bytes())
+    unmade = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "examples", clone / "examples", ignore=unmade, dirs_exist_ok=True)
+    subprocess.run(["git", "add", "examples"], cwd=clone, check=True)
+    author = ["-c", "user.name=reader", "-c", "user.email=reader@example.invalid"]
+    subprocess.run(["git", *author, "commit", "-q", "--allow-empty", "-am", "as it is now"], cwd=clone, check=True)
+
+
 class Reader:
     """A fresh clone with a shell and an empty home folder."""
 
     def __init__(self, home: Path) -> None:
         self.clone = home / "clone"
-        subprocess.run(["git", "clone", "-q", str(ROOT), str(self.clone)], check=True)
-        self._overlay_working_tree()
+        shutil.copytree(_clone(), self.clone, symlinks=True)
+        subprocess.run(["git", "update-index", "-q", "--refresh"], cwd=self.clone, check=True)
         self.port = _free_port()
         binaries = str(Path(sys.executable).parent)
         self.environment = {
@@ -124,18 +149,6 @@ class Reader:
             "LANG": "C.UTF-8",
         }
         self._server: subprocess.Popen[bytes] | None = None
-
-    def _overlay_working_tree(self) -> None:
-        """Commit the current pages and examples in the clone, so that an edit can be tested before its commit."""
-        for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
-            (self.clone / name).write_bytes((ROOT / name).read_bytes())
-        unmade = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "examples", self.clone / "examples", ignore=unmade, dirs_exist_ok=True)
-        subprocess.run(["git", "add", "examples"], cwd=self.clone, check=True)
-        author = ["-c", "user.name=reader", "-c", "user.email=reader@example.invalid"]
-        subprocess.run(
-            ["git", *author, "commit", "-q", "--allow-empty", "-am", "as it is now"], cwd=self.clone, check=True
-        )
 
     def start_bus(self) -> None:
         """Start the bus, as `make up` does."""
