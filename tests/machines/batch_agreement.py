@@ -26,7 +26,7 @@ class BatchAgreement(RuleBasedStateMachine):
     """Spaces that do the same. A subclass supplies them; `is_flat` says that the first has nothing folded."""
 
     is_flat = False
-    shapes = SHAPES
+    shapes: tuple[tuple[int, int], ...] = SHAPES
     takes_all = False
     """Every claim takes all that can be claimed, so that the order of claims does not matter."""
 
