@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE # where it is set, each run of the tests would compile all of them again, twice
 .PHONY: help browser up test quick check generate reading bench smoke torture short-torture year clients lock clean
 
 help: ## list the targets
@@ -73,9 +74,13 @@ bench: $(VENV)/.bench ## measure performance (writes docs/performance.md)
 year: $(VENV)/.dev ## a year of work on a turned clock, ten tasks of each kind a day, with what it cost (`make test` has a short version)
 	@ENGRAMBUS_YEAR=10 $(BIN)/python -m pytest -s tests/guardrails/test_year.py
 
-torture: $(VENV)/.dev ## kills, power cuts, disk errors, damaged files and mixed load, for 90 minutes (`make test` has a short version)
+torture: $(VENV)/.dev ## kills, power cuts, disk errors, damaged files, mixed load and random requests, for two hours (`make test` has a short version)
 	@ENGRAMBUS_CRASH_ROUNDS=60 $(BIN)/python -m pytest -s tests/crash
+	@ENGRAMBUS_EXAMPLES=10 ENGRAMBUS_MACHINE_EXAMPLES=400 $(BIN)/python -m pytest --timeout=7200 -n 2 $(RANDOM)
 	@$(BIN)/python -m tests.torture
+
+RANDOM = tests/http/test_fuzz.py tests/knowledge tests/code tests/backends tests/space/test_state_machine.py \
+  tests/space/test_batch_machine.py tests/limits/test_budget_machine.py
 
 ROUNDS = 50
 short-torture: $(VENV)/.dev ## the same with 50 cases of each part and two minutes of load, and what the torture does not go through yet

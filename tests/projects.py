@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,12 +32,26 @@ class Repository(NamedTuple):
 
 
 def make_repository(path: Path) -> Repository:
-    """Create a repository with FILES in one commit."""
+    """Create a repository with FILES in one commit: a copy of the first that this process made."""
+    original = _original()
+    shutil.copytree(original.path, path, symlinks=True, dirs_exist_ok=True)
+    git(path, "update-index", "-q", "--refresh")  # the index holds inodes and times of the original's files
+    return Repository(path, original.sha)
+
+
+@cache
+def _original() -> Repository:
+    """Create the repository that all others are copies of."""
+    folder = tempfile.mkdtemp(prefix="engrambus-repository-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "repository"
     for name, text in FILES.items():
         file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
     git(path, "init", "-q", "-b", "main")
+    for sample in path.glob(".git/hooks/*.sample"):
+        sample.unlink()
     git(path, "add", "-A")
     git(path, "commit", "-q", "-m", "A step")
     return Repository(path, git(path, "rev-parse", "HEAD"))

@@ -79,11 +79,29 @@ def docstrings() -> Iterator[Sample]:
             tree = ast.parse(read(path))
         except SyntaxError:
             continue
-        for node in ast.walk(tree):
+        for node in _documented(tree):
+            text = ast.get_docstring(node, clean=False)
+            if text:
+                yield from _from("docstring", inspect.cleandoc(text), path.name)
+
+
+def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield what can have a docstring, by level; expressions are not looked into, which are most of a tree."""
+    level: list[ast.AST] = [tree]
+    while level:
+        for node in level:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node, clean=False)
-                if text:
-                    yield from _from("docstring", inspect.cleandoc(text), path.name)
+                yield node
+        level = [
+            inner
+            for node in level
+            for field in ("body", "handlers", "cases", "orelse", "finalbody")
+            for inner in _statements(getattr(node, field, None))
+        ]
+
+
+def _statements(part: object) -> list[ast.AST]:
+    return part if isinstance(part, list) else []  # the body of a lambda or a conditional expression is none
 
 
 def descriptions() -> Iterator[Sample]:

@@ -14,6 +14,7 @@ from engrambus.knowledge.messages import CodeBlock, count_code, find_code, find_
 from engrambus.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
 from engrambus.knowledge.messages.code_markup import CodeSpan, fold
 from tests.code import doc
+from tests.harness.examples import examples
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
 CODE = {
@@ -172,7 +173,7 @@ def test_pasted_lines_with_blank_lines_between_them_are_one_block() -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_blocks_contain_all_code_and_do_not_overlap(text: str) -> None:
     blocks = find_code_blocks(text)
     end = 0
@@ -185,7 +186,7 @@ def test_blocks_contain_all_code_and_do_not_overlap(text: str) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_spans_are_sorted_inside_the_text_and_do_not_overlap(text: str) -> None:
     end = 0
     for span in find_code(text):
@@ -196,7 +197,7 @@ def test_spans_are_sorted_inside_the_text_and_do_not_overlap(text: str) -> None:
 
 
 @given(TEXTS.filter(lambda text: bool(text.strip())), st.sampled_from(["```", "~~~", "`````"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_fence_around_a_text_makes_it_code(text: str, fence: str) -> None:
     text = fold(text).text.replace("`", "'").replace("~", "-")
     assume(text.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from tests.harness.ledger import Ledger
 from .acknowledged import new_project
 from .reader import ReaderProject
 
-LIMIT = 50
+LIMIT = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) + 10
+"""Reads that are allowed: five more for every round of kills."""
 READERS = 2
 MOST_ROUNDS = 50
 

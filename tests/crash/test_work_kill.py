@@ -24,8 +24,8 @@ from engrambus.testing.harness import KEY
 from tests.crash.work_process import PERSON, RUN, open_space
 
 LONG = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) > 10
-KILLS = int(os.environ.get("ENGRAMBUS_WORK_KILLS", "1000" if LONG else "12"))
-TUPLES = int(os.environ.get("ENGRAMBUS_WORK_TUPLES", "20000" if LONG else "480"))
+KILLS = int(os.environ.get("ENGRAMBUS_WORK_KILLS", "1000" if LONG else "8"))
+TUPLES = int(os.environ.get("ENGRAMBUS_WORK_TUPLES", "20000" if LONG else "320"))
 WORKERS = 4
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 

@@ -138,6 +138,9 @@ ATTEMPTS: dict[str, dict[str, Attempt]] = {
             "keep_episode", project.lead, text="It holds.", pointers=[ref]
         )
     },
+    "add_task": {
+        "at[0]": lambda project, ref: project.call("add_task", project.coder, title="See whether it holds.", at=[ref])
+    },
     "request_deref": {
         "pointer.ref": lambda project, ref: project.call("request_deref", project.coder, pointer=ref, reason="Needed.")
     },

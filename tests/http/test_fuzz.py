@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
+from tests.harness.examples import examples
 from tests.http.running_server import RunningServer
 
 _KEYS = st.sampled_from(["claim", "kind", "pointers", "at", "confidence", "ttl", "scope", "tags", "id", "x"])
@@ -35,7 +36,7 @@ def _spliced(text: bytes, index: int, insert: bytes) -> bytes:
 _SPLICED = st.builds(_spliced, _NEARLY, st.integers(min_value=0), st.binary(max_size=12))
 
 _QUIET = settings(
-    max_examples=250,
+    max_examples=examples(100),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -82,7 +83,7 @@ def test_requests_that_the_openapi_document_allows(bus: RunningServer) -> None: 
         operation: Any = result.ok()
 
         @settings(
-            max_examples=25,
+            max_examples=examples(8),
             deadline=None,
             database=None,
             derandomize=True,

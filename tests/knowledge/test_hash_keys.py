@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import engrambus.knowledge.engrams.keys
 from engrambus.knowledge.engrams import hash_keys, query_keys, requested_keys
 from engrambus.knowledge.engrams.keys import KEY_FORMAT, name_keys, normalise_key
+from tests.harness.examples import examples
 
 from . import literal_keys
 
@@ -73,7 +74,7 @@ def test_the_literal_implementation_gives_the_vectors() -> None:
     own_keys=st.lists(TEXTS, max_size=3),
     names=st.lists(TEXTS.map(lambda text: f"sam:{text.encode('utf-8', 'replace').decode()}@1"), max_size=2),
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_product_and_the_literal_implementation_agree(
     claim: str, tags: list[str], own_keys: list[str], names: list[str]
 ) -> None:
@@ -84,7 +85,7 @@ def test_the_product_and_the_literal_implementation_agree(
 
 
 @given(claim=TEXTS, tags=st.lists(TEXTS, max_size=3), own_keys=st.lists(TEXTS, max_size=3))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], own_keys: list[str]) -> None:
     keys = hash_keys(claim, [REF], tags, own_keys)
     assert len(keys.public) <= 32
@@ -98,7 +99,7 @@ def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], 
 
 
 @given(claim=TEXTS)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_normalising_a_key_changes_nothing(claim: str) -> None:
     keys = hash_keys(claim, [REF])
     for key in keys.public + keys.extra:
@@ -209,6 +210,7 @@ for name, folder in (("engrambus", ""), ("engrambus.knowledge", "/knowledge"),
     package.__path__ = [root + folder]
     sys.modules[name] = package
 from engrambus.knowledge.engrams.keys import hash_keys, normalise_key, query_keys
+from tests.harness.examples import examples
 vectors = json.load(open(sys.argv[2], encoding="utf-8"))
 for case in vectors["engrams"]:
     keys = hash_keys(case["claim"], case.get("refs", ()), case.get("tags", ()), case.get("given", ()))

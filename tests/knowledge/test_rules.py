@@ -26,6 +26,7 @@ from engrambus.knowledge.engrams import (
     validate,
 )
 from engrambus.knowledge.engrams.schemas import LESS_ENGRAM, validator
+from tests.harness.examples import examples
 
 SHA = "a" * 40
 DAY_US = 86_400 * SECOND_US
@@ -348,7 +349,7 @@ FIELDS = st.sampled_from(
 
 
 @given(JSON)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_json_that_is_no_engram_is_refused_with_a_status_and_a_reason(value: Any) -> None:
     with pytest.raises(EngramBusError) as caught:
         validate(value, max_ttl_us=YEAR_US)
@@ -359,7 +360,7 @@ def test_json_that_is_no_engram_is_refused_with_a_status_and_a_reason(value: Any
 
 
 @given(st.dictionaries(FIELDS, JSON | st.text(max_size=30) | st.lists(st.text(max_size=50)), min_size=1))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_any_value_in_any_field_is_accepted_or_refused_in_json(changes: dict[str, Any]) -> None:
     outcome = _outcome({**DRAFT, **changes})
     if isinstance(outcome, EngramBusError):
@@ -378,13 +379,13 @@ def _outcome(draft: dict[str, Any]) -> CheckedEngram | EngramBusError:
 @given(
     st.lists(st.dictionaries(st.sampled_from(["type", "ref", "digest", "span", "x"]), st.text() | JSON), max_size=14)
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_random_pointers_are_refused_by_position(pointers: list[Any]) -> None:
     assert str(refused(pointers=pointers).field).startswith("pointers")
 
 
 @given(claim=st.text(max_size=520), tags=st.lists(st.text(max_size=42), max_size=3))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_an_accepted_engram_can_be_stored_and_read_back(claim: str, tags: list[str]) -> None:
     try:
         checked = accepted(claim=claim, tags=tags)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engrambus.knowledge.engrams import query_keys
 from engrambus.knowledge.engrams.stems import porter, stem
+from tests.harness.examples import examples
 
 from . import literal_stem
 
@@ -75,14 +76,14 @@ def test_every_word_of_this_repository_has_the_stem_that_sqlite_gives_it(sqlite_
 @example(word="y")
 @example(word="yes")
 @example(word="sky")
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_any_word_has_the_stem_that_sqlite_gives_it(word: str, sqlite_stem: Callable[[str], str]) -> None:
     assert _differs_in_sqlite(word) or porter(word) == sqlite_stem(word)
     assert porter(word) == literal_stem.porter(word)
 
 
 @given(word=WORDS)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_a_stem_is_its_own_stem(word: str) -> None:
     assert stem(stem(word)) == stem(word) == literal_stem.stem(word)
     assert 1 <= len(stem(word)) <= len(word)

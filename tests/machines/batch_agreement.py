@@ -16,13 +16,19 @@ from engrambus.testing.work import PERSON, RUN, WorkHarness, completion, draft, 
 
 SETTINGS = SpaceSettings(backoff_us=2_000_000, lease_us=30_000_000, alarm_pct=0)
 SHAPES = ((1, 1), (1, 7), (2, 3), (3, 2), (4, 1), (2, 7), (3, 4), (1, 90))
+ONE_PARENT = tuple((depth, branching) for depth, branching in SHAPES if depth == 1 or branching == 1)
+"""Shapes all of whose leaves have the same parent."""
 ENDED_STATES = ("done", "dead", "cancelled", "taken")
+_NUMBERS = st.integers(0, len(SHAPES) - 1)
 
 
 class BatchAgreement(RuleBasedStateMachine):
     """Spaces that do the same. A subclass supplies them; `is_flat` says that the first has nothing folded."""
 
     is_flat = False
+    shapes: tuple[tuple[int, int], ...] = SHAPES
+    takes_all = False
+    """Every claim takes all that can be claimed, so that the order of claims does not matter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,18 +41,19 @@ class BatchAgreement(RuleBasedStateMachine):
         """Create the spaces, each with a clock of its own."""
         raise NotImplementedError
 
-    @initialize(shape=st.sampled_from(SHAPES), retries=st.sampled_from([None, 0, 1]))
-    def begin(self, shape: tuple[int, int], retries: int | None) -> None:
-        self.spawn(shape, retries, 0)
+    @initialize(number=_NUMBERS, retries=st.sampled_from([None, 0, 1]))
+    def begin(self, number: int, retries: int | None) -> None:
+        self.spawn(number, retries, 0)
 
     @precondition(lambda self: len(self.batches) < 3)
-    @rule(shape=st.sampled_from(SHAPES), retries=st.sampled_from([None, 0]), priority=st.sampled_from([0, 3]))
-    def spawn(self, shape: tuple[int, int], retries: int | None, priority: int) -> None:
+    @rule(number=_NUMBERS, retries=st.sampled_from([None, 0]), priority=st.sampled_from([0, 3]))
+    def spawn(self, number: int, retries: int | None, priority: int) -> None:
+        shape = self.shapes[number % len(self.shapes)]
         terms = {"budget_usd": 100} | ({} if retries is None else {"max_retries": retries})
         template = draft("build", 0, agent_terms=terms, priority=priority, map_pos={"batch_no": len(self.batches)})
         ids = set()
-        for number, space in enumerate(self.spaces):
-            threshold = 1_000_000 if self.is_flat and number == 0 else 1
+        for position, space in enumerate(self.spaces):
+            threshold = 1_000_000 if self.is_flat and position == 0 else 1
             answer = BatchSpace(space.space).spawn(
                 template, depth=shape[0], branching=shape[1], threshold=threshold, authority=PERSON, run=RUN
             )
@@ -56,7 +63,8 @@ class BatchAgreement(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 5))
     def claim(self, limit: int) -> None:
-        answers = [space.space.claim({"lane": "build"}, worker="w", limit=limit) for space in self.spaces]
+        claim = _claim_all if self.takes_all else _claim
+        answers = [claim(space, limit) for space in self.spaces]
         assert all([item.id for item in answer] == [item.id for item in answers[0]] for answer in answers)
         self.claims += [list(same) for same in zip(*answers, strict=True)]
 
@@ -155,6 +163,17 @@ class BatchAgreement(RuleBasedStateMachine):
             except EngramBusError as error:
                 answers.append(error.code)
         assert all(answer == answers[0] for answer in answers), answers
+
+
+def _claim(space: WorkHarness, limit: int) -> list[Claim]:
+    return space.space.claim({"lane": "build"}, worker="w", limit=limit)
+
+
+def _claim_all(space: WorkHarness, limit: int) -> list[Claim]:
+    claims: list[Claim] = []
+    while more := _claim(space, limit * 32):
+        claims += more
+    return sorted(claims, key=lambda claim: claim.id)
 
 
 def _finish_side(space: WorkHarness) -> list[str | None]:

@@ -11,20 +11,28 @@ from hypothesis import HealthCheck, settings
 
 from engrambus.testing.work import WorkHarness
 from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
-from tests.machines.batch_agreement import SETTINGS, BatchAgreement, manual_clocks
+from tests.machines.batch_agreement import ONE_PARENT, SETTINGS, SHAPES, BatchAgreement, manual_clocks
 
-EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "30"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "30"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
 class FoldedLikeFlat(BatchAgreement):
-    """A batch of which nothing is folded, beside the same batch folded."""
+    """A batch of which nothing is folded, beside the same batch folded: their leaves are claimed in the same order."""
 
     is_flat = True
+    shapes = ONE_PARENT
 
     def make_spaces(self) -> list[WorkHarness]:
         return [MemoryWorkHarness(clock, SETTINGS) for clock in manual_clocks(2)]
+
+
+class DeepFoldedLikeFlat(FoldedLikeFlat):
+    """The same with several parents, whose leaves take turns only as far as they are unfolded (decision 112)."""
+
+    shapes = SHAPES
+    takes_all = True
 
 
 class SqliteLikeMemory(BatchAgreement):
@@ -52,5 +60,7 @@ _SETTINGS = settings(
 )
 TestFoldedLikeFlat = FoldedLikeFlat.TestCase
 TestFoldedLikeFlat.settings = _SETTINGS
+TestDeepFoldedLikeFlat = DeepFoldedLikeFlat.TestCase
+TestDeepFoldedLikeFlat.settings = _SETTINGS
 TestSqliteLikeMemory = SqliteLikeMemory.TestCase
 TestSqliteLikeMemory.settings = _SETTINGS

@@ -32,7 +32,7 @@ from engrambus.space.tuples import (
     TupleRecord,
 )
 from engrambus.testing.harness import KEY
-from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
+from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt, schedules
 from engrambus.testing.work.batches import spawn
 from tests.harness.stores import SqliteWorkHarness
 
@@ -400,6 +400,7 @@ CHANGES = (
     ("folded_leaves", "UPDATE folded_leaves SET stop = stop + 1"),
     ("folded_ends", "UPDATE folded_ends SET agents = agents + 1"),
     ("agents", "UPDATE agents SET children_left = children_left + 1 WHERE level = 0"),
+    ("schedules", "UPDATE schedules SET look = look + 1"),
     ("yools", "INSERT INTO yools VALUES ('agent.lint.other.v1', 1, 0, 0, 0, 0, 1, 1)"),
 )
 
@@ -423,6 +424,7 @@ def full(folder: Path) -> SqliteWorkHarness:
     batch = spawn(harness, 2, 9, lane="tree")
     harness.space.claim({"lane": "tree"}, worker="w")
     BatchSpace(harness.space).cancel(batch, "0.7")
+    schedules.add(harness)
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size_bytes=1, reason="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness

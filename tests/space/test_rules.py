@@ -348,5 +348,6 @@ def test_an_unknown_term_is_refused_with_the_terms_of_a_tuple() -> None:  # YT-0
         named = str(refusal.value.limit).split(", ")
         assert {money, "deadline_iso", "max_retries"} <= set(named)
         assert refusal.value.hint is None
+        texts = {**dict.fromkeys(["deadline_iso", "not_before_iso"], "2030-01-01T00:00:00Z"), "concurrency_key": "k"}
         for name in named:
-            read_limits({name: "2030-01-01T00:00:00Z" if name in ("deadline_iso", "not_before_iso") else 1}, schema)
+            read_limits({name: texts.get(name, 1)}, schema)

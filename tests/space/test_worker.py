@@ -308,7 +308,7 @@ def test_a_worker_waits_for_disk_space_to_record_its_results(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither results nor the worker are lost when the disk is full for a moment. # YT-13"""
-    real_commit, failing_commits = harness.space.store.commit, ["claim", "complete"]
+    real_commit, failing_commits = harness.space.commit_ending, ["claim", "complete"]
 
     def commit(decide: Any, **options: Any) -> Any:
         if failing_commits and ("complete" in decide.__qualname__) == (failing_commits[0] == "complete"):
@@ -317,7 +317,7 @@ def test_a_worker_waits_for_disk_space_to_record_its_results(
         return real_commit(decide, **options)
 
     tuple_id = harness.put(step("agent.sum.numbers", a=1, b=2))
-    monkeypatch.setattr(harness.space.store, "commit", commit)
+    monkeypatch.setattr(harness.space, "commit_ending", commit)
     monkeypatch.setattr(worker, "PRESSURE_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(tuple_run, "PRESSURE_RETRY_SECONDS", 0.01)
     pool = harness.pool()

@@ -13,6 +13,7 @@ from engrambus.backends.sqlite.journal_index import OnProgress
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
 from engrambus.backends.sqlite.projection import KnowledgeIndexState, KnowledgeProjection
+from engrambus.backends.sqlite.work_files import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
 from engrambus.core import Clock, files, print_time
 from engrambus.core.database import remove_database
 from engrambus.core.files import is_file
@@ -65,7 +66,6 @@ class JournalFile(NamedTuple):
 def journals_in(folder: Path) -> list[JournalFile]:
     """Return the journals that a folder of private state holds."""
     # needed only to recover or to adopt; slow to import
-    from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
     from engrambus.backends.sqlite.work.index import WorkIndex
 
     journals = (
@@ -98,7 +98,6 @@ def _remains(folder: Path, name: str, key: JournalKey) -> Path | None:
     A clone may bring receipts, segments or a journal of another machine: only what carries our key counts.
     """
     # needed only where a journal is not there; slow to import
-    from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
     from engrambus.evidence.receipts import RECEIPTS, RECEIPTS_POSITION, is_written_by
 
     derived = folder / key.derived_folder

@@ -32,7 +32,7 @@ from engrambus.errors import (
     RoleForbidden,
     TokenMissing,
 )
-from engrambus.gateway import Credential
+from engrambus.gateway import Credential, Gateway
 from engrambus.settings import Settings
 from engrambus.visible_text import make_json_visible, make_visible
 
@@ -163,6 +163,7 @@ class _Session:
 
     def __init__(self, event: HookEvent, transport: Transport, settings: Settings) -> None:
         self._event = event
+        self._transport = transport
         self.lead: str | None = None
         """Name of the session's lead; None if the lead is the token's agent."""
         from engrambus.evidence.pointers import find_worktree
@@ -179,6 +180,10 @@ class _Session:
         credential = Credential(local_admin=True, run=lead.run_id)
         self.bus = Bus(transport, credential, owns_transport=False, worktree=worktree, on_warning=_report)
         self.lead = lead.agent_id
+
+    def may_have_tasks(self) -> bool:
+        """False if nothing was ever put in the project: then a hook need not load what handles work (decision 44)."""
+        return not isinstance(self._transport, Gateway) or self._transport.tuple_space.has_journal()
 
     @property
     def lead_bus(self) -> Bus:
@@ -370,24 +375,25 @@ def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
         if not event.is_retry:
             return {"decision": "block", "reason": _block_reason(refusal)}
         _close_turn(session, name, "subagent_stop")
-        _release(child)
+        _release(session, child)
         return {}
-    _release(child)
+    _release(session, child)
     lines = [_stored_code(name, taken.pointers)] if taken.pointers else []
     lines += [_kept_claims(name, len(taken.unconfirmed))] if taken.unconfirmed else []
     return {"systemMessage": "\n".join(lines)} if lines else {}
 
 
 def _on_session_end(session: _Session, event: HookEvent) -> dict[str, Any]:
-    _release(session.lead_bus)
+    _release(session, session.lead_bus)
     return {}
 
 
-def _release(bus: Bus) -> None:
+def _release(session: _Session, bus: Bus) -> None:
     """Release what an agent and its descendants have reserved and claimed, now that it ends."""
     # decisions 79 and 113: if this is not reached, it ends with their process, or when nobody renews it
     bus.release_reservations(all=True)
-    bus.release_tasks(all=True)
+    if session.may_have_tasks():
+        bus.release_tasks(all=True)
 
 
 def _stored_code(name: str, pointers: list[str]) -> str:

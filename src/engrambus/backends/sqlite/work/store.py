@@ -14,6 +14,7 @@ from engrambus.backends.sqlite.work.projection import WorkProjection
 from engrambus.backends.sqlite.work.state import WorkIndexState
 from engrambus.backends.sqlite.work.wakeups import Wakeups
 from engrambus.backends.sqlite.work.worker_files import WorkerFiles
+from engrambus.backends.sqlite.work_files import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
 from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
@@ -47,9 +48,6 @@ from engrambus.space.tuples import (
 
 T = TypeVar("T")
 
-WORK_JOURNAL = "tuples.jsonl"
-WORK_INDEX = "work.db"
-WORK_LOCK = "work.lock"
 WAKEUP_FOLDER = "wakeups"
 WORKER_FOLDER = "workers"
 
