@@ -18,6 +18,7 @@ from engrambus.backends.sqlite.work.state import (
     PendingFigures,
     WorkIndexState,
     history_row,
+    new_shape,
     number_of_rules,
     parent_turn,
     read_history,
@@ -92,7 +93,7 @@ from engrambus.space.tuples import (
     turn_of,
 )
 
-LAYOUT = 11
+LAYOUT = 12
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 REASON = b""
 """The blocker of a tuple that is blocked by a reason in words."""
@@ -180,8 +181,8 @@ class WorkProjection:
         """Tuples that a change has read to decide, until something happens to them."""
         self.groups: dict[str, int] = {}
         """Groups of tuples that a change has claimed."""
-        self.filled: set[int] = set()
-        """Groups known to be open."""
+        self.has_new_shape = False
+        """True if groups or the list of batches have changed in this transaction."""
         self._summaries: dict[str, Summary] = {}
         self._rows: defaultdict[str, list[Any]] = defaultdict(list)
         """Values of the rows to write, by query, one row after the other."""
@@ -205,7 +206,9 @@ class WorkProjection:
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
                 self._end_agent(ordinal, fact.state)
             case LeaseRenewed():
-                self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
+                ordinal, _, lane, _, _ = self._find(fact.id)
+                self._change("renew", ordinal, fact.lease_until_us)
+                self._note_time(lane, fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._set_state(fact.id, "waiting")
                 self._release(fact, ordinal, at_us)
@@ -259,6 +262,7 @@ class WorkProjection:
                 self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.state.epoch, self.state.boot, self.state.counter = fact.epoch, fact.boot, 0
+                self.state.quiet_until.clear()
                 if self.state.rules:
                     self.open_pools(*ALL_POOLS)
             case ClockCorrected():
@@ -269,6 +273,7 @@ class WorkProjection:
                 self.open_pools(*ALL_POOLS)
                 ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
+                self.state.quiet_until.clear()
                 self.read.clear()
             case LimitSet():
                 self._set_rule(rule_of(fact, at_us))
@@ -373,6 +378,8 @@ class WorkProjection:
             int(record.ready_us <= at_us),
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
+        if record.ready_us > at_us:
+            self._note_time(record.lane, record.ready_us)
         self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
         if record.state in LIVE_STATES:
             self._lane_counts(record.lane)[LIVE_STATES.index(record.state)] += 1
@@ -399,6 +406,7 @@ class WorkProjection:
     def _claim(self, fact: TupleClaimed, at_us: int) -> None:
         record = self.read.get(fact.id)
         ordinal = self._set_state(fact.id, "claimed")
+        self._note_time(self._summaries[fact.id][2], fact.lease_until_us)
         self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.lease_until_us)
         self.state.counter = fact.counter
         # decision 35: a first claim has no receipts and no costs, so completing it need not ask the index for them
@@ -432,6 +440,8 @@ class WorkProjection:
         _, _, lane, rank, run = self._summaries[fact.id]
         group = self._group((lane, run, needs, rank, fields.authority, fields.parent, fields.key), ordinal)
         due = int(fact.ready_us <= at_us)
+        if not due:
+            self._note_time(lane, fact.ready_us)
         self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs, group, due)
 
     # Groups and limits (decision 110)
@@ -460,7 +470,9 @@ class WorkProjection:
 
     def open_pools(self, first: str, last: str) -> None:
         """Let the next claims look again at the groups that pools hold, from one to another by name."""
-        self.connection.execute(self._sql["open_pools"], (first, last) * 5)
+        if self.connection.execute(self._sql["forget_closed"], (first, last)).fetchall():
+            self._note_new_shape()
+            self.connection.execute(self._sql["open_pools"], (first, last) * 4)
 
     def _free_slots(self, ordinal: int) -> None:
         """Open the pools in which a tuple was counted."""
@@ -491,12 +503,28 @@ class WorkProjection:
 
     def _number(self, query: str, *values: object) -> int:
         """Return the number that a query finds or gives; 0 if there is none."""
+        if query in CHANGES_OF_SHAPE:
+            self._note_new_shape()
         row: Any = self.connection.execute(self._sql[query], values).fetchone()
         return 0 if row is None else row[0]
 
+    def _note_new_shape(self) -> None:
+        if not self.has_new_shape:
+            self.has_new_shape = True
+            self.state.shape = new_shape()
+            # At once: a claim that only closes groups has no line, and its commit writes no state.
+            self.connection.execute(self._sql["set_shape"], (self.state.shape,))
+
+    def _note_time(self, lane: str, time_us: int) -> None:
+        """Note a time from which a claim has to look for a late tuple of a lane."""
+        quiet = self.state.quiet_until
+        if time_us < quiet.get(lane, 0):
+            quiet[lane] = time_us
+
     def fill_group(self, group: int, ordinal: int) -> None:
         """Open a group if it was closed as empty, for a tuple that waits in it."""
-        if group in self.filled and ordinal == self.state.ordinal:
+        filled = self.state.filled
+        if group in filled and ordinal == self.state.ordinal:
             return  # the newest tuple is behind every other
         row: Any = self.connection.execute(self._sql["group_state"], (group,)).fetchone()
         state, head, siblings = row
@@ -505,7 +533,9 @@ class WorkProjection:
         if state == 0:
             self.execute("open_siblings", siblings)
             self.execute("open_lane_run", siblings)
-        self.filled.add(group)
+        if len(filled) >= MAX_CACHED_GROUPS:
+            filled.clear()
+        filled.add(group)
 
     def group_fields(self, group: int) -> GroupFields:
         """Return what the tuples of a group have in common."""
@@ -562,6 +592,8 @@ class WorkProjection:
             waits: Any = self.connection.execute(self._sql["wait_of"], (ordinal,)).fetchone()
             ready_us, group = waits
             self._change("set_state", ordinal, "waiting", int(ready_us <= at_us))
+            if ready_us > at_us:
+                self._note_time(self._summaries[fact.id][2], ready_us)
             self.fill_group(group, ordinal)
 
     # Batches
@@ -828,6 +860,8 @@ class WorkProjection:
 
     def execute(self, name: str, *values: object) -> None:
         """Run one query at once."""
+        if name in CHANGES_OF_SHAPE:
+            self._note_new_shape()
         self.connection.execute(self._sql[name], values)
 
 
@@ -843,6 +877,16 @@ def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> BatchAge
         is_kept=bool(row[9]),
     )
 
+
+CHANGES_OF_SHAPE = frozenset(
+    {
+        *("insert_lane_run", "open_lane_run", "close_lane_run", "serve_run"),
+        *("insert_sibling", "open_siblings", "close_siblings", "serve_parent"),
+        *("insert_group", "fill_group", "close_group", "advance_group"),
+        "insert_batch",
+    }
+)
+"""Queries that change what `KnownShape` remembers."""
 
 # Rows of one query are written together; changes of one tuple in one commit mostly happen in this order.
 _WRITE_ORDER = (

@@ -41,6 +41,8 @@ class WalkSource(Protocol):
 
     def rows(self, name: str, *values: object) -> Iterator[Row]: ...
 
+    def shape_rows(self, name: str, *values: object) -> Iterator[Row]: ...
+
     def limit_rules(self) -> LimitRules: ...
 
     def pool_room(self, rule: LimitRule, pool: str, epoch: int) -> int: ...
@@ -92,9 +94,18 @@ class Walk:
         self._heap: list[tuple[TurnKey, int, int, _Node]] = []
         """Nodes by key, with a number that tells them apart and the turn for which the key was computed."""
         self._numbers = count()
+        self._alone: _Node | None = None
+        """The only node while there are no others: it needs no key."""
 
     def push(self, node: _Node) -> None:
         """Put a node into the heap."""
+        alone = self._alone
+        if alone is None and not self._heap:
+            self._alone = node
+            return
+        if alone is not None:
+            self._alone = None
+            heappush(self._heap, (alone.key(), next(self._numbers), self._turn, alone))
         heappush(self._heap, (node.key(), next(self._numbers), self._turn, node))
 
     def has_others(self) -> bool:
@@ -106,17 +117,21 @@ class Walk:
         found: list[TupleRecord] = []
         heap = self._heap
         try:
-            while heap and len(found) < limit:
-                least, number, turn, node = heap[0]
-                if turn != self._turn and (key := node.key()) != least:
-                    heapreplace(heap, (key, number, self._turn, node))
-                    continue
-                heappop(heap)
+            while (heap or self._alone is not None) and len(found) < limit:
+                if self._alone is not None:
+                    node, self._alone = self._alone, None
+                else:
+                    least, number, turn, node = heap[0]
+                    if turn != self._turn and (key := node.key()) != least:
+                        heapreplace(heap, (key, number, self._turn, node))
+                        continue
+                    heappop(heap)
                 record = node.expand()
                 if record is not None:
                     found.append(record)
         finally:
             heap.clear()  # its queries end here, and not only when the next garbage is collected
+            self._alone = None
         return found
 
     def run_turn(self, lane: str, run: int, served: int) -> int:
@@ -173,11 +188,11 @@ class Walk:
         empty = self.empty if len(self.empty) > MAX_EMPTY else ()
         for group in empty:
             execute("close_group", 0, group)
-            projection.filled.discard(group)
+            projection.state.filled.discard(group)
         for pool, group in self.held:
             execute("close_group", 2, group)
             execute("hold_group", pool, group)
-            projection.filled.discard(group)
+            projection.state.filled.discard(group)
         for rule, pool in self._pools_closed():
             execute("close_pool", pool, opens_us(rule, self.source.pool_use_in(rule, pool, self._epoch)))
         if empty or self.held or len(self.passed) > MAX_EMPTY:
@@ -195,7 +210,7 @@ class LaneNeeds:
 
     def __init__(self, walk: Walk, lane: str, needs: int) -> None:
         self._walk, self._lane = walk, lane
-        self._rows = walk.source.rows("runs_in_turn", lane, needs)
+        self._rows = walk.source.shape_rows("runs_in_turn", lane, needs)
         self._row: Row = next(self._rows, None)
 
     def __bool__(self) -> bool:
@@ -224,7 +239,7 @@ class _LaneRun:
     def __init__(self, walk: Walk, lane: str, row: Row) -> None:
         self.walk, self.lane = walk, lane
         self.number, self.rank, self._served, self.run, self.authority, self.run_id = row
-        self._rows = walk.source.rows("siblings_in_turn", self.number)
+        self._rows = walk.source.shape_rows("siblings_in_turn", self.number)
         self._row: Row = next(self._rows, None)
         if self._row is None:
             walk.passed.append((0, self.number))
@@ -263,7 +278,7 @@ class _Siblings:
     def __init__(self, of: _LaneRun, row: Row) -> None:
         self.of, self.walk = of, of.walk
         self.number, self._served, self.parent = row
-        self._rows = self.walk.source.rows("groups_in_turn", self.number)
+        self._rows = self.walk.source.shape_rows("groups_in_turn", self.number)
         self._row: Row = next(self._rows, None)
         self.is_single = True
         """True if only one of its groups was read, so that it does not matter how old its head is."""
