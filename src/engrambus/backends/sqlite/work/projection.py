@@ -20,9 +20,7 @@ from engrambus.backends.sqlite.work.state import (
     history_row,
     new_shape,
     number_of_rules,
-    parent_turn,
     read_history,
-    run_turn,
 )
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
@@ -422,8 +420,7 @@ class WorkProjection:
             group = row[0]
         fields = self.group_fields(group)
         turns, turn = self.state.figures.turns, turn_of(Fence(fact.epoch, fact.counter))
-        turns[run_turn(fields.lane, fields.run)] = turn
-        turns[parent_turn(fields.lane, fields.run, fields.parent)] = turn
+        turns[fields.turns[0]] = turns[fields.turns[1]] = turn
         for rule, pool in self.rules().pools(fields.subject) if self.state.rules else ():
             self.execute("insert_slot", pool, ordinal)
             if rule.starts is not None:
@@ -545,7 +542,7 @@ class WorkProjection:
             row: Any = self.connection.execute(self._sql["group_fields"], (group,)).fetchone()
             if len(known) >= MAX_CACHED_GROUPS:
                 known.clear()
-            fields = known[group] = GroupFields(*row)
+            fields = known[group] = GroupFields.from_row(row)
         return fields
 
     def _set_state(self, tuple_id: str, state: str) -> int:

@@ -59,6 +59,14 @@ class GroupFields(NamedTuple):
     run_id: str
     lane_run: int
     siblings: int
+    turns: tuple[str, str]
+    """Names of the turns of its run and of its parent."""
+
+    @classmethod
+    def from_row(cls, row: Any) -> GroupFields:
+        """Return the fields that a row of the query `group_fields` holds."""
+        lane, run, _, parent, *_ = row
+        return cls(*row, (run_turn(lane, run), parent_turn(lane, run, parent)))
 
     @property
     def subject(self) -> Subject:

@@ -24,7 +24,14 @@ from engrambus.backends.sqlite.work.projection import (
     record_from_row,
 )
 from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
-from engrambus.backends.sqlite.work.state import KNOWN_RULES, KNOWN_SHAPE, QUERIES, GroupFields, WorkIndexState, read_history
+from engrambus.backends.sqlite.work.state import (
+    KNOWN_RULES,
+    KNOWN_SHAPE,
+    QUERIES,
+    GroupFields,
+    WorkIndexState,
+    read_history,
+)
 from engrambus.backends.sqlite.work.walk import LaneNeeds, LoneTuple, Walk
 from engrambus.core import SECOND_US, is_digest
 from engrambus.core.database import FileDamaged
@@ -280,7 +287,7 @@ class SqliteWorkView:
     def _group_fields(self, group: int) -> GroupFields:
         fields = self._state.group_fields.get(group)
         if fields is None:
-            fields = self._state.group_fields[group] = GroupFields(*self._row("group_fields", group))
+            fields = self._state.group_fields[group] = GroupFields.from_row(self._row("group_fields", group))
         return fields
 
     # Limits

@@ -142,10 +142,10 @@ class Walk:
         """Return the last claim of a parent's children of a run in a lane."""
         return self.turns.get(parent_turn(lane, run, parent), served)
 
-    def serve(self, lane: str, run: int, parent: int, pools: list[tuple[LimitRule, str]]) -> None:
-        """Note that a tuple starts."""
+    def serve(self, turns: tuple[str, str], pools: list[tuple[LimitRule, str]]) -> None:
+        """Note that a tuple starts, by the names of the turns of its run and of its parent."""
         self._turn += 1
-        self.turns[run_turn(lane, run)] = self.turns[parent_turn(lane, run, parent)] = self._turn
+        self.turns[turns[0]] = self.turns[turns[1]] = self._turn
         for _, pool in pools:
             self._room[pool] -= 1
 
@@ -278,6 +278,7 @@ class _Siblings:
     def __init__(self, of: _LaneRun, row: Row) -> None:
         self.of, self.walk = of, of.walk
         self.number, self._served, self.parent = row
+        self.turns = run_turn(of.lane, of.run), parent_turn(of.lane, of.run, self.parent)
         self._rows = self.walk.source.shape_rows("groups_in_turn", self.number)
         self._row: Row = next(self._rows, None)
         self.is_single = True
@@ -291,7 +292,7 @@ class _Siblings:
     def head(self) -> tuple[int, int, int, int, int]:
         """Return the part of the key that all below it have in common."""
         of = self.of
-        turn = self.walk.parent_turn(of.lane, of.run, self.parent, self._served)
+        turn = self.walk.turns.get(self.turns[1], self._served)
         return *of.head(), turn, self.parent
 
     def key(self) -> TurnKey:
@@ -331,8 +332,8 @@ class _Group:
 
     def expand(self) -> TupleRecord | None:
         """Return its next tuple, if that is known to be the least and may start."""
-        walk, run = self._walk, self._of.of
-        full = walk.first_full(self._pools)
+        walk = self._walk
+        full = walk.first_full(self._pools) if self._pools else None
         if full is not None:
             walk.hold(*full, self._number)
             return None
@@ -343,7 +344,7 @@ class _Group:
         accepted = walk.accepts(record)
         if accepted:
             walk.groups[record.id] = self._number
-            walk.serve(run.lane, run.run, self._of.parent, self._pools)
+            walk.serve(self._of.turns, self._pools)
         walk.push(self)
         return record if accepted else None
 
@@ -392,5 +393,6 @@ class LoneTuple:
             return None
         _, _, group, run, _, parent, _ = self._row
         walk.groups[record.id] = group
-        walk.serve(self._subject.lane, run, parent, self._pools)
+        lane = self._subject.lane
+        walk.serve((run_turn(lane, run), parent_turn(lane, run, parent)), self._pools)
         return record
