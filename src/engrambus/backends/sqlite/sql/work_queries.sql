@@ -544,7 +544,7 @@ RETURNING number;
 SELECT number FROM groups WHERE siblings = ? AND key = ?;
 
 -- name: insert_group
-INSERT INTO groups (siblings, key, head) VALUES (?, ?, ?) RETURNING number;
+INSERT INTO groups (siblings, key, head) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING number;
 
 -- name: group_fields
 SELECT l.lane, l.run, l.authority, s.parent, g.key, r.run, l.number, s.number

@@ -107,6 +107,7 @@ MAX_PENDING_FIGURES = 24
 ALL_POOLS = ("", "\U0010ffff")
 """The names between which every pool lies."""
 
+_LIVE_COLUMNS: dict[str, int] = {state: column for column, state in enumerate(LIVE_STATES)}
 RUN_COLUMNS = (*STATES, "again", "executed", "hits", "micros", "tokens")
 _encode = msgspec.json.Encoder().encode
 
@@ -175,6 +176,9 @@ class WorkProjection:
         self.connection = connection
         self._sql = queries(QUERIES)
         self.state = state
+        if state.has_batches is None:  # most projects have none, and save a query for every change
+            row: Any = connection.execute(self._sql["any_batch"]).fetchone()
+            state.has_batches = bool(row[0])
         self.read: dict[str, TupleRecord] = {}
         """Tuples that a change has read to decide, until something happens to them."""
         self.groups: dict[str, int] = {}
@@ -197,10 +201,7 @@ class WorkProjection:
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
-                was_blocked = self._find(fact.id)[1] == "blocked"
                 ordinal = self._set_state(fact.id, fact.state)
-                if was_blocked:
-                    self.execute("delete_blocks", ordinal)
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
                 self._end_agent(ordinal, fact.state)
             case LeaseRenewed():
@@ -379,14 +380,15 @@ class WorkProjection:
         if record.ready_us > at_us:
             self._note_time(record.lane, record.ready_us)
         self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
-        if record.state in LIVE_STATES:
-            self._lane_counts(record.lane)[LIVE_STATES.index(record.state)] += 1
+        live = _LIVE_COLUMNS.get(record.state)
+        if live is not None:
+            self._lane_counts(record.lane)[live] += 1
         self._count(run, record.state, 1)
         if fact.blocked_by:
             self._add_blocks(record.ordinal, fact.blocked_by, None, "")
         if fact.agent is not None:
             self._insert_agent(record.ordinal, record.id, fact.agent)
-        elif record.parent_id is not None and self._has_batches():
+        elif record.parent_id is not None and self.state.has_batches:
             self.execute("keep_agent", self._find(record.parent_id)[0])
         for path, value in index_entries(record.body, self.state.indexed):
             self._rows["insert_posting"] += (path, value, 1, -record.rank, record.ordinal)
@@ -491,12 +493,24 @@ class WorkProjection:
         return number
 
     def _find_group(self, names: tuple[str, int, int, int, str, int, str], ordinal: int) -> int:
-        lane, run, needs, rank, authority, parent, key = names
+        *family, key = names
+        known = self.state.sibling_numbers
+        siblings = known.get(tuple(family))
+        if siblings is None:
+            if len(known) >= MAX_CACHED_GROUPS:
+                known.clear()
+            siblings = known[tuple(family)] = self._find_siblings(names)
+        number = self._number("insert_group", siblings, key, ordinal)
+        if number:  # it is new, and open
+            self.state.filled.add(number)
+        return number or self._number("group", siblings, key)
+
+    def _find_siblings(self, names: tuple[str, int, int, int, str, int, str]) -> int:
+        lane, run, needs, rank, authority, parent, _ = names
         lane_run = self._number("lane_run", lane, run, needs, rank, authority)
         lane_run = lane_run or self._number("insert_lane_run", lane, run, needs, rank, authority)
         siblings = self._number("sibling", lane_run, parent)
-        siblings = siblings or self._number("insert_sibling", lane_run, parent, lane, run)
-        return self._number("group", siblings, key) or self._number("insert_group", siblings, key, ordinal)
+        return siblings or self._number("insert_sibling", lane_run, parent, lane, run)
 
     def _number(self, query: str, *values: object) -> int:
         """Return the number that a query finds or gives; 0 if there is none."""
@@ -554,16 +568,19 @@ class WorkProjection:
             self._free_slots(ordinal)
         if previous != state:
             counts = self._lane_counts(lane)
-            if previous in LIVE_STATES:
-                counts[LIVE_STATES.index(previous)] -= 1
-            if state in LIVE_STATES:
-                counts[LIVE_STATES.index(state)] += 1
+            before, after = _LIVE_COLUMNS.get(previous), _LIVE_COLUMNS.get(state)
+            if before is not None:
+                counts[before] -= 1
+            if after is not None:
+                counts[after] += 1
+            elif previous == "blocked":
+                self.execute("delete_blocks", ordinal)
             self._count(run, previous, -1)
             self._count(run, state, 1)
-            if self.state.indexed and state not in LIVE_STATES:
+            if self.state.indexed and after is None:
                 self._repost_ended(ordinal, rank, state)
             self._summaries[tuple_id] = (ordinal, state, lane, rank, run)
-            if self._has_batches():
+            if self.state.has_batches:
                 self.execute("not_idle", ordinal)
         return ordinal
 
@@ -571,7 +588,7 @@ class WorkProjection:
         self.state.any_blocks = True
         for blocker in on:
             self.execute("insert_block", ordinal, raw_id(blocker), "", by)
-            if self._has_batches():
+            if self.state.has_batches:
                 self.execute("keep_agent_with_id", *id_key(blocker))
         if reason is not None:
             self.execute("insert_block", ordinal, REASON, reason, by)
@@ -595,13 +612,6 @@ class WorkProjection:
 
     # Batches
 
-    def _has_batches(self) -> bool:
-        """True if a batch was ever spawned: most projects have none, and save a query for every change."""
-        if self.state.has_batches is None:
-            row: Any = self.connection.execute(self._sql["any_batch"]).fetchone()
-            self.state.has_batches = bool(row[0])
-        return self.state.has_batches
-
     def _spawn(self, fact: BatchSpawned) -> None:
         ordinal, _, lane, rank, _ = self._find(fact.id)
         leaves = fact.branching**fact.depth
@@ -621,7 +631,7 @@ class WorkProjection:
 
     def _end_agent(self, ordinal: int, state: str) -> None:
         """Count the end of an agent in the node above it."""
-        if not self._has_batches():
+        if not self.state.has_batches:
             return
         row: Any = self.connection.execute(self._sql["agent_by_ordinal"], (ordinal,)).fetchone()
         if row is None or row[2] == 0:

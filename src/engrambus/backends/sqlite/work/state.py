@@ -201,6 +201,8 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Cache: numbers of sets of yools."""
     group_numbers: dict[tuple[str, int, int, int, str, int, str], int] = {}
     """Cache: groups by lane, run, needs, rank, authority, parent and key."""
+    sibling_numbers: dict[tuple[Any, ...], int] = {}
+    """Cache: siblings by the same without the key."""
     group_fields: dict[int, GroupFields] = {}
     """Cache: what the tuples of a group have in common."""
     filled: set[int] = set()

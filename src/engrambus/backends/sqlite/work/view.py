@@ -221,7 +221,7 @@ class SqliteWorkView:
             epoch=epoch,
             last=Fence(self._state.epoch, self._state.counter),
             turns=self._state.figures.turns,
-            accepts=lambda record: _matches(conditions, record),
+            accepts=(lambda record: _matches(conditions, record)) if conditions.conditions else None,
             to_record=record_from_row,
             run=run if isinstance(run, str) else None,
         )

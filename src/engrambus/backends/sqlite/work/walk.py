@@ -66,11 +66,14 @@ class Walk:
         epoch: int,
         last: Fence,
         turns: dict[str, int],
-        accepts: Callable[[TupleRecord], bool],
+        accepts: Callable[[TupleRecord], bool] | None,
         to_record: Callable[[Row], TupleRecord],
         run: str | None,
     ) -> None:
-        """`last` is the last claim, `turns` those that are not in the tables yet; `run` the only one to look at."""
+        """Only tuples that `accepts` admits are found; None admits all.
+
+        `last` is the last claim, `turns` those that are not in the tables yet; `run` the only one to look at.
+        """
         self.source = source
         self.accepts = accepts
         self.to_record = to_record
@@ -341,7 +344,7 @@ class _Group:
             return None
         row, self._row, self._next = self._row, None, self._row[0] + 1
         record = walk.to_record(row)
-        accepted = walk.accepts(record)
+        accepted = walk.accepts is None or walk.accepts(record)
         if accepted:
             walk.groups[record.id] = self._number
             walk.serve(self._of.turns, self._pools)
@@ -389,7 +392,7 @@ class LoneTuple:
             walk.blocked += 1
             return None
         record = self._read()
-        if walk.run not in (None, record.run) or not walk.accepts(record):
+        if walk.run not in (None, record.run) or not (walk.accepts is None or walk.accepts(record)):
             return None
         _, _, group, run, _, parent, _ = self._row
         walk.groups[record.id] = group
