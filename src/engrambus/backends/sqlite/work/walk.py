@@ -154,8 +154,6 @@ class Walk:
 
     def is_closed(self, lane: str, run_id: str, authority: str) -> bool:
         """True if a rule that looks at no key has no room for tuples of this kind."""
-        if not self.rules:
-            return False
         name = lane, run_id, authority
         pools = self._early.get(name)
         if pools is None:
@@ -230,7 +228,7 @@ class LaneNeeds:
         self._row = next(self._rows, None)
         if self._row is not None:
             walk.push(self)
-        if walk.run in (None, row[5]) and not walk.is_closed(self._lane, row[5], row[4]):
+        if walk.run in (None, row[5]) and not (walk.rules and walk.is_closed(self._lane, row[5], row[4])):
             run = _LaneRun(walk, self._lane, row)
             if run:
                 walk.push(run)
@@ -264,7 +262,7 @@ class _LaneRun:
 
     def expand(self) -> None:
         """Put the next parent into the heap."""
-        if self.is_closed():
+        if self.walk.rules and self.is_closed():
             return
         row = self._row
         self._row = next(self._rows, None)
@@ -304,7 +302,7 @@ class _Siblings:
 
     def expand(self) -> None:
         """Put the next group into the heap."""
-        if self.of.is_closed():
+        if self.walk.rules and self.of.is_closed():
             return
         number, head, key = self._row
         self._row = next(self._rows, None)
