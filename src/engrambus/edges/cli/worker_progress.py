@@ -30,8 +30,8 @@ def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json:
 
     can_run, catalog = dependencies.runnable(), dependencies.catalog()
     with dependencies.space.store.read() as view:
-        left = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
-    for work in left:
+        remaining = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
+    for work in remaining:
         if json:
             import msgspec
 

@@ -12,7 +12,6 @@ from engrambus.space.tuples.access import (
 )
 from engrambus.space.tuples.batch_folding import LevelStatus, folded_agents, folded_groups, level_statuses
 from engrambus.space.tuples.batch_space import BatchSpace
-from engrambus.space.tuples.batches import SpawnResult
 from engrambus.space.tuples.blocks import block, describe_block, freed_by, unblock, unblock_dependents
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.claims import begin_epoch
@@ -96,7 +95,6 @@ from engrambus.space.tuples.ports import (
     Waiter,
     WaitingGroup,
     WaitKind,
-    WorkDecide,
     WorkView,
 )
 from engrambus.space.tuples.rules import (
@@ -211,7 +209,6 @@ __all__ = [
     "RunningStep",
     "RunningWorker",
     "SpaceSettings",
-    "SpawnResult",
     "StepCost",
     "StepDone",
     "StepHit",
@@ -235,7 +232,6 @@ __all__ = [
     "WaitKind",
     "Waiter",
     "WaitingGroup",
-    "WorkDecide",
     "WorkView",
     "after_block",
     "after_child_end",

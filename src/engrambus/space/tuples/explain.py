@@ -204,10 +204,10 @@ def _waits_for(
             yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
             return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
-    held = limit_blocks(view, subject_of(record))
-    yield from (f"{block.summary[0].upper()}{block.summary[1:]}." for block in held)
+    limits = limit_blocks(view, subject_of(record))
+    yield from (f"{block.summary[0].upper()}{block.summary[1:]}." for block in limits)
     yield from _waiting_steps(view, record, look_up)
-    if not held:
+    if not limits:
         yield _worker_it_needs(view, record, look_up, workers)
 
 
@@ -263,9 +263,9 @@ def _next_of_waiting(view: WorkView, record: TupleRecord) -> Iterator[str]:
     if not record.tuple.payload:
         yield f"engrambus in --lane {record.lane}"
         return
-    held = limit_blocks(view, subject_of(record))
-    yield from (_release_command(block.rule) for block in held)
-    if not held:
+    limits = limit_blocks(view, subject_of(record))
+    yield from (_release_command(block.rule) for block in limits)
+    if not limits:
         yield _work_command(record)
     yield f"engrambus cancel {short_id(record.id)}"
 

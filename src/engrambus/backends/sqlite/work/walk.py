@@ -117,10 +117,10 @@ class Walk:
 
     def take(self, limit: int) -> list[TupleRecord]:
         """Return the tuples that are next, as if each were claimed."""
-        found: list[TupleRecord] = []
+        records: list[TupleRecord] = []
         heap = self._heap
         try:
-            while (heap or self._alone is not None) and len(found) < limit:
+            while (heap or self._alone is not None) and len(records) < limit:
                 if self._alone is not None:
                     node, self._alone = self._alone, None
                 else:
@@ -131,11 +131,11 @@ class Walk:
                     heappop(heap)
                 record = node.expand()
                 if record is not None:
-                    found.append(record)
+                    records.append(record)
         finally:
             heap.clear()  # its queries end here, and not only when the next garbage is collected
             self._alone = None
-        return found
+        return records
 
     def run_turn(self, lane: str, run: int, served: int) -> int:
         """Return the last claim of a run in a lane."""
