@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Row, at_most
+from bench.measure import Row, at_most, microseconds
 from bench.work import PERSON, RUN, WAITING, completion, open_space
 from engrambus.space.tuples import Claim, TupleSpace, read_match, set_limit
 
@@ -31,10 +31,17 @@ def limit_rows(scratch: Path, sizes: tuple[int, ...] = WAITING) -> list[Row]:
         space.close()
     few, many = min(sizes), max(sizes)
     return [
-        at_most(f"claim and completion with limits, {many:,} waiting : {few:,}", free[many] / free[few], 1.5),
-        at_most(
-            f"claim while {KEYS - 1} of {KEYS} keys are full, {many:,} waiting : {few:,}", held[many] / held[few], 1.5
-        ),
+        Row(
+            "limits",
+            f"{subject}, {many:,} waiting",
+            f"{microseconds(times[many])} of processor time",
+            f"with {few:,}: {microseconds(times[few])}",
+            *at_most(times[many] / times[few], 1.5),
+        )
+        for subject, times in (
+            ("claim and completion", free),
+            (f"claim and release while {KEYS - 1} of {KEYS} keys are full", held),
+        )
     ]
 
 
