@@ -128,7 +128,7 @@ def number_of_rules(bodies: Iterable[bytes]) -> int:
     return int.from_bytes(sha256(b"\n".join(in_order)).digest()[:7], "big") | 1 if in_order else 0
 
 
-MAX_KNOWN_ROWS = 8
+MAX_KNOWN_ROWS = 2
 """Rows of one query that are remembered; of longer answers none is."""
 MAX_KNOWN_QUERIES = 4096
 
