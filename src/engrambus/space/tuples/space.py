@@ -463,6 +463,8 @@ class TupleSpace:
         def decide_and_end(view: WorkView) -> tuple[Sequence[Any], T]:
             facts, answer = decide(view)
             ends = batch_ends.end_nodes(view, facts)
+            if not ends:
+                return facts, answer
             done = [end.id for end in ends if isinstance(end, TupleDone) and end.state == "done"]
             freed = [fact for node in done for fact in blocks.unblock_dependents(view, node)]
             return [*facts, *ends, *freed], answer
