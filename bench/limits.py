@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, at_most, microseconds
@@ -52,12 +53,11 @@ def fill(space: TupleSpace, size: int) -> None:
         space.out(*drafts, authority=PERSON, run=f"{RUN[:-2]}{start // COMMIT % RUNS:02}")
     for match in (read_match(key="k*"), read_match(authority="user")):
         rate = "100000/PT1M" if match.authority else None
-        space.store.commit(
-            lambda view, m=match, r=rate: set_limit(view, m, running=1 if m.key else None, rate=r, by="a")
-        )  # type: ignore[misc]
+        running = 1 if match.key else None
+        space.store.commit(partial(set_limit, match=match, running=running, rate=rate, by="a"))
     for lane in range(LANES):
         match = read_match(lane=f"lane-{lane}")
-        space.store.commit(lambda view, match=match: set_limit(view, match, running=1000, rate=None, by="a"))  # type: ignore[misc]
+        space.store.commit(partial(set_limit, match=match, running=1000, rate=None, by="a"))
 
 
 def _draft(number: int) -> dict[str, object]:
