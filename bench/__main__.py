@@ -20,6 +20,7 @@ from bench.evidence import deref_rows
 from bench.gc import gc_rows
 from bench.grants import grant_rows
 from bench.knowledge import bulk_row, fill, put_rows
+from bench.limits import limit_rows
 from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
 from bench.memory import memory_rows
@@ -30,7 +31,7 @@ from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
 from bench.schedules import schedule_rows
 from bench.verification import verification_rows
-from bench.work import work_rows
+from bench.work import WAITING, work_rows
 from engrambus.app import init_project, open_project
 from engrambus.settings import Settings
 
@@ -107,6 +108,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
         progress.update(task, description="work")
         rows += work_rows(scratch, peers=peers)
         rows += schedule_rows(scratch / "schedules")
+        rows += limit_rows(scratch, WAITING if peers else WAITING[:2])
         progress.update(task, description="garbage collection")
         rows += gc_rows(scratch, sizes[-1])
         rows += batch_rows(scratch)

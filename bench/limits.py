@@ -9,9 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from bench.measure import Row, at_most
+from bench.measure import Row, at_most, microseconds
 from bench.work import PERSON, RUN, WAITING, completion, open_space
 from engrambus.space.tuples import Claim, TupleSpace, read_match, set_limit
 
@@ -31,10 +32,17 @@ def limit_rows(scratch: Path, sizes: tuple[int, ...] = WAITING) -> list[Row]:
         space.close()
     few, many = min(sizes), max(sizes)
     return [
-        at_most(f"claim and completion with limits, {many:,} waiting : {few:,}", free[many] / free[few], 1.5),
-        at_most(
-            f"claim while {KEYS - 1} of {KEYS} keys are full, {many:,} waiting : {few:,}", held[many] / held[few], 1.5
-        ),
+        Row(
+            "limits",
+            f"{subject}, {many:,} waiting",
+            f"{microseconds(times[many])} of processor time",
+            f"with {few:,}: {microseconds(times[few])}",
+            *at_most(times[many] / times[few], 1.5),
+        )
+        for subject, times in (
+            ("claim and completion", free),
+            (f"claim and release while {KEYS - 1} of {KEYS} keys are full", held),
+        )
     ]
 
 
@@ -45,12 +53,11 @@ def fill(space: TupleSpace, size: int) -> None:
         space.out(*drafts, authority=PERSON, run=f"{RUN[:-2]}{start // COMMIT % RUNS:02}")
     for match in (read_match(key="k*"), read_match(authority="user")):
         rate = "100000/PT1M" if match.authority else None
-        space.store.commit(
-            lambda view, m=match, r=rate: set_limit(view, m, running=1 if m.key else None, rate=r, by="a")
-        )  # type: ignore[misc]
+        running = 1 if match.key else None
+        space.store.commit(partial(set_limit, match=match, running=running, rate=rate, by="a"))
     for lane in range(LANES):
         match = read_match(lane=f"lane-{lane}")
-        space.store.commit(lambda view, match=match: set_limit(view, match, running=1000, rate=None, by="a"))  # type: ignore[misc]
+        space.store.commit(partial(set_limit, match=match, running=1000, rate=None, by="a"))
 
 
 def _draft(number: int) -> dict[str, object]:

@@ -27,8 +27,10 @@ _END = (TupleDone, TupleTaken)
 
 def end_nodes(view: WorkView, facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts that end the nodes whose last child ends with the given facts of the same commit."""
+    if not view.has_batches():
+        return []
     ended = [fact.id for fact in facts if isinstance(fact, _END)]
-    if not ended or not view.has_batches():
+    if not ended:
         return []
     pending = _PendingAgents(view, facts, ended)
     ends: list[Fact] = []

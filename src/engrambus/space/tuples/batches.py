@@ -255,8 +255,10 @@ def shortages(
     view: WorkView, pattern: TuplePattern, limit: int, *, settings: SpaceSettings, can_run: CanRun | None
 ) -> list[tuple[BatchRecord, int]]:
     """Return the folded batches of which too few leaves wait for a claim of this size, and how many to unfold."""
+    if limit < 1 or not view.has_batches():
+        return []
     lane = pattern.equal_to("lane")
-    if limit < 1 or not (lane is ABSENT or isinstance(lane, str)):
+    if not (lane is ABSENT or isinstance(lane, str)):
         return []
     conditions = pattern.without("lane")
     short: list[tuple[BatchRecord, int]] = []

@@ -260,23 +260,25 @@ class TupleSpace:
         """
         next_claim = (_parse(claim_more[0]), claim_more[1], claim_more[2]) if claim_more is not None else None
 
-        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
+        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim] | None]]:
             facts, answers = completion.complete(view, completions, settings=self.settings, boot=self.boot)
             if next_claim is None:
                 return facts, (answers, [])
             # One commit for both: a busy worker then pays for one sync per round instead of two.
             pattern, worker, limit = next_claim
+            if self._reaches_folded(view, pattern, limit, None):
+                return facts, (answers, None)
             claim_facts, claimed = claims.claim(
                 view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self.boot
             )
             return [*facts, *claim_facts], (answers, claimed)
 
-        if next_claim is not None:
-            with self.store.read() as view:
-                unfolds = self._reaches_folded(view, next_claim[0], next_claim[2], None)
-            if unfolds:
-                self._unfold_for(next_claim[0], next_claim[2])
-        return self.commit_ending(decide)
+        answers, claimed = self.commit_ending(decide)
+        if claimed is None and next_claim is not None:
+            pattern, worker, limit = next_claim
+            self._unfold_for(pattern, limit)
+            claimed, _ = self._claim(pattern, worker, limit, None)
+        return answers, claimed or []
 
     def renew(self, fences: Iterable[tuple[str, Fence]]) -> list[str]:
         """Renew claims; return the ids of the tuples whose claim is no longer valid."""
@@ -461,6 +463,8 @@ class TupleSpace:
         def decide_and_end(view: WorkView) -> tuple[Sequence[Any], T]:
             facts, answer = decide(view)
             ends = batch_ends.end_nodes(view, facts)
+            if not ends:
+                return facts, answer
             done = [end.id for end in ends if isinstance(end, TupleDone) and end.state == "done"]
             freed = [fact for node in done for fact in blocks.unblock_dependents(view, node)]
             return [*facts, *ends, *freed], answer

@@ -22,6 +22,7 @@ CREATE TABLE applied (              -- the state of this index: always one row
     boot       TEXT    NOT NULL,    -- boot of the machine in which the epoch began
     counter    INTEGER NOT NULL,    -- number of claims in this epoch
     rules      INTEGER NOT NULL,    -- number made from the limits and pauses; 0 without any
+    shape      INTEGER NOT NULL,    -- another with every change of `lane_runs`, `siblings`, `groups` and the list of batches
     figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 

@@ -19,11 +19,14 @@ t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch
 
 -- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, clock, synced, machine, ordinal, receipts, links, runs, epoch,
-    boot, counter, sorted_tuples, sorted_receipts, rules, figures
+    boot, counter, sorted_tuples, sorted_receipts, rules, figures, shape
 FROM applied;
 
 -- name: insert_state
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, x'7B7D');
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, ?, x'7B7D');
+
+-- name: set_shape
+UPDATE applied SET shape = ?;
 
 -- name: update_state
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, clock = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
@@ -312,13 +315,14 @@ SELECT lane, count(*), min(ready_at) FROM tuples INDEXED BY delayed
 WHERE state = 'waiting' AND due = 0 AND ready_at > ?
 GROUP BY lane ORDER BY lane;
 
--- name: late_exist
+-- name: late
+-- Whether tuples of a lane are delayed, when the first claim of an epoch ends, and whether there are earlier ones.
 SELECT EXISTS (
-        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND due = 0 AND lane = ?
+        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND due = 0 AND lane = ?1
+    ), (
+        SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ?1 AND epoch = ?2
     ), EXISTS (
-        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
-    ) OR EXISTS (
-        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
+        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ?1 AND epoch < ?2
     );
 
 -- name: waiting
@@ -540,7 +544,7 @@ RETURNING number;
 SELECT number FROM groups WHERE siblings = ? AND key = ?;
 
 -- name: insert_group
-INSERT INTO groups (siblings, key, head) VALUES (?, ?, ?) RETURNING number;
+INSERT INTO groups (siblings, key, head) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING number;
 
 -- name: group_fields
 SELECT l.lane, l.run, l.authority, s.parent, g.key, r.run, l.number, s.number
@@ -632,7 +636,9 @@ UPDATE siblings SET open = 1 WHERE open = 0 AND number IN (
 );
 UPDATE groups SET state = 1 WHERE number IN (SELECT grp FROM held WHERE pool BETWEEN ?1 AND ?2);
 DELETE FROM held WHERE pool BETWEEN ?1 AND ?2;
-DELETE FROM closed WHERE pool BETWEEN ?1 AND ?2;
+
+-- name: forget_closed
+DELETE FROM closed WHERE pool BETWEEN ? AND ? RETURNING 1;
 
 -- name: promote
 -- Tuples whose time has come wait like the others from now on.

@@ -14,7 +14,7 @@ from engrambus.backends.sqlite.connections import FileId
 from engrambus.backends.sqlite.journal_index import encode_clock
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
-from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, parent_turn, read_row, run_turn
+from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, new_shape, parent_turn, read_row, run_turn
 from engrambus.backends.sqlite.work.view import SqliteWorkView
 from engrambus.core import ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition
@@ -94,7 +94,7 @@ class WorkIndex:
         state = WorkIndexState(position=start, synced_bytes=0, boot_id=boot_id(), indexed=self._indexed)
         indexed = msgspec.json.encode(state.indexed).decode()
         position = (start.offset, start.seq, start.checksum, start.at_us, encode_clock(start))
-        values = (LAYOUT, project, indexed, *position, 0, state.boot_id)
+        values = (LAYOUT, project, indexed, *position, 0, state.boot_id, new_shape())
         connection.execute(queries(QUERIES)["insert_state"], values)
         return state
 

@@ -18,10 +18,9 @@ from engrambus.backends.sqlite.work.state import (
     PendingFigures,
     WorkIndexState,
     history_row,
+    new_shape,
     number_of_rules,
-    parent_turn,
     read_history,
-    run_turn,
 )
 from engrambus.core.project_clock import ClockCorrected
 from engrambus.evidence.receipts import Receipt
@@ -92,7 +91,7 @@ from engrambus.space.tuples import (
     turn_of,
 )
 
-LAYOUT = 11
+LAYOUT = 12
 """Version of `sql/work.sql`; an index of another version is rebuilt."""
 REASON = b""
 """The blocker of a tuple that is blocked by a reason in words."""
@@ -108,6 +107,7 @@ MAX_PENDING_FIGURES = 24
 ALL_POOLS = ("", "\U0010ffff")
 """The names between which every pool lies."""
 
+_LIVE_COLUMNS: dict[str, int] = {state: column for column, state in enumerate(LIVE_STATES)}
 RUN_COLUMNS = (*STATES, "again", "executed", "hits", "micros", "tokens")
 _encode = msgspec.json.Encoder().encode
 
@@ -176,12 +176,15 @@ class WorkProjection:
         self.connection = connection
         self._sql = queries(QUERIES)
         self.state = state
+        if state.has_batches is None:  # most projects have none, and save a query for every change
+            row: Any = connection.execute(self._sql["any_batch"]).fetchone()
+            state.has_batches = bool(row[0])
         self.read: dict[str, TupleRecord] = {}
         """Tuples that a change has read to decide, until something happens to them."""
         self.groups: dict[str, int] = {}
         """Groups of tuples that a change has claimed."""
-        self.filled: set[int] = set()
-        """Groups known to be open."""
+        self.has_new_shape = False
+        """True if groups or the list of batches have changed in this transaction."""
         self._summaries: dict[str, Summary] = {}
         self._rows: defaultdict[str, list[Any]] = defaultdict(list)
         """Values of the rows to write, by query, one row after the other."""
@@ -198,14 +201,13 @@ class WorkProjection:
             case StepDone():
                 self._finish_step(fact)
             case TupleDone():
-                was_blocked = self._find(fact.id)[1] == "blocked"
                 ordinal = self._set_state(fact.id, fact.state)
-                if was_blocked:
-                    self.execute("delete_blocks", ordinal)
                 self._change("end_tuple", ordinal, fact.state, self._add_receipt(fact.receipt, fact.run, ordinal))
                 self._end_agent(ordinal, fact.state)
             case LeaseRenewed():
-                self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
+                ordinal, _, lane, _, _ = self._find(fact.id)
+                self._change("renew", ordinal, fact.lease_until_us)
+                self._note_time(lane, fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._set_state(fact.id, "waiting")
                 self._release(fact, ordinal, at_us)
@@ -259,6 +261,7 @@ class WorkProjection:
                 self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.state.epoch, self.state.boot, self.state.counter = fact.epoch, fact.boot, 0
+                self.state.quiet_until.clear()
                 if self.state.rules:
                     self.open_pools(*ALL_POOLS)
             case ClockCorrected():
@@ -269,6 +272,7 @@ class WorkProjection:
                 self.open_pools(*ALL_POOLS)
                 ScheduleRows(self.connection).correct_times(at_us)
                 self.state.fresh_claims = {}
+                self.state.quiet_until.clear()
                 self.read.clear()
             case LimitSet():
                 self._set_rule(rule_of(fact, at_us))
@@ -373,15 +377,18 @@ class WorkProjection:
             int(record.ready_us <= at_us),
         )
         self._rows["insert_tuple_id"] += (id_head(raw), record.ordinal)
+        if record.ready_us > at_us:
+            self._note_time(record.lane, record.ready_us)
         self._summaries[record.id] = (record.ordinal, record.state, record.lane, record.rank, run)
-        if record.state in LIVE_STATES:
-            self._lane_counts(record.lane)[LIVE_STATES.index(record.state)] += 1
+        live = _LIVE_COLUMNS.get(record.state)
+        if live is not None:
+            self._lane_counts(record.lane)[live] += 1
         self._count(run, record.state, 1)
         if fact.blocked_by:
             self._add_blocks(record.ordinal, fact.blocked_by, None, "")
         if fact.agent is not None:
             self._insert_agent(record.ordinal, record.id, fact.agent)
-        elif record.parent_id is not None and self._has_batches():
+        elif record.parent_id is not None and self.state.has_batches:
             self.execute("keep_agent", self._find(record.parent_id)[0])
         for path, value in index_entries(record.body, self.state.indexed):
             self._rows["insert_posting"] += (path, value, 1, -record.rank, record.ordinal)
@@ -399,6 +406,7 @@ class WorkProjection:
     def _claim(self, fact: TupleClaimed, at_us: int) -> None:
         record = self.read.get(fact.id)
         ordinal = self._set_state(fact.id, "claimed")
+        self._note_time(self._summaries[fact.id][2], fact.lease_until_us)
         self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.lease_until_us)
         self.state.counter = fact.counter
         # decision 35: a first claim has no receipts and no costs, so completing it need not ask the index for them
@@ -414,8 +422,7 @@ class WorkProjection:
             group = row[0]
         fields = self.group_fields(group)
         turns, turn = self.state.figures.turns, turn_of(Fence(fact.epoch, fact.counter))
-        turns[run_turn(fields.lane, fields.run)] = turn
-        turns[parent_turn(fields.lane, fields.run, fields.parent)] = turn
+        turns[fields.turns[0]] = turns[fields.turns[1]] = turn
         for rule, pool in self.rules().pools(fields.subject) if self.state.rules else ():
             self.execute("insert_slot", pool, ordinal)
             if rule.starts is not None:
@@ -432,6 +439,8 @@ class WorkProjection:
         _, _, lane, rank, run = self._summaries[fact.id]
         group = self._group((lane, run, needs, rank, fields.authority, fields.parent, fields.key), ordinal)
         due = int(fact.ready_us <= at_us)
+        if not due:
+            self._note_time(lane, fact.ready_us)
         self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us, needs, group, due)
 
     # Groups and limits (decision 110)
@@ -460,7 +469,9 @@ class WorkProjection:
 
     def open_pools(self, first: str, last: str) -> None:
         """Let the next claims look again at the groups that pools hold, from one to another by name."""
-        self.connection.execute(self._sql["open_pools"], (first, last) * 5)
+        if self.connection.execute(self._sql["forget_closed"], (first, last)).fetchall():
+            self._note_new_shape()
+            self.connection.execute(self._sql["open_pools"], (first, last) * 4)
 
     def _free_slots(self, ordinal: int) -> None:
         """Open the pools in which a tuple was counted."""
@@ -482,21 +493,49 @@ class WorkProjection:
         return number
 
     def _find_group(self, names: tuple[str, int, int, int, str, int, str], ordinal: int) -> int:
-        lane, run, needs, rank, authority, parent, key = names
+        *family, key = names
+        known = self.state.sibling_numbers
+        siblings = known.get(tuple(family))
+        if siblings is None:
+            if len(known) >= MAX_CACHED_GROUPS:
+                known.clear()
+            siblings = known[tuple(family)] = self._find_siblings(names)
+        number = self._number("insert_group", siblings, key, ordinal)
+        if number:  # it is new, and open
+            self.state.filled.add(number)
+        return number or self._number("group", siblings, key)
+
+    def _find_siblings(self, names: tuple[str, int, int, int, str, int, str]) -> int:
+        lane, run, needs, rank, authority, parent, _ = names
         lane_run = self._number("lane_run", lane, run, needs, rank, authority)
         lane_run = lane_run or self._number("insert_lane_run", lane, run, needs, rank, authority)
         siblings = self._number("sibling", lane_run, parent)
-        siblings = siblings or self._number("insert_sibling", lane_run, parent, lane, run)
-        return self._number("group", siblings, key) or self._number("insert_group", siblings, key, ordinal)
+        return siblings or self._number("insert_sibling", lane_run, parent, lane, run)
 
     def _number(self, query: str, *values: object) -> int:
         """Return the number that a query finds or gives; 0 if there is none."""
+        if query in CHANGES_OF_SHAPE:
+            self._note_new_shape()
         row: Any = self.connection.execute(self._sql[query], values).fetchone()
         return 0 if row is None else row[0]
 
+    def _note_new_shape(self) -> None:
+        if not self.has_new_shape:
+            self.has_new_shape = True
+            self.state.shape = new_shape()
+            # At once: a claim that only closes groups has no line, and its commit writes no state.
+            self.connection.execute(self._sql["set_shape"], (self.state.shape,))
+
+    def _note_time(self, lane: str, time_us: int) -> None:
+        """Note a time from which a claim has to look for a late tuple of a lane."""
+        quiet = self.state.quiet_until
+        if time_us < quiet.get(lane, 0):
+            quiet[lane] = time_us
+
     def fill_group(self, group: int, ordinal: int) -> None:
         """Open a group if it was closed as empty, for a tuple that waits in it."""
-        if group in self.filled and ordinal == self.state.ordinal:
+        filled = self.state.filled
+        if group in filled and ordinal == self.state.ordinal:
             return  # the newest tuple is behind every other
         row: Any = self.connection.execute(self._sql["group_state"], (group,)).fetchone()
         state, head, siblings = row
@@ -505,7 +544,9 @@ class WorkProjection:
         if state == 0:
             self.execute("open_siblings", siblings)
             self.execute("open_lane_run", siblings)
-        self.filled.add(group)
+        if len(filled) >= MAX_CACHED_GROUPS:
+            filled.clear()
+        filled.add(group)
 
     def group_fields(self, group: int) -> GroupFields:
         """Return what the tuples of a group have in common."""
@@ -515,7 +556,7 @@ class WorkProjection:
             row: Any = self.connection.execute(self._sql["group_fields"], (group,)).fetchone()
             if len(cached) >= MAX_CACHED_GROUPS:
                 cached.clear()
-            fields = cached[group] = GroupFields(*row)
+            fields = cached[group] = GroupFields.from_row(row)
         return fields
 
     def _set_state(self, tuple_id: str, state: str) -> int:
@@ -527,16 +568,19 @@ class WorkProjection:
             self._free_slots(ordinal)
         if previous != state:
             counts = self._lane_counts(lane)
-            if previous in LIVE_STATES:
-                counts[LIVE_STATES.index(previous)] -= 1
-            if state in LIVE_STATES:
-                counts[LIVE_STATES.index(state)] += 1
+            before, after = _LIVE_COLUMNS.get(previous), _LIVE_COLUMNS.get(state)
+            if before is not None:
+                counts[before] -= 1
+            if after is not None:
+                counts[after] += 1
+            elif previous == "blocked":
+                self.execute("delete_blocks", ordinal)
             self._count(run, previous, -1)
             self._count(run, state, 1)
-            if self.state.indexed and state not in LIVE_STATES:
+            if self.state.indexed and after is None:
                 self._repost_ended(ordinal, rank, state)
             self._summaries[tuple_id] = (ordinal, state, lane, rank, run)
-            if self._has_batches():
+            if self.state.has_batches:
                 self.execute("not_idle", ordinal)
         return ordinal
 
@@ -544,7 +588,7 @@ class WorkProjection:
         self.state.any_blocks = True
         for blocker in on:
             self.execute("insert_block", ordinal, raw_id(blocker), "", by)
-            if self._has_batches():
+            if self.state.has_batches:
                 self.execute("keep_agent_with_id", *id_key(blocker))
         if reason is not None:
             self.execute("insert_block", ordinal, REASON, reason, by)
@@ -562,16 +606,11 @@ class WorkProjection:
             waits: Any = self.connection.execute(self._sql["wait_of"], (ordinal,)).fetchone()
             ready_us, group = waits
             self._change("set_state", ordinal, "waiting", int(ready_us <= at_us))
+            if ready_us > at_us:
+                self._note_time(self._summaries[fact.id][2], ready_us)
             self.fill_group(group, ordinal)
 
     # Batches
-
-    def _has_batches(self) -> bool:
-        """True if a batch was ever spawned: most projects have none, and save a query for every change."""
-        if self.state.has_batches is None:
-            row: Any = self.connection.execute(self._sql["any_batch"]).fetchone()
-            self.state.has_batches = bool(row[0])
-        return self.state.has_batches
 
     def _spawn(self, fact: BatchSpawned) -> None:
         ordinal, _, lane, rank, _ = self._find(fact.id)
@@ -592,7 +631,7 @@ class WorkProjection:
 
     def _end_agent(self, ordinal: int, state: str) -> None:
         """Count the end of an agent in the node above it."""
-        if not self._has_batches():
+        if not self.state.has_batches:
             return
         row: Any = self.connection.execute(self._sql["agent_by_ordinal"], (ordinal,)).fetchone()
         if row is None or row[2] == 0:
@@ -828,6 +867,8 @@ class WorkProjection:
 
     def execute(self, name: str, *values: object) -> None:
         """Run one query at once."""
+        if name in CHANGES_OF_SHAPE:
+            self._note_new_shape()
         self.connection.execute(self._sql[name], values)
 
 
@@ -843,6 +884,16 @@ def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> BatchAge
         is_kept=bool(row[9]),
     )
 
+
+CHANGES_OF_SHAPE = frozenset(
+    {
+        *("insert_lane_run", "open_lane_run", "close_lane_run", "serve_run"),
+        *("insert_sibling", "open_siblings", "close_siblings", "serve_parent"),
+        *("insert_group", "fill_group", "close_group", "advance_group"),
+        "insert_batch",
+    }
+)
+"""Queries that change what `KnownShape` remembers."""
 
 # Rows of one query are written together; changes of one tuple in one commit mostly happen in this order.
 _WRITE_ORDER = (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from itertools import chain, islice
+from random import getrandbits
 from typing import Any, NamedTuple
 
 import msgspec
@@ -57,6 +59,14 @@ class GroupFields(NamedTuple):
     run_id: str
     lane_run: int
     siblings: int
+    turns: tuple[str, str]
+    """Names of the turns of its run and of its parent."""
+
+    @classmethod
+    def from_row(cls, row: Any) -> GroupFields:
+        """Return the fields that a row of the query `group_fields` holds."""
+        lane, run, _, parent, *_ = row
+        return cls(*row, turns=(run_turn(lane, run), parent_turn(lane, run, parent)))
 
     @property
     def subject(self) -> Subject:
@@ -118,6 +128,45 @@ def number_of_rules(bodies: Iterable[bytes]) -> int:
     return int.from_bytes(sha256(b"\n".join(in_order)).digest()[:7], "big") | 1 if in_order else 0
 
 
+MAX_KNOWN_ROWS = 2
+"""Rows of one query that are remembered; of longer answers none is."""
+MAX_KNOWN_QUERIES = 4096
+
+
+def new_shape() -> int:
+    """Return a number that no other state of the groups has, of this index or of another."""
+    return getrandbits(62)
+
+
+class KnownShape:
+    """Short answers to queries about groups and batches, which most commits leave as they are (decision 35).
+
+    They hold for one shape, whoever asks: claims, and readers of any snapshot with that shape.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[int, dict[Any, tuple[Any, ...]]] = 0, {}
+
+    def rows(self, shape: int, name: str, values: tuple[Any, ...], ask: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """Return the rows of a query; `ask` runs it."""
+        known = self._known
+        if known[0] != shape or len(known[1]) >= MAX_KNOWN_QUERIES:
+            known = self._known = shape, {}
+        answers, asked = known[1], (name, values)
+        answer = answers.get(asked)
+        if answer is not None:
+            return iter(answer)
+        rows = ask()
+        first = tuple(islice(rows, MAX_KNOWN_ROWS + 1))
+        if len(first) > MAX_KNOWN_ROWS:
+            return chain(first, rows)
+        answers[asked] = first
+        return iter(first)
+
+
+KNOWN_SHAPE = KnownShape()
+
+
 _decode_figures = msgspec.json.Decoder(PendingFigures).decode
 
 
@@ -143,6 +192,8 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     merged_receipts: int = 0
     rules: int = 0
     """Number made from the limits and pauses, other for others; 0 if there are none."""
+    shape: int = 0
+    """Another with every change of the groups and of the list of batches."""
     figures: PendingFigures = msgspec.field(default_factory=PendingFigures)
     run_numbers: dict[str, int] = {}
     """Cache: numbers of runs."""
@@ -150,8 +201,14 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Cache: numbers of sets of yools."""
     group_numbers: dict[tuple[str, int, int, int, str, int, str], int] = {}
     """Cache: groups by lane, run, needs, rank, authority, parent and key."""
+    sibling_numbers: dict[tuple[Any, ...], int] = {}
+    """Cache: siblings by the same without the key."""
     group_fields: dict[int, GroupFields] = {}
     """Cache: what the tuples of a group have in common."""
+    filled: set[int] = set()
+    """Cache: groups known to be open."""
+    quiet_until: dict[str, int] = {}
+    """Cache: by lane, a time before which no delayed tuple is due and no claim ends."""
     fresh_claims: dict[str, TupleRecord] = {}
     """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
     has_batches: bool | None = None
@@ -181,4 +238,5 @@ def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:
         merged_receipts=row[18],
         rules=row[19],
         figures=_decode_figures(row[20]),
+        shape=row[21],
     )

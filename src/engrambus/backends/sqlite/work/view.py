@@ -24,7 +24,14 @@ from engrambus.backends.sqlite.work.projection import (
     record_from_row,
 )
 from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
-from engrambus.backends.sqlite.work.state import KNOWN_RULES, QUERIES, GroupFields, WorkIndexState, read_history
+from engrambus.backends.sqlite.work.state import (
+    KNOWN_RULES,
+    KNOWN_SHAPE,
+    QUERIES,
+    GroupFields,
+    WorkIndexState,
+    read_history,
+)
 from engrambus.backends.sqlite.work.walk import LaneNeeds, LoneTuple, Walk
 from engrambus.core import SECOND_US, is_digest
 from engrambus.core.database import FileDamaged
@@ -79,6 +86,8 @@ MAX_POSTED = 256
 """Tuples of an indexed field that are put in turn: of the highest priorities the oldest."""
 MAX_PROMOTED = 1024
 """Delayed tuples of a lane with the same needs that a claim lets wait like the others."""
+MAX_QUIET_LANES = 4096
+"""Lanes of which is remembered until when nothing is late."""
 REFRESH_US = 5 * SECOND_US
 
 _ZEROS = (0,) * len(LIVE_STATES)
@@ -212,7 +221,7 @@ class SqliteWorkView:
             epoch=epoch,
             last=Fence(self._state.epoch, self._state.counter),
             turns=self._state.figures.turns,
-            accepts=lambda record: _matches(conditions, record),
+            accepts=(lambda record: _matches(conditions, record)) if conditions.conditions else None,
             to_record=record_from_row,
             run=run if isinstance(run, str) else None,
         )
@@ -220,7 +229,7 @@ class SqliteWorkView:
     def _enter_lane(self, walk: Walk, lane: str, epoch: int, can_run: CanRun | None) -> None:
         """Add what may be claimed in a lane to a walk."""
         now_us = self._as_of
-        delayed, lost = self._row("late_exist", lane, lane, epoch, now_us, lane, epoch)
+        delayed, lost = self._late(lane, epoch)
         for needs in self._needs("delayed_needs", lane, can_run) if delayed else ():
             # decision 100: by needs, so that tuples this worker cannot run are never read.
             self._add_delayed(walk, lane, needs)
@@ -230,6 +239,22 @@ class SqliteWorkView:
                 walk.push(source)
         for row in self._rows("lost", lane, epoch, now_us, lane, epoch) if lost else ():
             self._add_lone(walk, row)
+
+    def _late(self, lane: str, epoch: int) -> tuple[bool, bool]:
+        """Return whether a lane has delayed tuples, and claims that have ended.
+
+        Both are False before the time up to which the cache knows that nothing is late.
+        """
+        quiet = self._state.quiet_until
+        if epoch == self._state.epoch and self._as_of < quiet.get(lane, 0):
+            return False, False
+        delayed, first_end_us, is_older = self._row("late", lane, epoch)
+        lost = is_older or (first_end_us is not None and first_end_us <= self._as_of)
+        if self._projection is not None and epoch == self._state.epoch and not delayed and not lost:
+            if len(quiet) >= MAX_QUIET_LANES:
+                quiet.clear()
+            quiet[lane] = _NO_LIMIT if first_end_us is None else first_end_us
+        return bool(delayed), bool(lost)
 
     def _add_delayed(self, walk: Walk, lane: str, needs: int) -> None:
         """Let delayed tuples that are due now wait like the others; a reader only looks at some of them."""
@@ -262,7 +287,7 @@ class SqliteWorkView:
     def _group_fields(self, group: int) -> GroupFields:
         fields = self._state.group_fields.get(group)
         if fields is None:
-            fields = self._state.group_fields[group] = GroupFields(*self._row("group_fields", group))
+            fields = self._state.group_fields[group] = GroupFields.from_row(self._row("group_fields", group))
         return fields
 
     # Limits
@@ -335,7 +360,8 @@ class SqliteWorkView:
 
     def _needs(self, query: str, lane: str, can_run: CanRun | None) -> list[int]:
         """Return the needs that waiting tuples of a lane have and that a worker can run, by number."""
-        return [number for number, yools in self._rows(query, lane) if may_run(_decode_yools(yools), can_run)]
+        rows = self.shape_rows(query, lane) if query == "waiting_needs" else self._rows(query, lane)
+        return [number for number, yools in rows if may_run(_decode_yools(yools), can_run)]
 
     def _runnable(self, rows: Iterator[Any], can_run: CanRun | None) -> Iterator[Any]:
         """Yield the rows of claimed tuples, and of those waiting ones that a worker can run."""
@@ -467,7 +493,10 @@ class SqliteWorkView:
     # Batches
 
     def has_batches(self) -> bool:
-        return bool(self._row("any_batch")[0])
+        state = self._state
+        if state.has_batches is None:
+            state.has_batches = bool(next(self.shape_rows("any_batch"))[0])
+        return state.has_batches
 
     def batch(self, batch_id: str) -> BatchRecord | None:
         row = self._row("batch", *id_key(batch_id)) if is_digest(batch_id) else None
@@ -478,6 +507,8 @@ class SqliteWorkView:
         return [_batch_from_row(row) for row in rows]
 
     def folded_batches(self, lane: str | None, *, limit: int | None = None) -> list[BatchRecord]:
+        if not self.has_batches():
+            return []
         bound = -1 if limit is None else limit
         if lane is None:
             rows = self._rows("folded_batches_of_all_lanes", bound)
@@ -717,6 +748,12 @@ class SqliteWorkView:
     def rows(self, name: str, *values: object) -> Iterator[Any]:
         """Return the rows of a query."""
         return self._connection.execute(self._sql[name], values)
+
+    def shape_rows(self, name: str, *values: object) -> Iterator[Any]:
+        """Return the rows of a query about groups and batches only, which are remembered until these change."""
+        if self._projection is not None and self._projection.has_new_shape:
+            return self.rows(name, *values)
+        return KNOWN_SHAPE.rows(self._state.shape, name, values, lambda: self.rows(name, *values))
 
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
         return self._connection.execute(self._sql[name], values)

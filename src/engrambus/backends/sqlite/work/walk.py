@@ -41,6 +41,8 @@ class WalkSource(Protocol):
 
     def rows(self, name: str, *values: object) -> Iterator[Row]: ...
 
+    def shape_rows(self, name: str, *values: object) -> Iterator[Row]: ...
+
     def limit_rules(self) -> LimitRules: ...
 
     def pool_room(self, rule: LimitRule, pool: str, epoch: int) -> int: ...
@@ -64,11 +66,14 @@ class Walk:
         epoch: int,
         last: Fence,
         turns: dict[str, int],
-        accepts: Callable[[TupleRecord], bool],
+        accepts: Callable[[TupleRecord], bool] | None,
         to_record: Callable[[Row], TupleRecord],
         run: str | None,
     ) -> None:
-        """`last` is the last claim, `turns` those that are not in the tables yet; `run` the only one to look at."""
+        """Only tuples that `accepts` admits are found; None admits all.
+
+        `last` is the last claim, `turns` those that are not in the tables yet; `run` the only one to look at.
+        """
         self.source = source
         self.accepts = accepts
         self.to_record = to_record
@@ -92,9 +97,18 @@ class Walk:
         self._heap: list[tuple[TurnKey, int, int, _Node]] = []
         """Nodes by key, with a number that tells them apart and the turn for which the key was computed."""
         self._numbers = count()
+        self._alone: _Node | None = None
+        """The only node while there are no others: it needs no key."""
 
     def push(self, node: _Node) -> None:
         """Put a node into the heap."""
+        alone = self._alone
+        if alone is None and not self._heap:
+            self._alone = node
+            return
+        if alone is not None:
+            self._alone = None
+            heappush(self._heap, (alone.key(), next(self._numbers), self._turn, alone))
         heappush(self._heap, (node.key(), next(self._numbers), self._turn, node))
 
     def has_others(self) -> bool:
@@ -106,17 +120,21 @@ class Walk:
         records: list[TupleRecord] = []
         heap = self._heap
         try:
-            while heap and len(records) < limit:
-                least, number, turn, node = heap[0]
-                if turn != self._turn and (key := node.key()) != least:
-                    heapreplace(heap, (key, number, self._turn, node))
-                    continue
-                heappop(heap)
+            while (heap or self._alone is not None) and len(records) < limit:
+                if self._alone is not None:
+                    node, self._alone = self._alone, None
+                else:
+                    least, number, turn, node = heap[0]
+                    if turn != self._turn and (key := node.key()) != least:
+                        heapreplace(heap, (key, number, self._turn, node))
+                        continue
+                    heappop(heap)
                 record = node.expand()
                 if record is not None:
                     records.append(record)
         finally:
             heap.clear()  # its queries end here, and not only when the next garbage is collected
+            self._alone = None
         return records
 
     def run_turn(self, lane: str, run: int, served: int) -> int:
@@ -127,17 +145,15 @@ class Walk:
         """Return the last claim of a parent's children of a run in a lane."""
         return self.turns.get(parent_turn(lane, run, parent), served)
 
-    def serve(self, lane: str, run: int, parent: int, pools: list[tuple[LimitRule, str]]) -> None:
-        """Note that a tuple starts."""
+    def serve(self, turns: tuple[str, str], pools: list[tuple[LimitRule, str]]) -> None:
+        """Note that a tuple starts, by the names of the turns of its run and of its parent."""
         self._turn += 1
-        self.turns[run_turn(lane, run)] = self.turns[parent_turn(lane, run, parent)] = self._turn
+        self.turns[turns[0]] = self.turns[turns[1]] = self._turn
         for _, pool in pools:
             self._room[pool] -= 1
 
     def is_closed(self, lane: str, run_id: str, authority: str) -> bool:
         """True if a rule that looks at no key has no room for tuples of this kind."""
-        if not self.rules:
-            return False
         name = lane, run_id, authority
         pools = self._early.get(name)
         if pools is None:
@@ -173,11 +189,11 @@ class Walk:
         empty = self.empty if len(self.empty) > MAX_EMPTY else ()
         for group in empty:
             execute("close_group", 0, group)
-            projection.filled.discard(group)
+            projection.state.filled.discard(group)
         for pool, group in self.held:
             execute("close_group", 2, group)
             execute("hold_group", pool, group)
-            projection.filled.discard(group)
+            projection.state.filled.discard(group)
         for rule, pool in self._pools_closed():
             execute("close_pool", pool, opens_us(rule, self.source.pool_use_in(rule, pool, self._epoch)))
         if empty or self.held or len(self.passed) > MAX_EMPTY:
@@ -195,7 +211,7 @@ class LaneNeeds:
 
     def __init__(self, walk: Walk, lane: str, needs: int) -> None:
         self._walk, self._lane = walk, lane
-        self._rows = walk.source.rows("runs_in_turn", lane, needs)
+        self._rows = walk.source.shape_rows("runs_in_turn", lane, needs)
         self._row: Row = next(self._rows, None)
 
     def __bool__(self) -> bool:
@@ -212,7 +228,7 @@ class LaneNeeds:
         self._row = next(self._rows, None)
         if self._row is not None:
             walk.push(self)
-        if walk.run in (None, row[5]) and not walk.is_closed(self._lane, row[5], row[4]):
+        if walk.run in (None, row[5]) and not (walk.rules and walk.is_closed(self._lane, row[5], row[4])):
             run = _LaneRun(walk, self._lane, row)
             if run:
                 walk.push(run)
@@ -224,7 +240,7 @@ class _LaneRun:
     def __init__(self, walk: Walk, lane: str, row: Row) -> None:
         self.walk, self.lane = walk, lane
         self.number, self.rank, self._served, self.run, self.authority, self.run_id = row
-        self._rows = walk.source.rows("siblings_in_turn", self.number)
+        self._rows = walk.source.shape_rows("siblings_in_turn", self.number)
         self._row: Row = next(self._rows, None)
         if self._row is None:
             walk.passed.append((0, self.number))
@@ -246,7 +262,7 @@ class _LaneRun:
 
     def expand(self) -> None:
         """Put the next parent into the heap."""
-        if self.is_closed():
+        if self.walk.rules and self.is_closed():
             return
         row = self._row
         self._row = next(self._rows, None)
@@ -263,7 +279,8 @@ class _Siblings:
     def __init__(self, of: _LaneRun, row: Row) -> None:
         self.of, self.walk = of, of.walk
         self.number, self._served, self.parent = row
-        self._rows = self.walk.source.rows("groups_in_turn", self.number)
+        self.turns = run_turn(of.lane, of.run), parent_turn(of.lane, of.run, self.parent)
+        self._rows = self.walk.source.shape_rows("groups_in_turn", self.number)
         self._row: Row = next(self._rows, None)
         self.is_single = True
         """True if only one of its groups was read, so that it does not matter how old its head is."""
@@ -276,7 +293,7 @@ class _Siblings:
     def head(self) -> tuple[int, int, int, int, int]:
         """Return the part of the key that all below it have in common."""
         of = self.of
-        turn = self.walk.parent_turn(of.lane, of.run, self.parent, self._served)
+        turn = self.walk.turns.get(self.turns[1], self._served)
         return *of.head(), turn, self.parent
 
     def key(self) -> TurnKey:
@@ -285,7 +302,7 @@ class _Siblings:
 
     def expand(self) -> None:
         """Put the next group into the heap."""
-        if self.of.is_closed():
+        if self.walk.rules and self.of.is_closed():
             return
         number, head, key = self._row
         self._row = next(self._rows, None)
@@ -316,8 +333,8 @@ class _Group:
 
     def expand(self) -> TupleRecord | None:
         """Return its next tuple, if that is known to be the least and may start."""
-        walk, run = self._walk, self._of.of
-        full = walk.first_full(self._pools)
+        walk = self._walk
+        full = walk.first_full(self._pools) if self._pools else None
         if full is not None:
             walk.hold(*full, self._number)
             return None
@@ -325,10 +342,10 @@ class _Group:
             return None
         row, self._row, self._next = self._row, None, self._row[0] + 1
         record = walk.to_record(row)
-        accepted = walk.accepts(record)
+        accepted = walk.accepts is None or walk.accepts(record)
         if accepted:
             walk.groups[record.id] = self._number
-            walk.serve(run.lane, run.run, self._of.parent, self._pools)
+            walk.serve(self._of.turns, self._pools)
         walk.push(self)
         return record if accepted else None
 
@@ -373,9 +390,10 @@ class LoneTuple:
             walk.blocked += 1
             return None
         record = self._read()
-        if walk.run not in (None, record.run) or not walk.accepts(record):
+        if walk.run not in (None, record.run) or not (walk.accepts is None or walk.accepts(record)):
             return None
         _, _, group, run, _, parent, _ = self._row
         walk.groups[record.id] = group
-        walk.serve(self._subject.lane, run, parent, self._pools)
+        lane = self._subject.lane
+        walk.serve((run_turn(lane, run), parent_turn(lane, run, parent)), self._pools)
         return record
