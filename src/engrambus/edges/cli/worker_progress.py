@@ -25,17 +25,18 @@ LINE_CHARACTERS = 200
 
 
 def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json: bool) -> Iterator[str]:
-    """Yield what waits in the lanes of a worker that has no code for it."""
-    from engrambus.space.tuples import folded_groups, left_work
+    """Yield what waits in the lanes of a worker: what it has no code for, and what nobody may claim now."""
+    from engrambus.space.tuples import folded_groups, held_work, left_work
 
     can_run, catalog = dependencies.runnable(), dependencies.catalog()
     with dependencies.space.store.read() as view:
         left = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
-    for work in left:
+        held = held_work(view, pattern)
+    for what, work in (*(("left", work) for work in left), *(("held", work) for work in held)):
         if json:
             import msgspec
 
-            yield json_line(msgspec.json.encode({"what": "left", **msgspec.to_builtins(work)}))
+            yield json_line(msgspec.json.encode({"what": what, **msgspec.to_builtins(work)}))
         else:
             yield safe(work.summary)
 

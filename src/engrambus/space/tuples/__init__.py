@@ -78,6 +78,7 @@ from engrambus.space.tuples.limits import (
     unpause,
     use_of_starts,
 )
+from engrambus.space.tuples.held_work import held_work, why_held
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
@@ -265,6 +266,7 @@ __all__ = [
     "folded_groups",
     "freed_by",
     "gc_draft",
+    "held_work",
     "in_turn",
     "index_entries",
     "index_value",
@@ -310,5 +312,6 @@ __all__ = [
     "visible_run",
     "visible_tuple",
     "visible_tuple_or_receipt",
+    "why_held",
     "with_delay",
 ]
