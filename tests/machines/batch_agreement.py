@@ -16,6 +16,8 @@ from engrambus.testing.work import PERSON, RUN, WorkHarness, completion, draft, 
 
 SETTINGS = SpaceSettings(backoff_us=2_000_000, lease_us=30_000_000, alarm_pct=0)
 SHAPES = ((1, 1), (1, 7), (2, 3), (3, 2), (4, 1), (2, 7), (3, 4), (1, 90))
+SAME_ORDER = tuple(shape for shape in SHAPES if shape[0] == 1 or shape[1] ** shape[0] <= 32)
+"""Shapes that a claim unfolds as a whole (32 leaves at once), or that have one node above all leaves."""
 ENDED_STATES = ("done", "dead", "cancelled", "taken")
 
 
@@ -43,6 +45,11 @@ class BatchAgreement(RuleBasedStateMachine):
     @rule(shape=st.sampled_from(SHAPES), retries=st.sampled_from([None, 0]), priority=st.sampled_from([0, 3]))
     def spawn(self, shape: tuple[int, int], retries: int | None, priority: int) -> None:
         terms = {"budget_usd": 100} | ({} if retries is None else {"max_retries": retries})
+        if self.is_flat:
+            # Nodes take turns among those that are tuples, and batches too: with few leaves and a priority of its own
+            # for each batch, that order does not depend on what is folded.
+            shape = shape if shape in SAME_ORDER else SHAPES[0]
+            priority = 10 * priority - len(self.batches)
         template = draft("build", 0, agent_terms=terms, priority=priority, map_pos={"batch_no": len(self.batches)})
         ids = set()
         for number, space in enumerate(self.spaces):
