@@ -16,8 +16,6 @@ from engrambus.testing.work import PERSON, RUN, WorkHarness, completion, draft, 
 
 SETTINGS = SpaceSettings(backoff_us=2_000_000, lease_us=30_000_000, alarm_pct=0)
 SHAPES = ((1, 1), (1, 7), (2, 3), (3, 2), (4, 1), (2, 7), (3, 4), (1, 90))
-SAME_ORDER = tuple(shape for shape in SHAPES if shape[0] == 1 or shape[1] ** shape[0] <= 32)
-"""Shapes that a claim unfolds as a whole (32 leaves at once), or that have one node above all leaves."""
 ENDED_STATES = ("done", "dead", "cancelled", "taken")
 
 
@@ -45,11 +43,6 @@ class BatchAgreement(RuleBasedStateMachine):
     @rule(shape=st.sampled_from(SHAPES), retries=st.sampled_from([None, 0]), priority=st.sampled_from([0, 3]))
     def spawn(self, shape: tuple[int, int], retries: int | None, priority: int) -> None:
         terms = {"budget_usd": 100} | ({} if retries is None else {"max_retries": retries})
-        if self.is_flat:
-            # Nodes take turns among those that are tuples, and batches too: with few leaves and a priority of its own
-            # for each batch, that order does not depend on what is folded.
-            shape = shape if shape in SAME_ORDER else SHAPES[0]
-            priority = 10 * priority - len(self.batches)
         template = draft("build", 0, agent_terms=terms, priority=priority, map_pos={"batch_no": len(self.batches)})
         ids = set()
         for number, space in enumerate(self.spaces):
@@ -63,9 +56,22 @@ class BatchAgreement(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 5))
     def claim(self, limit: int) -> None:
-        answers = [space.space.claim({"lane": "build"}, worker="w", limit=limit) for space in self.spaces]
+        answers = self._claim_same(limit) if self.is_flat else self._claim(limit)
         assert all([item.id for item in answer] == [item.id for item in answers[0]] for answer in answers)
         self.claims += [list(same) for same in zip(*answers, strict=True)]
+
+    def _claim(self, limit: int) -> list[list[Claim]]:
+        return [space.space.claim({"lane": "build"}, worker="w", limit=limit) for space in self.spaces]
+
+    def _claim_same(self, limit: int) -> list[list[Claim]]:
+        """Claim in the flat space what is claimed in the other: nodes take turns only among those that are tuples."""
+        flat, folded = self.spaces
+        claimed = folded.space.claim({"lane": "build"}, worker="w", limit=limit)
+        ids = [claim.id for claim in claimed]
+        same = [claim for tuple_id in ids for claim in flat.space.claim({"id": tuple_id}, worker="w")]
+        if len(claimed) < limit:
+            assert flat.space.claim({"lane": "build"}, worker="w") == []
+        return [same, claimed]
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), usd=st.sampled_from([0.0, 0.001, 0.25]), fails=st.booleans())

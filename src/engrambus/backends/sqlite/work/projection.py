@@ -487,7 +487,13 @@ class WorkProjection:
         lane_run = lane_run or self._number("insert_lane_run", lane, run, needs, rank, authority)
         siblings = self._number("sibling", lane_run, parent)
         siblings = siblings or self._number("insert_sibling", lane_run, parent, lane, run)
-        return self._number("group", siblings, key) or self._number("insert_group", siblings, key, ordinal)
+        return self._number("group", siblings, key) or self._insert_group(siblings, key, ordinal)
+
+    def _insert_group(self, siblings: int, key: str, ordinal: int) -> int:
+        """Return the number of a new group, which is open, and so is what it lies below."""
+        self.execute("open_siblings", siblings)
+        self.execute("open_lane_run", siblings)
+        return self._number("insert_group", siblings, key, ordinal)
 
     def _number(self, query: str, *values: object) -> int:
         """Return the number that a query finds or gives; 0 if there is none."""
