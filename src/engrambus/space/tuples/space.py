@@ -396,6 +396,10 @@ class TupleSpace:
         """
         return act()
 
+    def is_hooked(self, primitive: Primitive) -> bool:
+        """True if a hook wants to know of a primitive."""
+        return False
+
     # What blocks tuples
 
     def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
