@@ -445,7 +445,9 @@ class WorkAgreement(RuleBasedStateMachine):
                 assert record.own_spent == spent.get(record.id, Price())
                 agent = view.agents([record.id]).get(record.id)
                 is_node = agent is not None and agent.position.children > 0
-                for last in map(view.receipt, [] if is_node else ends):  # the receipt of a node has what all below spent
+                for last in map(
+                    view.receipt, [] if is_node else ends
+                ):  # the receipt of a node has what all below spent
                     assert last is not None
                     assert Price(micros=last.cost.usd_micros, tokens=last.cost.tokens) == at_end[record.id]
                 assert record.state == "claimed" or record.reserved_micros == sum(

@@ -56,6 +56,7 @@ from engrambus.space.tuples.facts import (
     TupleUnblocked,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
+from engrambus.space.tuples.held_work import held_work, why_held
 from engrambus.space.tuples.limits import (
     LimitMatch,
     LimitRule,
@@ -78,7 +79,6 @@ from engrambus.space.tuples.limits import (
     unpause,
     use_of_starts,
 )
-from engrambus.space.tuples.held_work import held_work, why_held
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools, unfinished_yools
 from engrambus.space.tuples.patterns import ABSENT, STAMPED_FIELDS, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
