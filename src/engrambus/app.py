@@ -237,8 +237,8 @@ def _tuple_space(
         from engrambus.space.tuples.hooked_space import HookedSpace
         from engrambus.space.tuples.primitive_hooks import PrimitiveHooks
 
-        asked = PrimitiveHooks(active_hooks, limit_seconds=settings.hook_seconds, report=_report_hook)
-        return HookedSpace(store, hooks=asked, caller=CALLER.get, **options)
+        primitive_hooks = PrimitiveHooks(active_hooks, limit_seconds=settings.hook_seconds, report=_report_hook)
+        return HookedSpace(store, hooks=primitive_hooks, caller=CALLER.get, **options)
 
     def open_collector(space: TupleSpace) -> GarbageCollector:
         from engrambus.operations import pinned_by_engrams
@@ -361,7 +361,7 @@ def _open_gc_worker(gateway: Gateway, dependencies: WorkerDependencies) -> GcWor
 
 @contextmanager
 def background_work(gateway: Gateway, dependencies: WorkerDependencies, *, until_empty: bool) -> Iterator[None]:
-    """Do beside a worker what somebody has to do: put the tasks of schedules, collect garbage.
+    """Do, next to a worker, what someone has to do: put the tasks of schedules, collect garbage.
 
     A worker that exits by itself only puts what is due when it starts, and leaves the disk to others.
     """

@@ -27,9 +27,13 @@ BATCH = 8
 STEP_MICROS = 1_000
 
 
+LOCK_SECONDS = 600.0
+
+
 def open_space(folder: Path) -> TupleSpace:
     """Open the space in a folder, with the system clock."""
-    return TupleSpace(SqliteWork(folder, KEY, SystemClock()), settings=SETTINGS)
+    # The test deletes the index now and then: on a busy machine it takes long to build it again, under the lock.
+    return TupleSpace(SqliteWork(folder, KEY, SystemClock(), lock_seconds=LOCK_SECONDS), settings=SETTINGS)
 
 
 def do(space: TupleSpace, claim: Claim) -> Completion:

@@ -44,7 +44,7 @@ WORKS_EVERY = 1 if "ENGRAMBUS_YEAR" in os.environ else 3
 """Days from one on which the team works to the next."""
 ARTIFACT_BYTES = 2_000_000
 HOT_DAYS, WARM_DAYS = 30, 365
-MAX_MB = 22 * SCALE * 3 // WORKS_EVERY
+MAX_MB = 25 * SCALE * 3 // WORKS_EVERY
 """Less than the artifacts of the hot days take with everything else, so that the limit deletes some of them."""
 A_DAY_MB = 4 * SCALE
 """What a day may add before the next collection: the limit holds at night."""
@@ -344,18 +344,16 @@ def check_cache(year: Year, pinned: str) -> None:
     for name in recent:
         year.put(step("agent.build.release", day=name, size=ARTIFACT_BYTES))
     assert set(year.work()) == {"hit", "done"}
-    old = [39 * SCALE, 42 * SCALE, 201 * SCALE]
     gone = digest_of_release(42 * SCALE)
     with pytest.raises(BodyNotFound, match="deleted to free disk space, at 20"):
         year.bus.deref_pointer(f"artifact:{gone}")
     (receipt,) = (item for item in year.all_receipts() if any(part.sha == gone for part in item.artifacts))
     assert gone in year.bus.receipt_get(receipt.id).gone
     assert year.bus.receipt_verify(receipt.id).sound
-    for name, kinds in zip(old, (["hit", "done"], ["miss", "done"], ["miss", "done"]), strict=True):
-        year.put(step("agent.build.release", day=name, size=ARTIFACT_BYTES))
-        assert year.work() == kinds, name
-    year.put(step("agent.build.release", day=42 * SCALE, size=ARTIFACT_BYTES))
-    assert year.work() == ["hit", "done"]
+    for name in (42 * SCALE, 201 * SCALE):
+        for kinds in (["miss", "done"], ["hit", "done"]):
+            year.put(step("agent.build.release", day=name, size=ARTIFACT_BYTES))
+            assert year.work() == kinds, name
 
 
 def replay(year: Year) -> float:

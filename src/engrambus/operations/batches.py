@@ -241,10 +241,10 @@ class BatchesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def list_batches(context: Context, request: ListBatches) -> BatchesAnswer:
     """List batches, newest first, with how many of their agents are not materialised."""
     with context.tuple_space.space.store.read() as view:
-        found = view.list_batches(context.run_seen, limit=request.limit + 1, before=read_cursor(request.cursor))
-        page = found[: request.limit]
+        batches = view.list_batches(context.run_seen, limit=request.limit + 1, before=read_cursor(request.cursor))
+        page = batches[: request.limit]
         rows = [batch_row(view, batch) for batch in page]
-    return BatchesAnswer(batches=rows, cursor=str(page[-1].ordinal) if len(found) > len(page) else None)
+    return BatchesAnswer(batches=rows, cursor=str(page[-1].ordinal) if len(batches) > len(page) else None)
 
 
 def batch_row(view: WorkView, batch: BatchRecord) -> BatchRow:

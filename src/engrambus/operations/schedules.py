@@ -88,7 +88,7 @@ class ScheduleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     skipped: int = 0
     """Times skipped because the previous tuple had not ended."""
     missed: int = 0
-    """Times that nobody was there for and that were not caught up with."""
+    """Times that no one was there for and that were not caught up with."""
     refused: ScheduleRefusalRow | None = None
     """Why its last tuple was refused."""
 

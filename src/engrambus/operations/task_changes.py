@@ -57,7 +57,7 @@ class BlockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prose=("note",),
 )
 def block_task(context: Context, request: BlockTask) -> TaskRow:
-    """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
+    """Block a task until others are done (--on), or until someone unblocks it (--why). Your claim on it ends.
 
     A dependency that would close a circle is refused. It works for every tuple that has not ended.
     """
@@ -140,7 +140,7 @@ class GiveTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prose=("note",),
 )
 def give_task(context: Context, request: GiveTask) -> TaskRow:
-    """Give a task to another agent, or to nobody. The claim of anybody else on it ends."""
+    """Give a task to another agent, or to no one. The claim of anybody else on it ends."""
     with context.store.read() as memory:
         owner = agent_named(memory, context.caller, request.agent, "agent")
     actor = actor_of(context.caller)

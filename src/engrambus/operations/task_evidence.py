@@ -28,12 +28,12 @@ def stamp_place(context: Context, text: str | Pointer, field: str) -> Pointer:
 
 def read_evidence(context: Context, texts: Sequence[str]) -> list[EvidenceRef]:
     """Return what shows that a task is done: receipts that ended with 0, and pointers with their digests."""
-    found: dict[str, EvidenceRef] = {}
+    evidence: dict[str, EvidenceRef] = {}
     for position, text in enumerate(texts):
         field = f"evidence[{position}]"
         for item in _evidence_of(context, text.strip(), field):
-            found[item.ref] = item
-    return list(found.values())
+            evidence[item.ref] = item
+    return list(evidence.values())
 
 
 def _evidence_of(context: Context, text: str, field: str) -> list[EvidenceRef]:

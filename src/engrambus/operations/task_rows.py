@@ -44,7 +44,7 @@ class TaskNote(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str
     text: str = ""
     owner: str | None = None
-    """With `given`: the new owner, empty for nobody."""
+    """With `given`: the new owner, empty for no one."""
 
 
 class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,7 +83,7 @@ class ClaimedTask(TaskRow, frozen=True, kw_only=True, omit_defaults=True):
     """A task that was claimed, with what happened to it before."""
 
     fence: str = ""
-    """Names this claim: `task.done` can be told which claim it ends."""
+    """Names this claim: `task.done` may name the claim it ends."""
     history: list[TaskNote] = []
 
 
@@ -108,23 +108,23 @@ def ready_rows(context: Context, caller: Caller | None = None) -> list[TaskRow]:
     with context.store.read() as memory, context.tuple_space.space.store.read() as view:
         gone = gone_agents(memory)
         live = [task for task in tasks.live_tasks(view, is_dead) if sees_task(context, task.record, reader)]
-        own = [task for task in live if task.holder == actor]
+        claimed = [task for task in live if task.holder == actor]
         ready = [task for task in live if task.state == "ready" and (task.owner in ("", actor) or gone(task.owner))]
-        return [task_row(context, view, task, actor) for task in (*own, *ready)]
+        return [task_row(context, view, task, actor) for task in (*claimed, *ready)]
 
 
 def task_lines(context: Context, reader: Caller, *, limit: int) -> list[str]:
-    """Return the lines about tasks that an agent is shown beside other things: what it has claimed, what is ready."""
+    """Return the lines about tasks that an agent is shown with other things: what it has claimed, what is ready."""
     if not reader.name:
         return []
     rows = ready_rows(context, reader)
-    own = [f"Your task {short_id(row.id)}: {row.title}{_due_words(row)}" for row in rows if row.mine]
+    claimed_lines = [f"Your task {short_id(row.id)}: {row.title}{_due_words(row)}" for row in rows if row.mine]
     ready = [row for row in rows if not row.mine]
-    lines = own[:limit]
+    lines = claimed_lines[:limit]
     if ready and len(lines) < limit:
         first = ready[0]
-        more = f", +{len(ready) - 1} more" if len(ready) > 1 else ""
-        lines.append(f"Ready task {short_id(first.id)}: {first.title}{_due_words(first)}{more}: task claim")
+        suffix = f", +{len(ready) - 1} more" if len(ready) > 1 else ""
+        lines.append(f"Ready task {short_id(first.id)}: {first.title}{_due_words(first)}{suffix}: task claim")
     return lines
 
 
@@ -221,7 +221,7 @@ def gone_agents(memory: View) -> Callable[[str], bool]:
 
 
 def agent_named(memory: View, caller: Caller, name: str | None, field: str) -> str:
-    """Return the full name of the agent that a caller names as an owner; empty for nobody."""
+    """Return the full name of the agent that a caller names as an owner; empty for no one."""
     if name is None or name == NOBODY:
         return ""
     if name in (tasks.PERSON, "person"):

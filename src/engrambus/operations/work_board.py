@@ -147,7 +147,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
     run = context.run_seen
     unclaimed = _unclaimed(context)
-    held = [row for row in limit_rows(context) if row.waiting or row.paused is not None]
+    limits = [row for row in limit_rows(context) if row.waiting or row.paused is not None]
     with context.tuple_space.space.store.read() as view:
         return BoardAnswer(
             as_of=print_time(view.as_of),
@@ -155,7 +155,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
             lanes=_lanes(view),
             unclaimed=unclaimed,
-            held=held,
+            held=limits,
             batches=[
                 batch_row(view, batch) for batch in view.list_batches(run, limit=request.limit) if batch.state == OPEN
             ],

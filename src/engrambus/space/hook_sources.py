@@ -31,18 +31,18 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 def find_hooks(modules: Sequence[str], given: Iterable[PrimitiveHook], root: Path) -> list[tuple[PrimitiveHook, str]]:
     """Return all hooks with their sources; refuse if one of them cannot be used, since it may be there to forbid."""
-    found = [
+    hooks = [
         *_from_entry_points(),
         *(pair for name in modules for pair in _from_module(name, root)),
         *((_checked(hook, "the program"), "the program") for hook in given),
     ]
     names: set[str] = set()
-    for hook, source in found:
+    for hook, source in hooks:
         name = hook.name or type(hook).__name__
         if name in names:
             raise HookInvalid(f"Two hooks are called '{name}'; the second comes from {source}.", hook=name)
         names.add(name)
-    return found
+    return hooks
 
 
 def _from_entry_points() -> Iterator[tuple[PrimitiveHook, str]]:

@@ -1,7 +1,7 @@
 """Shims for moving an existing orchestrator onto the bus, one reversible step after the other (`docs/migration.md`)."""
 
-from engrambus.adapters.migration.dual_read import Difference, DualRead, DualReadReport
-from engrambus.adapters.migration.shims import ArtifactShim, RecordedUnit, TupleLog
+from engrambus.adapters.migration.dual_read import Difference, DualRead
+from engrambus.adapters.migration.shims import ArtifactShim, TupleLog
 from engrambus.adapters.migration.steps import (
     STEPS,
     MigrationEvidence,
@@ -16,10 +16,8 @@ __all__ = [
     "ArtifactShim",
     "Difference",
     "DualRead",
-    "DualReadReport",
     "MigrationEvidence",
     "MigrationFlags",
-    "RecordedUnit",
     "Standing",
     "TupleLog",
     "gather_evidence",

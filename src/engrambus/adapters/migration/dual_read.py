@@ -166,14 +166,14 @@ class DualRead(Mapping[str, V], Generic[V]):
         return self._snapshot().values()
 
     def _snapshot(self) -> dict[str, V]:
-        """Return the keys of this moment with their values; one that is removed meanwhile is left out."""
-        found: dict[str, V] = {}
+        """Return the keys of this moment with their values; one that is removed during the read is left out."""
+        values: dict[str, V] = {}
         for key in self._keys():
             try:
-                found[key] = self[key]
+                values[key] = self[key]
             except KeyError:
                 self._note_change()
-        return found
+        return values
 
     def _keys(self) -> list[str]:
         if self._from_catalog:
@@ -195,13 +195,13 @@ class DualRead(Mapping[str, V], Generic[V]):
 
     def _look_up(self, key: str) -> tuple[_Outcome, _Outcome]:
         mine, entry = self._read_registry(key), self._read_catalog(key)
-        found = self._difference(mine, entry)
-        if found is not None:
-            again = self._read_registry(key)
-            if (again.is_found, again.value is mine.value) != (mine.is_found, True):
+        difference = self._difference(mine, entry)
+        if difference is not None:
+            reread = self._read_registry(key)
+            if (reread.is_found, reread.value is mine.value) != (mine.is_found, True):
                 self._note_change()  # it was replaced, added or removed just now: the new state counts
-                mine, found = again, self._difference(again, entry)
-        self._count(key, found, mine, entry)
+                mine, difference = reread, self._difference(reread, entry)
+        self._count(key, difference, mine, entry)
         return mine, entry
 
     def _read_registry(self, key: str) -> _Outcome:
@@ -242,11 +242,11 @@ class DualRead(Mapping[str, V], Generic[V]):
             if found is None:
                 return
             self._different += 1
-            kind, what = found
-            index = (key, kind, what)
-            known = self._differences.get(index)
-            if known is not None:
-                self._differences[index] = msgspec.structs.replace(known, count=known.count + 1, last_seen=now)
+            kind, detail = found
+            index = (key, kind, detail)
+            earlier = self._differences.get(index)
+            if earlier is not None:
+                self._differences[index] = msgspec.structs.replace(earlier, count=earlier.count + 1, last_seen=now)
                 return
             if len(self._differences) >= MAX_DIFFERENCES:
                 self._unlisted += 1
@@ -254,7 +254,7 @@ class DualRead(Mapping[str, V], Generic[V]):
             difference = Difference(
                 kind=kind,
                 key=key,
-                what=what,
+                what=detail,
                 registry=_shown(mine.value) if mine.is_found else None,
                 catalog=entry.value.full_name if entry.is_found else None,
                 count=1,

@@ -1,4 +1,4 @@
-"""Shims that record what an existing orchestrator does, beside what it writes itself.
+"""Shims that record what an existing orchestrator does, in addition to what it writes itself.
 
 They write through the real tuple space, so that `engrambus runs`, `board` and `receipt list` show the old work. Nothing
 they meet breaks the code around them, unless they are `strict`.
@@ -218,9 +218,9 @@ class ArtifactShim(_Shim):
     @contextmanager
     def capture(self, *paths: Path | str, yool: str = ARTIFACT_YOOL) -> Iterator[None]:
         """Store those of these files that the code inside wrote; folders stand for the files in them."""
-        before = self._attempt("the state of the files", lambda opened: _states(paths)) or {}
+        earlier = self._attempt("the state of the files", lambda opened: _states(paths)) or {}
         yield
-        self._attempt("the artifacts", lambda opened: self._keep(opened, _written(paths, before), yool))
+        self._attempt("the artifacts", lambda opened: self._keep(opened, _written(paths, earlier), yool))
 
     def step(self, yool: str, *, outputs: Sequence[Path | str] = ()) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """Decorate a step function: its result and the files it wrote get a receipt, and so does its failure."""
@@ -239,7 +239,7 @@ class ArtifactShim(_Shim):
     def _run_step(self, yool: str, outputs: Sequence[Path | str], function: Callable[[], T]) -> T:
         outer = _unit.get()
         unit = outer or RecordedUnit(yool, {})
-        before = self._attempt("the state of the files", lambda opened: _states(outputs)) or {}
+        earlier = self._attempt("the state of the files", lambda opened: _states(outputs)) or {}
         token = _unit.set(unit)
         exit, error = 0, None
         try:
@@ -251,7 +251,7 @@ class ArtifactShim(_Shim):
             raise
         finally:
             _unit.reset(token)
-            written = self._attempt("the artifacts", lambda opened: _written(outputs, before)) or {}
+            written = self._attempt("the artifacts", lambda opened: _written(outputs, earlier)) or {}
             self._attempt("the artifacts", lambda opened: self._add(opened, unit, written))
             if outer is None:  # else the unit's own end records it
                 self._attempt(f"the step {yool}", lambda opened: self._record_whole(opened, unit, exit, error))
@@ -275,7 +275,7 @@ class ArtifactShim(_Shim):
 
 
 class TupleLog(_Shim):
-    """The tuple-log shim: start, end and failure of each unit of work, beside the run state of the old orchestrator."""
+    """The tuple-log shim: start, end and failure of each unit of work, besides what the orchestrator itself keeps."""
 
     def __init__(self, path: Path | str = ".", **options: Any) -> None:
         super().__init__(path, **options)
@@ -311,7 +311,7 @@ class TupleLog(_Shim):
         super().close()
 
     def _begin(self, opened: _Opened) -> None:
-        """End what an earlier process left unfinished: nobody else can run it, and this one does it anew."""
+        """End what an earlier process left unfinished: no one else can run it, and this one does it from the start."""
         space = opened.space
         for state in ("claimed", "waiting"):
             for record in space.rd_all({"lane": LANE, "state": state, "map_pos.orchestrator": self.orchestrator}):

@@ -219,8 +219,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 def standing(flags: MigrationFlags, evidence: MigrationEvidence) -> Standing:
     """Return where a migration stands by its flags, and whether what was counted allows the next step."""
-    taken = [getattr(flags, item.flag) for item in STEPS]
-    number = taken.index(False) if False in taken else len(STEPS)
+    switched_on = [getattr(flags, item.flag) for item in STEPS]
+    number = switched_on.index(False) if False in switched_on else len(STEPS)
     following = STEPS[number] if number < len(STEPS) else None
     skipped = tuple(item.flag for item in STEPS[number:] if getattr(flags, item.flag))
     next_step = f"{following.number}. {following.title} ({following.flag})" if following else None
@@ -229,12 +229,12 @@ def standing(flags: MigrationFlags, evidence: MigrationEvidence) -> Standing:
             step=0, title="nothing is switched on", evidence="none needed", may_go_on=True, next_step=next_step,
             skipped=skipped,
         )  # fmt: skip
-    here = STEPS[number - 1]
+    current = STEPS[number - 1]
     return Standing(
         step=number,
-        title=here.title,
-        evidence=here.shown(evidence),
-        may_go_on=here.holds(evidence),
+        title=current.title,
+        evidence=current.shown(evidence),
+        may_go_on=current.holds(evidence),
         next_step=next_step,
         skipped=skipped,
     )
@@ -309,10 +309,10 @@ def _work_totals(space: TupleSpace, orchestrator: str) -> dict[str, Any]:
             counts["units_failed"] += record.state == "dead"
             counts["units_lost"] += record.state == "cancelled"
             continue
-        own = [receipt for receipt in steps if receipt.tuple_id == record.id]
-        processes.update(receipt.worker for receipt in own if receipt.worker is not None)
-        counts["executed"] += len(own)
-        counts["hits"] += len(steps) - len(own)
+        receipts_of_unit = [receipt for receipt in steps if receipt.tuple_id == record.id]
+        processes.update(receipt.worker for receipt in receipts_of_unit if receipt.worker is not None)
+        counts["executed"] += len(receipts_of_unit)
+        counts["hits"] += len(steps) - len(receipts_of_unit)
         counts["emitted"] += record.state == "done"
         counts["emitted_dead"] += record.state == "dead" and record.put_again_as is None
         has_budget = record.budget_micros is not None or record.budget_tokens is not None

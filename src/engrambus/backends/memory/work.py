@@ -590,12 +590,12 @@ class MemoryWorkView:
                         continue
                     pools.add(pool)
                     waiting[pool] = waiting.get(pool, 0) + (record.state == "waiting")
-        found = {pool: self.pool_use(rule, pool) for pool in pools}
-        full = [pool for pool, use in found.items() if waiting.get(pool) and not room_in(rule, use)]
+        uses = {pool: self.pool_use(rule, pool) for pool in pools}
+        full = [pool for pool, use in uses.items() if waiting.get(pool) and not room_in(rule, use)]
         return LimitUse(
             rule=rule,
-            running=sum(use.running for use in found.values()),
-            started=sum(use.started for use in found.values()),
+            running=sum(use.running for use in uses.values()),
+            started=sum(use.started for use in uses.values()),
             waiting=sum(waiting[pool] for pool in full),
             full=len(full),
         )

@@ -476,7 +476,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "task block": Entry(
         "work",
-        "Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.",
+        "Block a task until others are done (--on), or until someone unblocks it (--why). Your claim on it ends.",
         'engrambus task block 3f2a91c0b7de --why "the licence is not decided"',
         "block_task",
         "task.block",
@@ -490,7 +490,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "task give": Entry(
         "work",
-        "Give a task to another agent, or to nobody. The claim of anybody else on it ends.",
+        "Give a task to another agent, or to no one. The claim of anybody else on it ends.",
         "engrambus task give 3f2a91c0b7de amber-fox",
         "give_task",
         "task.give",

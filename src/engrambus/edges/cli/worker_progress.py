@@ -26,13 +26,13 @@ LINE_CHARACTERS = 200
 
 def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json: bool) -> Iterator[str]:
     """Yield what waits in the lanes of a worker: what it has no code for, and what nobody may claim now."""
-    from engrambus.space.tuples import folded_groups, held_work, left_work
+    from engrambus.space.tuples import folded_groups, left_work, stalled_work
 
     can_run, catalog = dependencies.runnable(), dependencies.catalog()
     with dependencies.space.store.read() as view:
-        left = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
-        held = held_work(view, pattern)
-    for what, work in (*(("left", work) for work in left), *(("held", work) for work in held)):
+        remaining = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
+        stalled = stalled_work(view, pattern)
+    for what, work in (*(("left", work) for work in remaining), *(("stalled", work) for work in stalled)):
         if json:
             import msgspec
 

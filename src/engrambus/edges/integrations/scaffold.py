@@ -34,7 +34,7 @@ class ScaffoldFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the scaffold, and whether it has to be written."""
 
     action: Action
-    """How it is told: a stub is created, a line is added to a file, others are written."""
+    """Verb of its line of output: a stub is created, a line is added to a file, others are written."""
     name: str
     """What it is called in the output: the file, or the folder that is made for it."""
     folder: Path
@@ -89,11 +89,11 @@ def _resolve(folder: Path, typed: Path) -> Path:
 
 def plan_scaffold(root: Path, chosen_stacks: Sequence[str] = ()) -> Scaffold:
     """Plan what is added to a folder, which need not exist; refuse links, and files in the place of folders."""
-    found = find_stacks(root) if root.is_dir() else ()
-    assumed = not (chosen_stacks or found)
-    stacks = tuple(dict.fromkeys(chosen_stacks)) or found or (DEFAULT_STACK,)
+    detected = find_stacks(root) if root.is_dir() else ()
+    assumed = not (chosen_stacks or detected)
+    stacks = tuple(dict.fromkeys(chosen_stacks)) or detected or (DEFAULT_STACK,)
     # What the files of the project say is looked up by every build; anything else stands in the file.
-    named = "auto-detect" if found and not chosen_stacks else ", ".join(stacks)
+    named = "auto-detect" if detected and not chosen_stacks else ", ".join(stacks)
     section = _template("agents-section.md").replace(b"STACK", named.encode())
     read_agents(section.decode(), stacks)  # refuses a stack that cannot be part of a name
     kept_apart = _declares_no_yool(root / AGENTS)
@@ -151,9 +151,9 @@ def scaffold_lines(scaffold: Scaffold, *, dry_run: bool = False) -> Iterator[str
             yield f"{adding} {_IGNORED} to {file.name}"
         elif file.name == WRAPPER:
             yield f"{writing} {file.name}"
-    kept = [file.name for file in scaffold.files if not file.is_missing]
-    if kept:
-        yield f"kept {', '.join(kept)}"
+    kept_names = [file.name for file in scaffold.files if not file.is_missing]
+    if kept_names:
+        yield f"kept {', '.join(kept_names)}"
 
 
 def _missing(planned: Iterable[ScaffoldFile]) -> Iterator[ScaffoldFile]:

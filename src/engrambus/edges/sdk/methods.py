@@ -1814,7 +1814,7 @@ class Methods(ABC):
         after: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> TaskRow:
-        """Block a task until others are done (--on), or until somebody unblocks it (--why). Your claim on it ends.
+        """Block a task until others are done (--on), or until someone unblocks it (--why). Your claim on it ends.
 
         Args:
             id: The task's id, or its first digits
@@ -1848,7 +1848,7 @@ class Methods(ABC):
         note: str = "",
         idempotency_key: str | None = None,
     ) -> TaskRow:
-        """Give a task to another agent, or to nobody. The claim of anybody else on it ends.
+        """Give a task to another agent, or to no one. The claim of anybody else on it ends.
 
         Args:
             id: The task's id, or its first digits

@@ -4,10 +4,9 @@ Nothing here knows tuples. The rules that put, unfold, fold and end the agents o
 """
 
 from engrambus.space.batches.ranges import LeafRange, count_leaves, overlap, united, without
-from engrambus.space.batches.shape import MAX_LEAVES, BatchShape, check_shape, check_threshold
+from engrambus.space.batches.shape import BatchShape, check_shape, check_threshold
 
 __all__ = [
-    "MAX_LEAVES",
     "BatchShape",
     "LeafRange",
     "check_shape",

@@ -42,12 +42,12 @@ def overlap(ranges: Iterable[LeafRange], span: LeafRange) -> list[LeafRange]:
 
 def without(ranges: Iterable[LeafRange], removed: Iterable[LeafRange]) -> list[LeafRange]:
     """Return the leaves of `ranges` that are not in `removed`."""
-    left = list(ranges)
+    remaining = list(ranges)
     for cut in removed:
-        left = [
+        remaining = [
             part
-            for start, stop in left
+            for start, stop in remaining
             for part in (LeafRange(start, min(stop, cut.start)), LeafRange(max(start, cut.stop), stop))
             if part.start < part.stop
         ]
-    return left
+    return remaining

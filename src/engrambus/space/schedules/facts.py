@@ -45,7 +45,7 @@ class ScheduleSkipped(_Fact, frozen=True, kw_only=True, tag="schedule.skipped"):
     due_us: int = msgspec.field(name="due")
     """The last of them."""
     reason: str = msgspec.field(name="why")
-    """`overlap`: the previous tuple had not ended; `missed`: nobody was there, and it does not catch up."""
+    """`overlap`: the previous tuple had not ended; `missed`: no one was there, and it does not catch up."""
     times: int = 1
     next_us: int | None = msgspec.field(default=None, name="next")
 

@@ -42,7 +42,7 @@ class ScheduleView(WorkView, Protocol):
         ...
 
     def schedule_count(self, added_by: str | None = None) -> int:
-        """Return the number of schedules, of somebody or of all."""
+        """Return the number of schedules, of someone or of all."""
         ...
 
     def next_look_us(self) -> int | None:

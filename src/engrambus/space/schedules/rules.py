@@ -176,7 +176,7 @@ def _check_count(view: ScheduleView, added_by: str, is_admin: bool) -> None:
 
 
 def visible_schedule(view: ScheduleView, name: str, *, added_by: str | None, run: str | None) -> Schedule:
-    """Return the schedule of that name, or refuse; somebody sees only schedules of that author and run."""
+    """Return the schedule of that name, or refuse; someone sees only schedules of that author and run."""
     schedule = view.schedule(name)
     if schedule is None or added_by not in (None, schedule.added_by) or run not in (None, schedule.run):
         raise ScheduleNotFound(field="name", used=name[:80], hint="List them: engrambus schedule list.")

@@ -36,7 +36,7 @@ class Schedules:
         return self.store.commit(lambda view: rules.add(view, admit=self._space.admit, **fields))
 
     def get(self, name: str, *, added_by: str | None = None, run: str | None = None) -> Schedule:
-        """Return a schedule, or refuse; somebody sees only schedules of that author and run."""
+        """Return a schedule, or refuse; someone sees only schedules of that author and run."""
         with self.store.read() as view:
             return rules.visible_schedule(view, name, added_by=added_by, run=run)
 

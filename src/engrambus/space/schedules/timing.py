@@ -36,13 +36,13 @@ def read_timing(
     *, cron: str | None = None, every: str | None = None, at: str | None = None, zone: str | None = None, now_us: int
 ) -> tuple[Timing, int]:
     """Parse when a schedule is due; return that and the first time. Refuse what is never due."""
-    given = [name for name, value in (("cron", cron), ("every", every), ("at", at)) if value is not None]
-    if len(given) != 1:
+    chosen = [name for name, value in (("cron", cron), ("every", every), ("at", at)) if value is not None]
+    if len(chosen) != 1:
         raise ScheduleTiming(
             "A schedule has a cron expression, an interval or a time: exactly one of them.",
-            field=given[1] if given else "cron",
+            field=chosen[1] if chosen else "cron",
             limit=1,
-            used=len(given),
+            used=len(chosen),
         )
     if zone is not None and cron is None:
         raise ScheduleTiming(
@@ -77,15 +77,15 @@ def times_until(
 ) -> tuple[list[int], bool]:
     """Return the newest times from `first_us` to `now_us`, oldest first, and whether there are more than `limit`.
 
-    It takes no longer if nobody has looked for a year: a window that ends now is widened until it holds enough.
+    It takes no longer if no one has looked for a year: a window that ends now is widened until it holds enough.
     """
     if timing.at_us is not None:
         return [timing.at_us], False
     if timing.every_us is not None:
         count = (now_us - first_us) // timing.every_us + 1
         last_us = first_us + (count - 1) * timing.every_us
-        kept = min(count, limit)
-        return [last_us - timing.every_us * back for back in range(kept - 1, -1, -1)], count > limit
+        returned = min(count, limit)
+        return [last_us - timing.every_us * back for back in range(returned - 1, -1, -1)], count > limit
     window_us = _FIRST_WINDOW_US
     while True:
         begin_us = max(first_us - 1, now_us - window_us)
@@ -136,10 +136,10 @@ def _read_cron(text: str) -> str:
     except (AssertionError, TypeError, ValueError):  # steps after "last" or "nth": 5L/2
         raise CronInvalid(f"'{cron}' is not valid.", field="cron", used=cron, hint=hint) from None
     except CronSimError as problem:
-        what = str(problem).removeprefix("Bad ")
-        if what == "day-of-month" and _has_valid_days(words):
+        problem_text = str(problem).removeprefix("Bad ")
+        if problem_text == "day-of-month" and _has_valid_days(words):
             raise CronNeverFires(field="cron", used=cron, hint="None of its months has such a day.") from None
-        raise CronInvalid(f"The {what} of '{cron}' is not valid.", field="cron", used=cron, hint=hint) from None
+        raise CronInvalid(f"The {problem_text} of '{cron}' is not valid.", field="cron", used=cron, hint=hint) from None
     return cron
 
 

@@ -9,7 +9,7 @@ import msgspec
 from engrambus.core import SECOND_US
 
 CatchUp = Literal["one", "all", "none"]
-"""What is emitted of times that nobody was there for: the newest, all of them up to MAX_CATCH_UP, or nothing."""
+"""What is emitted of times that no one was there for: the newest, all of them up to MAX_CATCH_UP, or nothing."""
 Overlap = Literal["skip", "queue"]
 """Whether a time is skipped while the previous tuple of the schedule has not ended, or its tuple waits as well."""
 
@@ -20,7 +20,7 @@ MAX_CATCH_UP = 100
 GRACE_US = 60 * SECOND_US
 """How late an emission may be and still counts as on time, for schedules that do not catch up."""
 NEVER_US = 1 << 62
-"""Time at which nobody looks at a schedule: it is paused or has ended."""
+"""Time at which no one looks at a schedule: it is paused or has ended."""
 MAX_TEMPLATE_BYTES = 65_536
 
 
@@ -71,7 +71,7 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     skipped: int = 0
     """Number of times skipped because the previous tuple had not ended."""
     missed: int = 0
-    """Number of times that nobody was there for and that were not caught up with."""
+    """Number of times that no one was there for and that were not caught up with."""
     refusal: LastRefusal | None = None
     """Why the last try was refused; None once a later one was not."""
 

@@ -23,7 +23,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     state: TaskState
     """`ready` also if an agent had claimed it and is gone."""
     owner: str
-    """Full name of the agent that it is for; empty for nobody."""
+    """Full name of the agent that it is for; empty for no one."""
     added_by: str
     due_us: int | None
     pointers: tuple[str, ...]

@@ -44,7 +44,7 @@ from engrambus.space.tuples import (
 PERSON = "admin"
 """The name of a person in histories and as an owner: the same person in every run."""
 PERSON_LEASE_US = 7 * 86_400 * SECOND_US
-"""How long a person has a task: nobody notices when a person goes on, so nothing renews it."""
+"""How long a person has a task: no one notices when a person goes on, so nothing renews it."""
 RENEWED_AFTER_US = 300 * SECOND_US
 """A lease is not renewed again sooner than this: agents call often, and each renewal is a line of the journal."""
 TASK_RUN = "tasks"
@@ -209,7 +209,7 @@ def finish_task(
 
 
 def give_task(view: WorkView, record: TupleRecord, owner: str, *, actor: str, note: str) -> list[Fact]:
-    """Make another agent, or nobody, the owner of a task; a claim of anybody else ends."""
+    """Make another agent, or no one, the owner of a task; a claim of anybody else ends."""
     _check_open(record)
     released: list[Fact] = []
     if record.state == "claimed" and record.worker != owner:

@@ -12,7 +12,6 @@ from engrambus.space.tuples.access import (
 )
 from engrambus.space.tuples.batch_folding import LevelStatus, folded_agents, folded_groups, level_statuses
 from engrambus.space.tuples.batch_space import BatchSpace
-from engrambus.space.tuples.batches import SpawnResult
 from engrambus.space.tuples.blocks import block, describe_block, freed_by, unblock, unblock_dependents
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, check_unbroken, estimate_price, lineage
 from engrambus.space.tuples.claims import begin_epoch
@@ -56,7 +55,6 @@ from engrambus.space.tuples.facts import (
     TupleUnblocked,
 )
 from engrambus.space.tuples.final_receipts import tuple_receipt
-from engrambus.space.tuples.held_work import held_work, why_held
 from engrambus.space.tuples.limits import (
     LimitMatch,
     LimitRule,
@@ -97,7 +95,6 @@ from engrambus.space.tuples.ports import (
     Waiter,
     WaitingGroup,
     WaitKind,
-    WorkDecide,
     WorkView,
 )
 from engrambus.space.tuples.rules import (
@@ -115,6 +112,7 @@ from engrambus.space.tuples.running_workers import (
     unclaimed_work,
 )
 from engrambus.space.tuples.space import TupleSpace
+from engrambus.space.tuples.stalled_work import stalled_work, why_stalled
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
     after_block,
@@ -212,7 +210,6 @@ __all__ = [
     "RunningStep",
     "RunningWorker",
     "SpaceSettings",
-    "SpawnResult",
     "StepCost",
     "StepDone",
     "StepHit",
@@ -236,7 +233,6 @@ __all__ = [
     "WaitKind",
     "Waiter",
     "WaitingGroup",
-    "WorkDecide",
     "WorkView",
     "after_block",
     "after_child_end",
@@ -266,7 +262,6 @@ __all__ = [
     "folded_groups",
     "freed_by",
     "gc_draft",
-    "held_work",
     "in_turn",
     "index_entries",
     "index_value",
@@ -295,6 +290,7 @@ __all__ = [
     "room_in",
     "rule_of",
     "set_limit",
+    "stalled_work",
     "stamp_authority",
     "step_states",
     "subject_of",
@@ -312,6 +308,6 @@ __all__ = [
     "visible_run",
     "visible_tuple",
     "visible_tuple_or_receipt",
-    "why_held",
+    "why_stalled",
     "with_delay",
 ]

@@ -77,14 +77,14 @@ class _PendingAgents:
     def children(self, node: BatchAgent, branching: int) -> list[str]:
         """Return the ids of a node's materialised children, in order."""
         batch, level, first = node.position.batch, node.position.level + 1, node.position.number * branching
-        found = {
+        ids = {
             agent.position.number: agent.id for agent in self._view.agents_at(batch, level, first, first + branching)
         }
         for tuple_id in self._new:
             position = self._by_id[tuple_id].position
             if (position.batch, position.level) == (batch, level) and first <= position.number < first + branching:
-                found[position.number] = tuple_id
-        return [found[number] for number in sorted(found)]
+                ids[position.number] = tuple_id
+        return [ids[number] for number in sorted(ids)]
 
     def _end_child(self, fact: TupleDone | TupleTaken) -> BatchAgent | None:
         state = fact.state if isinstance(fact, TupleDone) else "taken"
@@ -106,8 +106,8 @@ class _PendingAgents:
         agent_id = self._places.get((batch, level, number))
         if agent_id is not None:
             return self._by_id[agent_id]
-        found = self._view.agents_at(batch, level, number, number + 1)
-        return self._keep(found[0]) if found else None
+        agents = self._view.agents_at(batch, level, number, number + 1)
+        return self._keep(agents[0]) if agents else None
 
     def _keep(self, agent: BatchAgent) -> BatchAgent:
         self._by_id[agent.id] = agent
@@ -127,8 +127,8 @@ def _end_node(view: WorkView, node: BatchAgent, pending: _PendingAgents, facts: 
         raise TupleNotFound(field="id", used=node.id)
     leaves = batch.shape.leaves_below(node.position.level)
     parts = [
-        f"{count:,} {what}"
-        for count, what in ((node.dead, "given up"), (node.cancelled, "cancelled or taken"))
+        f"{count:,} {state}"
+        for count, state in ((node.dead, "given up"), (node.cancelled, "cancelled or taken"))
         if count
     ]
     final = new_receipt(
@@ -175,15 +175,15 @@ def cancel_agent(view: WorkView, batch: BatchRecord, level: int, number: int) ->
     """Cancel an agent of a batch and everything below it; folded agents are counted, not materialised."""
     shape, place = batch.shape, (level, number)
     span = shape.leaf_span(level, number)
-    found = view.agents_at(batch.id, level, number, number + 1)
+    agents = view.agents_at(batch.id, level, number, number + 1)
     folded = overlap(view.folded_leaves(batch.id), span)
-    record = view.find(found[0].id) if found else None
+    record = view.find(agents[0].id) if agents else None
     if record is not None and (record.state in ENDED or record.state == "taken"):
         raise TupleEnded(f"The agent is {record.state}.", field="id", used=record.id)
     if record is None and not folded:
         raise TupleEnded("The agent was cancelled with a node above it.", field="path", used=shape.path(level, number))
     if level == shape.depth:
-        return _cancel_leaf(view, batch, span, found)
+        return _cancel_leaf(view, batch, span, agents)
     facts: list[Fact] = [] if record is not None else AgentFactory.of(view, batch).put_node(level, number)
     for leaf in view.agents_at(batch.id, shape.depth, span.start, span.stop, unended=True):
         leaf_record = view.find(leaf.id)
@@ -206,7 +206,9 @@ def cancel_agent(view: WorkView, batch: BatchRecord, level: int, number: int) ->
         size = shape.leaves_below(below)
         for node in view.agents_at(batch.id, below, span.start // size, span.stop // size, unended=True):
             facts.append(_cancelled(view, node.id, batch.run))
-    node_id = found[0].id if found else next(put.id for put in facts if isinstance(put, TuplePut) and _puts(put, place))
+    node_id = (
+        agents[0].id if agents else next(put.id for put in facts if isinstance(put, TuplePut) and _puts(put, place))
+    )
     end = _cancelled(view, node_id, batch.run)
     return [*facts, end], end.receipt
 
@@ -216,10 +218,10 @@ def _puts(put: TuplePut, place: tuple[int, int]) -> bool:
 
 
 def _cancel_leaf(
-    view: WorkView, batch: BatchRecord, span: LeafRange, found: Sequence[BatchAgent]
+    view: WorkView, batch: BatchRecord, span: LeafRange, agents: Sequence[BatchAgent]
 ) -> tuple[list[Fact], Receipt]:
     facts: list[Fact] = []
-    record = view.find(found[0].id) if found else None
+    record = view.find(agents[0].id) if agents else None
     if record is None:
         factory = AgentFactory.of(view, batch)
         facts = [*factory.unfold_to(span), put := factory.leaf(span.start)]

@@ -77,11 +77,11 @@ def fold(
     shape, span = batch.shape, batch.shape.leaf_span(level, number)
     if refuse_running:
         _check_none_runs(view, batch, span)
-    kept = [shape.leaf_span(agent.position.level, agent.position.number) for agent in view.kept_agents(batch.id)]
+    kept_spans = [shape.leaf_span(agent.position.level, agent.position.number) for agent in view.kept_agents(batch.id)]
     idle = [
         leaf
         for leaf in view.idle_leaves(batch.id)
-        if span.start <= leaf < span.stop and not any(start <= leaf < stop for start, stop in kept)
+        if span.start <= leaf < span.stop and not any(start <= leaf < stop for start, stop in kept_spans)
     ]
     if not idle:
         return [], 0
@@ -110,9 +110,9 @@ def _check_none_runs(view: WorkView, batch: BatchRecord, span: LeafRange) -> Non
     running = [record for record in records.values() if record.state == "claimed"]
     if running:
         named = ", ".join(short_id(record.id) for record in running[:MAX_NAMED])
-        more = f" and {len(running) - MAX_NAMED} more" if len(running) > MAX_NAMED else ""
+        suffix = f" and {len(running) - MAX_NAMED} more" if len(running) > MAX_NAMED else ""
         raise BatchRunning(
-            f"Agents below this node are running: {named}{more}.",
+            f"Agents below this node are running: {named}{suffix}.",
             field="path",
             used=len(running),
             limit=0,

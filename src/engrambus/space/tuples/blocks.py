@@ -1,6 +1,6 @@
 """Blocks: what keeps a tuple from being claimed, although a worker could run it (decision 113).
 
-A tuple is blocked by tuples that are not done, and by a reason that somebody gave in words. It waits for a worker as
+A tuple is blocked by tuples that are not done, and by a reason that someone gave in words. It waits for a worker as
 soon as nothing blocks it any more, in the same commit that takes the last block away.
 """
 
@@ -56,12 +56,12 @@ def block(
     """
     if record.state in ENDED:
         raise TupleEnded(f"The tuple is {record.state}.", field="id", used=record.id)
-    known = {item.on for item in view.blocks(record.id)}
-    new = tuple(tuple_id for tuple_id in awaited_ids(view, on) if tuple_id not in known)
+    blockers = {item.on for item in view.blocks(record.id)}
+    new = tuple(tuple_id for tuple_id in awaited_ids(view, on) if tuple_id not in blockers)
     for tuple_id in new:
         check_no_cycle(view, record.id, tuple_id)
-    if len(known) + len(new) > MAX_DEPENDENCIES:
-        raise TooManyDependencies(field="after", limit=MAX_DEPENDENCIES, used=len(known) + len(new))
+    if len(blockers) + len(new) > MAX_DEPENDENCIES:
+        raise TooManyDependencies(field="after", limit=MAX_DEPENDENCIES, used=len(blockers) + len(new))
     if not new and reason is None:
         return []
     blocked = TupleBlocked(id=record.id, on=new, reason=reason, by=by)
@@ -102,9 +102,9 @@ def check_no_cycle(view: WorkView, tuple_id: str, awaited: str) -> None:
     for current in queue:
         if current == tuple_id:
             chain = list(_chain(reached, current))
-            shown = " waits for ".join(map(short_id, chain))
+            chain_text = " waits for ".join(map(short_id, chain))
             raise DependencyCycle(
-                f"{short_id(tuple_id)} would wait for itself: {shown}.",
+                f"{short_id(tuple_id)} would wait for itself: {chain_text}.",
                 field="after",
                 used=short_id(awaited),
                 hint=f"`task.unblock` takes a dependency away: of {short_id(chain[-2])} on {short_id(chain[-1])}."
@@ -138,8 +138,8 @@ def describe_block(view: WorkView, item: TupleBlock) -> tuple[str, str | None]:
 def _chain(reached: dict[str, str | None], tuple_id: str) -> Iterable[str]:
     """Yield the ids from a tuple to the one that the search began with, and the first one again."""
     path = [tuple_id]
-    while (before := reached[path[-1]]) is not None:
-        path.append(before)
+    while (previous := reached[path[-1]]) is not None:
+        path.append(previous)
     yield tuple_id
     yield from reversed(path[1:]) if len(path) > 1 else ()
     if len(path) > 1:

@@ -14,11 +14,11 @@ from engrambus.space.tuples.access import authority_kind
 from engrambus.space.tuples.blocks import describe_block
 from engrambus.space.tuples.budgets import estimate_price, reserve_step
 from engrambus.space.tuples.dead_letters import dead_letter_reason, is_own_exit
-from engrambus.space.tuples.held_work import release_command
 from engrambus.space.tuples.limits import limit_blocks, subject_of
 from engrambus.space.tuples.next_steps import next_yools
 from engrambus.space.tuples.ports import RunningWorker, WorkView
 from engrambus.space.tuples.rules import dependencies
+from engrambus.space.tuples.stalled_work import release_command
 from engrambus.space.tuples.status import last_receipt
 from engrambus.space.tuples.values import ENDED, OPEN, TASK_LANE, Price, SpaceSettings, TupleRecord
 
@@ -204,10 +204,10 @@ def _waits_for(
             yield f"It may be claimed not before {print_time(record.ready_us)}, in {seconds} s: its terms say so."
             return
         yield f"Attempt {record.attempts + 1} starts in {seconds} s at the earliest."
-    held = limit_blocks(view, subject_of(record))
-    yield from (f"{block.summary[0].upper()}{block.summary[1:]}." for block in held)
+    limits = limit_blocks(view, subject_of(record))
+    yield from (f"{block.summary[0].upper()}{block.summary[1:]}." for block in limits)
     yield from _waiting_steps(view, record, look_up)
-    if not held:
+    if not limits:
         yield _worker_it_needs(view, record, look_up, workers)
 
 
@@ -263,9 +263,9 @@ def _next_of_waiting(view: WorkView, record: TupleRecord) -> Iterator[str]:
     if not record.tuple.payload:
         yield f"engrambus in --lane {record.lane}"
         return
-    held = limit_blocks(view, subject_of(record))
-    yield from (release_command(block.rule) for block in held)
-    if not held:
+    limits = limit_blocks(view, subject_of(record))
+    yield from (release_command(block.rule) for block in limits)
+    if not limits:
         yield _work_command(record)
     yield f"engrambus cancel {short_id(record.id)}"
 

@@ -115,7 +115,7 @@ class TupleUnblocked(_Fact, frozen=True, tag="tuple.unblocked"):
 
 
 class TaskChanged(_Fact, frozen=True, tag="task.changed"):
-    """Somebody did something with a task: an entry of its history."""
+    """Someone did something with a task: an entry of its history."""
 
     id: str
     what: str
@@ -125,7 +125,7 @@ class TaskChanged(_Fact, frozen=True, tag="task.changed"):
     text: str = ""
     """A note."""
     owner: str | None = None
-    """With `given`: full name of the new owner, empty for nobody."""
+    """With `given`: full name of the new owner, empty for no one."""
     process: str | None = None
     """With `claimed`: name of the process whose end ends the claim."""
 

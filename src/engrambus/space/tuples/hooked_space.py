@@ -74,7 +74,7 @@ class HookedSpace(TupleSpace):
     """A tuple space that asks the operator's hooks before each primitive, and tells them its outcome."""
 
     def __init__(self, *args: Any, hooks: PrimitiveHooks, caller: Callable[[], str], **options: Any) -> None:
-        """`caller` returns the name of who calls in this thread; empty if nobody came in through the gateway."""
+        """`caller` returns the name of who calls in this thread; empty if no one came in through the gateway."""
         super().__init__(*args, **options)
         self.hooks = hooks
         self._caller = caller
@@ -197,8 +197,8 @@ class HookedSpace(TupleSpace):
             call = self._new_call(primitive, drafts, authority or {}, run or "")
         else:
             call = PrimitiveCall(primitive=primitive, caller=self._caller(), run=run, lane=lane, batch=batch)
-        known = tuple(id for id in (tuple_id or batch,) if id is not None)
-        return self._hooked(call, act, lambda answer: PrimitiveOutcome(ids=known or _ids_in(answer)))
+        ids = tuple(id for id in (tuple_id or batch,) if id is not None)
+        return self._hooked(call, act, lambda answer: PrimitiveOutcome(ids=ids or _ids_in(answer)))
 
     def is_hooked(self, primitive: Primitive) -> bool:
         return self.hooks.listens(primitive)
@@ -222,7 +222,7 @@ class HookedSpace(TupleSpace):
         if not self.hooks.listens("claim"):
             return super()._claim(pattern, worker, limit, can_run)
         claimed: list[Claim] = []
-        others: list[TupleDone | TupleReleased] = []
+        not_claimed_all: list[TupleDone | TupleReleased] = []
         for record in self._not_refused(pattern, limit, can_run):
             call = self._call_about("claim", record, caller=worker)
             try:
@@ -233,13 +233,13 @@ class HookedSpace(TupleSpace):
                 continue
             this = pattern.narrowed(read_pattern({"id": record.id}))
             new, not_claimed = super()._claim(this, worker, 1, can_run)
-            others += not_claimed
+            not_claimed_all += not_claimed
             if new:  # else another worker was faster
                 claimed += new
                 self.hooks.tell(call, PrimitiveOutcome(ids=(record.id,)))
             if len(claimed) == limit:
                 break
-        return claimed, others
+        return claimed, not_claimed_all
 
     def _not_refused(self, pattern: TuplePattern, limit: int, can_run: CanRun | None) -> Iterator[TupleRecord]:
         """Yield tuples that can be claimed, without those whose claim was refused a moment ago."""
@@ -291,7 +291,7 @@ class HookedSpace(TupleSpace):
     ) -> tuple[list[str | None], list[Claim]]:
         """Record what was done; refuse if a hook refuses the success of one of the tuples.
 
-        That a tuple failed cannot be refused: hooks are told of it.
+        That a tuple failed cannot be refused: hooks are only informed.
         """
         steps, ends = self.hooks.listens("step_complete"), self.hooks.listens("tuple_complete")
         claims_hooked = claim_more is not None and self.hooks.listens("claim")
@@ -405,10 +405,10 @@ def _step_call(claim: Claim, receipt: Receipt) -> PrimitiveCall:
 
 def _ids_in(answer: object) -> tuple[str, ...]:
     """Return the id that an answer is or has, or all that it has."""
-    found = answer if isinstance(answer, str) else getattr(answer, "id", None)
-    if found is None:
+    tuple_id = answer if isinstance(answer, str) else getattr(answer, "id", None)
+    if tuple_id is None:
         return getattr(answer, "ids", ())
-    return (found,) if isinstance(found, str) else ()
+    return (tuple_id,) if isinstance(tuple_id, str) else ()
 
 
 def _found(record: TupleRecord | None) -> PrimitiveOutcome:

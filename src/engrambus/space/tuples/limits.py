@@ -4,7 +4,7 @@ A rule says which tuples it is about, by lane, run, kind of authority and concur
 many may run, how many may start within a period, or that none may start. A rule about keys that begin alike counts each
 of those keys by itself. What is counted together is called a pool.
 
-A tuple that runs is one with a claim whose lease has not ended, so a slot is given back by time if by nobody else.
+A tuple that runs is one with a claim whose lease has not ended, so a slot is given back by time if by no one else.
 """
 
 from __future__ import annotations
@@ -189,13 +189,13 @@ class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
         if rule.paused is not None:
             why = f": {rule.paused}" if rule.paused else ""
             return f"{name} is paused by {rule.by} since {print_time(rule.since_us)}{why}{waits}"
-        each = " of each" if rule.match.is_prefix else ""
+        of_each = " of each" if rule.match.is_prefix else ""
         parts = []
         if rule.running is not None:
-            parts.append(f"{self.running} running, at most {rule.running}{each}")
+            parts.append(f"{self.running} running, at most {rule.running}{of_each}")
         if rule.starts is not None:
             period = print_duration(rule.period_us)
-            parts.append(f"{self.started} started in {period}, at most {rule.starts}{each}")
+            parts.append(f"{self.started} started in {period}, at most {rule.starts}{of_each}")
         return f"{name}: {', '.join(parts)}{waits}"
 
 
@@ -275,12 +275,12 @@ def opens_us(rule: LimitRule, use: PoolUse) -> int | None:
 
 def limit_blocks(view: Pools, subject: Subject) -> list[LimitBlock]:
     """Return the rules that keep a tuple from starting now."""
-    found = []
+    blocks_found = []
     for rule, pool in view.limit_rules().pools(subject):
         use = view.pool_use(rule, pool)
         if not room_in(rule, use):
-            found.append(LimitBlock(rule=rule, key=subject.key if rule.match.is_prefix else None, use=use))
-    return found
+            blocks_found.append(LimitBlock(rule=rule, key=subject.key if rule.match.is_prefix else None, use=use))
+    return blocks_found
 
 
 # Setting rules

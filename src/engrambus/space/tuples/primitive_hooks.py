@@ -1,4 +1,4 @@
-"""Hooks of the tuple space's primitives: the operator's code, asked before each call and told its outcome.
+"""Hooks of the tuple space's primitives: the operator's code, called before each call and after it, with its outcome.
 
 decision 114: they are the hookwall of the specification. What each primitive does with a veto is in `hooked_space`.
 """

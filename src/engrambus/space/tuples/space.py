@@ -403,7 +403,7 @@ class TupleSpace:
     # What blocks tuples
 
     def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
-        """TupleBlock a tuple until others are done, or until somebody lifts a reason; return it as it is then."""
+        """Block a tuple until others are done, or until someone lifts a reason; return it as it is then."""
 
         def decide(view: WorkView) -> tuple[Sequence[Any], None]:
             return blocks.block(view, find_tuple(view, tuple_id), on=on, reason=reason, by=by), None
@@ -540,8 +540,8 @@ class TupleSpace:
 
         def receipts(ids: list[str]) -> list[Receipt]:
             with self.store.read() as view:
-                found = (view.receipt(receipt_id) for receipt_id in ids)
-                return [receipt for receipt in found if receipt is not None]
+                read = (view.receipt(receipt_id) for receipt_id in ids)
+                return [receipt for receipt in read if receipt is not None]
 
         def ids_starting(digits: str) -> list[str]:
             with self.store.read() as view:

@@ -188,7 +188,7 @@ class TupleRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     """Number of claims so far."""
     not_before_us: int | None = None
-    """Time before which its terms let nobody claim it."""
+    """Time before which its terms let no one claim it."""
     ready_us: int = 0
     """Time before which it is not claimed, or not claimed again."""
     fence: Fence | None = None

@@ -120,9 +120,9 @@ class GarbageCollector:
         """Delete what may go; with `dry_run` only report it."""
         with file_lock(self._catalog / LOCK_FILE) if not dry_run else nullcontext():
             retention = (overrides or RetentionOverrides()).apply_to(self._retention())
-            others = self._size_of_others()
+            other_bytes = self._size_of_others()
             receipts = self._receipts.rewrite_changed(self._space.receipt_lookup, dry_run=dry_run)
-            total = others + receipts.bytes_before
+            total = other_bytes + receipts.bytes_before
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)
             free = self._free(self._catalog) + (leftovers.bytes if dry_run else 0)

@@ -1,4 +1,4 @@
-"""Batches: spawning, unfolding, counts, folding back, cancelling, and what is refused. # YT-16"""
+"""Batches: spawning, unfolding, counts, folding back, cancelling, and what is refused."""
 
 from __future__ import annotations
 
@@ -207,17 +207,17 @@ class BatchConformance:
         """What has begun stays as it is."""
         batch = spawn(harness, 2, 10)
         (claim,) = take(harness)
-        before, counts = waiting_ids(harness), figures(harness, batch)
-        assert len(before) == 31
+        waiting, counts = waiting_ids(harness), figures(harness, batch)
+        assert len(waiting) == 31
         batches = BatchSpace(harness.space)
         assert batches.prune(batch) == 31 + 3
         assert waiting_ids(harness) == {}
         assert figures(harness, batch) == counts
         assert folded(harness, batch) == [0, 9, 99]
         assert batches.prune(batch) == 0
-        again = take(harness, limit=32)  # nodes take turns, so 31 of as many leaves would not be the first ones
-        assert before.items() <= {item.tuple.map_pos["agent"]: item.id for item in again}.items()
-        assert claim.id not in before.values()
+        refolded = take(harness, limit=32)  # nodes take turns, so 31 of as many leaves would not be the first ones
+        assert waiting.items() <= {item.tuple.map_pos["agent"]: item.id for item in refolded}.items()
+        assert claim.id not in waiting.values()
 
     def test_a_node_with_a_running_agent_is_not_folded(self, harness: WorkHarness) -> None:
         """The refusal names it; nodes beside it can be folded."""
@@ -382,12 +382,12 @@ class BatchConformance:
         harness.space.complete([completion(harness, claims[0], usd=0.5)])
         batches.cancel(batch, "0.2")
         batches.prune(batch)
-        before = figures(harness, batch), folded(harness, batch), waiting_ids(harness)
+        earlier = figures(harness, batch), folded(harness, batch), waiting_ids(harness)
         harness.reopen()
-        assert (figures(harness, batch), folded(harness, batch), waiting_ids(harness)) == before
+        assert (figures(harness, batch), folded(harness, batch), waiting_ids(harness)) == earlier
         harness.delete_index()
         harness.reopen()
-        assert (figures(harness, batch), folded(harness, batch), waiting_ids(harness)) == before
+        assert (figures(harness, batch), folded(harness, batch), waiting_ids(harness)) == earlier
         assert harness.space.store.verify() == []
         assert [claim.tuple.map_pos["agent"] for claim in take(harness)] == ["0.0.3.0"]  # nodes take turns
 
@@ -410,8 +410,8 @@ class BatchConformance:
 
     def test_batches_are_listed_newest_first(self, harness: WorkHarness) -> None:
         """By run, and page by page."""
-        other = "01KDVP9R00STGMERGYRUN00001"
-        ids = [spawn(harness, 1, 2, run=run) for run in (RUN, other, RUN)]
+        other_run = "01KDVP9R00STGMERGYRUN00001"
+        ids = [spawn(harness, 1, 2, run=run) for run in (RUN, other_run, RUN)]
         with harness.space.store.read() as view:
             assert [batch.id for batch in view.list_batches(None, limit=9)] == ids[::-1]
             (newest,) = view.list_batches(RUN, limit=1)
@@ -419,7 +419,7 @@ class BatchConformance:
 
     def test_bad_batches_are_refused_and_nothing_is_stored(self, harness: WorkHarness) -> None:
         """Each refusal names its field."""
-        before = harness.journal_bytes()
+        journal = harness.journal_bytes()
         (error, call) = (expect_error, spawn)
         assert error(BatchShapeInvalid, call, harness, 0, 3).field == "depth"
         assert error(BatchShapeInvalid, call, harness, 64, 1).limit == 63
@@ -432,7 +432,7 @@ class BatchConformance:
         assert error(BatchTemplate, call, harness, id="sha256:" + "0" * 64).field == "id"
         assert error(BatchTemplate, call, harness, map_pos={"agent": "0"}).field == "map_pos.agent"
         error(TupleNotFound, call, harness, parent_id="sha256:" + "0" * 64)
-        assert harness.journal_bytes() == before
+        assert harness.journal_bytes() == journal
 
     def test_the_levels_of_a_batch_count_as_generations(self, harness: WorkHarness) -> None:
         """The chain of parents stays within its limit."""
@@ -453,7 +453,7 @@ class BatchConformance:
         expect_error(BatchNotFound, batches.prune, single)
 
     def test_a_leaf_whose_id_is_taken_is_created_a_moment_later(self, harness: WorkHarness) -> None:
-        """A tuple that somebody has put with the same content stays a tuple of its own."""
+        """A tuple that someone has put with the same content stays a tuple of its own."""
         batch, batches = spawn(harness, 1, 40), BatchSpace(harness.space)
         (claim,) = take(harness)
         batches.prune(batch)

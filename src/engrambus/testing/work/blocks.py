@@ -45,10 +45,10 @@ def counts(harness: WorkHarness) -> tuple[list[dict[str, int]], list[tuple[str, 
 
 
 class BlockConformance:
-    """Tuples that wait for other tuples, and tuples that somebody blocked."""  # YT-05, YT-06
+    """Tuples that wait for other tuples, and tuples that someone blocked."""  # YT-05, YT-06
 
     def test_a_tuple_waits_until_all_that_it_comes_after_are_done(self, harness: WorkHarness) -> None:
-        """It is claimed by nobody before, and can be claimed right after the last one is done."""
+        """It is claimed by no one before, and can be claimed right after the last one is done."""
         first, second = put(harness, draft(), draft())
         (last,) = put(harness, draft("test", after=[first, second]))
         assert states(harness, first, second, last) == ["waiting", "waiting", "blocked"]
@@ -86,27 +86,27 @@ class BlockConformance:
         finish(harness)
         expected = ([{"cancelled": 1, "done": 1, "waiting": 2}], [("test", 2, 0, 0)])
         assert counts(harness) == expected
-        for again in (harness.reopen, harness.delete_index, harness.reopen):
-            again()
+        for reopen in (harness.reopen, harness.delete_index, harness.reopen):
+            reopen()
             assert counts(harness) == expected
         assert harness.space.store.verify() == []
 
     def test_what_was_given_up_or_cancelled_keeps_others_blocked(self, harness: WorkHarness) -> None:
         """Put again, a dead letter takes its dependents along; a cancelled one is unblocked by hand."""
         given_up, cancelled = put(harness, draft("dying", agent_terms={"max_retries": 0}), draft("other"))
-        (one,) = put(harness, draft("test", 1, after=[given_up]))
-        (other,) = put(harness, draft("test", 2, after=[cancelled]))
+        (first,) = put(harness, draft("test", 1, after=[given_up]))
+        (second,) = put(harness, draft("test", 2, after=[cancelled]))
         (claim,) = take(harness, "dying")
         harness.space.complete([failure(harness, claim)])
         harness.space.cancel(cancelled)
-        assert states(harness, given_up, cancelled, one, other) == ["dead", "cancelled", "blocked", "blocked"]
+        assert states(harness, given_up, cancelled, first, second) == ["dead", "cancelled", "blocked", "blocked"]
         replacement = harness.space.put_again(given_up, authority=PERSON).id
-        assert blocked_on(harness, one) == [replacement]
+        assert blocked_on(harness, first) == [replacement]
         (late,) = put(harness, draft("test", 3, after=[given_up]))
         assert blocked_on(harness, late) == [replacement]
         finish(harness, "dying")
-        assert states(harness, one, late, other) == ["waiting", "waiting", "blocked"]
-        assert harness.space.unblock(other, by="me").state == "waiting"
+        assert states(harness, first, late, second) == ["waiting", "waiting", "blocked"]
+        assert harness.space.unblock(second, by="me").state == "waiting"
 
     def test_several_reasons_hold_each_for_itself(self, harness: WorkHarness) -> None:
         """Words and tuples; a claim ends when its tuple is blocked."""
@@ -153,8 +153,8 @@ class BlockConformance:
 
     def test_a_chain_ends_one_by_one(self, harness: WorkHarness) -> None:
         """Each becomes claimable when the one before it is done."""
-        (before,) = put(harness)
-        chain = [before]
+        (awaited,) = put(harness)
+        chain = [awaited]
         for n in range(6):
             chain += put(harness, draft("build", n, after=[chain[-1]]))
         for done in range(7):
@@ -162,7 +162,7 @@ class BlockConformance:
             finish(harness)
 
     def test_a_delay_outlasts_a_block(self, harness: WorkHarness) -> None:
-        """A tuple that is to be retried later and is blocked meanwhile is not claimed before its time."""
+        """A tuple that is to be retried later and is blocked before then is not claimed before its time."""
         (tuple_id,) = put(harness)
         (claim,) = take(harness)
         harness.space.release([(claim.id, claim.fence)], delay_us=60 * SECOND_US)
@@ -173,7 +173,7 @@ class BlockConformance:
         assert [claim.id for claim in take(harness)] == [tuple_id]
 
     def test_tasks_of_agents_are_not_for_workers(self, harness: WorkHarness) -> None:
-        """A worker of every lane passes them by, waiting or lost, whatever code it has."""
+        """A worker of every lane passes them by, waiting or lost, with any code."""
         fields = {"payload": [{"yool": "agent.task.do", "args": {"title": "think"}}]}
         (task,) = put(harness, draft(TASK_LANE, **fields), trusted=True)
         assert harness.space.claim({}, worker="w", limit=9) == []

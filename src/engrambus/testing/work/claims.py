@@ -298,7 +298,7 @@ class ClaimConformance:
             harness.reopen()
 
     def test_unfinished_tuples_are_listed_in_pages(self, harness: WorkHarness) -> None:
-        """Waiting, not due yet, or claimed: whatever has neither ended nor been taken."""  # YT-13
+        """Waiting, not due yet, or claimed: all that has neither ended nor been taken."""  # YT-13
         ids = [
             tuple_id for lane in ("build", "facts", "later", "build", "build") for tuple_id in put(harness, draft(lane))
         ]

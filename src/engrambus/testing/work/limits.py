@@ -39,7 +39,9 @@ LANE = read_pattern({"lane": "build"})
 
 def limit(harness: WorkHarness, *, running: int | None = None, rate: str | None = None, **match: str) -> LimitRule:
     """Set a limit."""
-    return _commit(harness, lambda view: set_limit(view, read_match(**match), running=running, rate=rate, by="admin"))
+    match_read = read_match(**match)
+    rule: LimitRule = _commit(harness, lambda view: set_limit(view, match_read, running=running, rate=rate, by="admin"))
+    return rule
 
 
 def stop(harness: WorkHarness, why: str = "", **match: str) -> None:
@@ -117,14 +119,14 @@ class LimitConformance:
         with harness.space.store.read() as view:
             assert view.next_due_us(LANE) == lost.lease_until_us
         harness.clock.advance(seconds=10)
-        (again,) = take(harness, limit=9, worker="w2")
-        assert (again.id, again.attempt) == (lost.id, 2)
+        (retried,) = take(harness, limit=9, worker="w2")
+        assert (retried.id, retried.attempt) == (lost.id, 2)
         assert take(harness) == []
         harness.clock.advance(seconds=20)
         assert _ids(take(harness, limit=9, worker="w3")) == [renewed.id]
         assert harness.space.complete([completion(harness, lost)])[0] == ["STALE_FENCE"]
         assert take(harness) == []
-        assert ids[2] not in (again.id, renewed.id)
+        assert ids[2] not in (retried.id, renewed.id)
 
     def test_a_restart_of_the_machine_frees_every_slot(self, harness: WorkHarness) -> None:
         """Claims of an earlier epoch hold none."""
@@ -133,8 +135,8 @@ class LimitConformance:
         (first,) = take(harness)
         assert take(harness) == []
         harness.reboot("second")
-        (again,) = take(harness, limit=9)
-        assert (again.id, again.attempt) == (first.id, 2)
+        (retried,) = take(harness, limit=9)
+        assert (retried.id, retried.attempt) == (first.id, 2)
         assert take(harness) == []
 
     def test_a_released_or_failed_tuple_frees_its_slot(self, harness: WorkHarness) -> None:
@@ -211,7 +213,7 @@ class LimitConformance:
         assert len(take(harness, limit=9)) == 2
 
     def test_what_is_paused_waits_and_the_rest_goes_on(self, harness: WorkHarness) -> None:
-        """What runs is finished; the reason is told; ended pauses leave limits as they were."""
+        """What runs is finished; the reason is given; ended pauses leave limits as they were."""
         ids = put(harness, draft(), draft()) + put(harness, draft(), run="two") + put(harness, draft("b"))
         (running,) = take(harness)
         stop(harness, "the registry is down", lane="build")
@@ -234,30 +236,30 @@ class LimitConformance:
 
     def test_a_run_or_a_key_can_be_paused_in_a_lane(self, harness: WorkHarness) -> None:
         """Only what fits all that is named waits."""
-        one = put(harness, draft(), keyed("k"), run="one")
+        first_claim = put(harness, draft(), keyed("k"), run="one")
         two = put(harness, draft(), keyed("k"), keyed("k", "b"), run="two")
         stop(harness, lane="build", run="one")
         stop(harness, lane="build", key="k")
         assert _ids(harness.space.claim({}, worker="w", limit=9)) == [two[0], two[2]]
         go_on(harness, lane="build", run="one")
-        assert _ids(take(harness, limit=9)) == [one[0]]
+        assert _ids(take(harness, limit=9)) == [first_claim[0]]
         go_on(harness, lane="build", key="k")
-        assert set(_ids(take(harness, limit=9))) == {one[1], two[1]}
+        assert set(_ids(take(harness, limit=9))) == {first_claim[1], two[1]}
 
     def test_a_reader_may_take_only_what_could_start(self, harness: WorkHarness) -> None:
         """`in` waits for limits and pauses, and uses no slot, since nothing runs."""
         ids = put(harness, keyed("a"), keyed("a"), keyed("a"))
         limit(harness, key="a", running=1)
-        taken = harness.space.in_({"lane": "build"}, by="a")
-        assert taken is not None
-        assert taken.id == ids[0]
+        taken_tuple = harness.space.in_({"lane": "build"}, by="a")
+        assert taken_tuple is not None
+        assert taken_tuple.id == ids[0]
         (claim,) = take(harness)
         assert harness.space.in_({"lane": "build"}, by="a") is None
         finish(harness, claim)
         assert harness.space.in_({"lane": "build"}, by="a") is not None
 
     def test_a_large_run_does_not_hold_up_a_small_one(self, harness: WorkHarness) -> None:
-        """Runs take turns, whoever put first, in one claim and in many."""
+        """Runs take turns, in any order of their puts, in one claim and in many."""
         large = put(harness, *(draft(map_pos={"n": n}) for n in range(60)), run="large")
         first = take(harness, limit=2)
         small = put(harness, *(draft(map_pos={"n": n}) for n in range(3)), run="small")
@@ -279,16 +281,16 @@ class LimitConformance:
     # issue 21: lane fan-out, fair between parents
     def test_parents_of_a_run_take_turns(self, harness: WorkHarness) -> None:
         """Each child of a small fan-out waits for one of a large one at most."""
-        one, two = put(harness, draft("p"), draft("p", priority=1))
-        many = put(harness, *(draft(parent_id=one, map_pos={"n": n}) for n in range(9)))
+        claim, two = put(harness, draft("p"), draft("p", priority=1))
+        many = put(harness, *(draft(parent_id=claim, map_pos={"n": n}) for n in range(9)))
         few = put(harness, *(draft(parent_id=two, map_pos={"n": n}) for n in range(2)))
         alone = put(harness, draft(map_pos={"n": 99}))
         assert _ids(take(harness, limit=3)) == [alone[0], many[0], few[0]]
         assert _ids(take(harness, limit=4)) == [many[1], few[1], many[2], many[3]]
 
     def test_what_a_limit_holds_back_does_not_change_the_turns_of_others(self, harness: WorkHarness) -> None:
-        """However many wait, and in whichever order."""
-        held = put(harness, *(keyed(f"k{n % 20}", map_pos={"n": n}) for n in range(200)), run="held")
+        """However many wait, and in any order."""
+        limited = put(harness, *(keyed(f"k{n % 20}", map_pos={"n": n}) for n in range(200)), run="held")
         limit(harness, key="k*", running=1)
         running = take(harness, limit=20)
         assert {claim.run for claim in running} == {"held"}
@@ -296,11 +298,11 @@ class LimitConformance:
         for _ in range(2):
             assert take(harness, worker="w2")[0].id == free.pop(0)
         finish(harness, running[7])
-        assert _ids(take(harness, limit=9)) == [held[27], free[0]]
+        assert _ids(take(harness, limit=9)) == [limited[27], free[0]]
         with harness.space.store.read() as view:
             (use,) = view.limit_uses()
         assert (use.running, use.waiting, use.full) == (20, 179, 20)
-        go_on_ids = set(held)
+        go_on_ids = set(limited)
         _commit(harness, lambda view: remove_limit(view, LimitMatch(key="k*")))
         assert set(_ids(take(harness, limit=500))) <= go_on_ids
         assert harness.space.store.verify() == []

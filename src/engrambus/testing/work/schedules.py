@@ -44,7 +44,7 @@ def schedules_of(harness: WorkHarness, *ended_runs: str) -> Schedules:
 
 
 def add(harness: WorkHarness, name: str = "nightly", **fields: Any) -> bool:
-    """Add a schedule, at three every night unless said otherwise."""
+    """Add a schedule, at three every night by default."""
     if not {"cron", "every", "at"} & fields.keys():
         fields["cron"] = "0 3 * * *"
     owner: dict[str, Any] = {"run": RUN, "added_by": f"{RUN}/admin", "authority": PERSON, "is_admin": True}
@@ -220,8 +220,8 @@ class ScheduleConformance:
         schedules = schedules_of(harness)
         schedules.pause("nightly", by="me")
         first = schedules.emit_now("nightly", idempotency=("k", "r"))
-        again = schedules.emit_now("nightly", idempotency=("k", "r"))
-        assert (first.id, first.new, again.new) == (again.id, True, False)
+        repeated = schedules.emit_now("nightly", idempotency=("k", "r"))
+        assert (first.id, first.new, repeated.new) == (repeated.id, True, False)
         assert harness.space.get(first.id).state == "waiting"
         record = state(harness).state
         assert (record.emitted, record.last_tuple, record.last_due_us, record.look_us) == (1, first.id, None, NEVER_US)
@@ -265,7 +265,7 @@ class ScheduleConformance:
         assert state(harness).state.missed == 6
 
     def test_the_next_look_is_the_first_of_all(self, harness: WorkHarness) -> None:
-        """Whoever emits sleeps until then."""
+        """An emitter sleeps until then."""
         schedules = schedules_of(harness)
         assert schedules.next_look_us()[0] is None
         add(harness)
@@ -360,7 +360,7 @@ class ScheduleConformance:
 
     # decision 91
     def test_a_clock_that_is_set_back_emits_nothing_twice(self, harness: WorkHarness) -> None:
-        """The next time is a fact, whatever the clock says."""
+        """The next time is a fact, in spite of the clock."""
         add(harness, overlap="queue")
         go_to(harness, "2026-01-01T03:00:00Z")
         assert len(emitted(harness)) == 1
@@ -373,7 +373,7 @@ class ScheduleConformance:
 
     # decision 91
     def test_a_clock_that_is_far_ahead_emits_nothing(self, harness: WorkHarness) -> None:
-        """Nobody believes it."""
+        """No one believes it."""
         add(harness)
         start_us = harness.clock.now()
         harness.clock.set(start_us + 100 * 365 * DAY * SECOND_US)

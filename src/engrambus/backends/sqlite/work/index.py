@@ -218,13 +218,13 @@ def _turns(connection: apsw.Connection, state: WorkIndexState) -> list[tuple[Any
     """Return the last claims of lanes and runs, and of the children of a parent in them."""
     turns = state.figures.turns
     runs: Any = connection.execute("SELECT number, lane, run, served FROM lane_runs ORDER BY number")
-    found = [(number, turns.get(run_turn(lane, run), served)) for number, lane, run, served in runs]
+    served_runs = [(number, turns.get(run_turn(lane, run), served)) for number, lane, run, served in runs]
     children: Any = connection.execute(
         "SELECT s.number, l.lane, l.run, s.parent, s.served FROM siblings AS s "
         "JOIN lane_runs AS l ON l.number = s.lane_run ORDER BY s.number"
     )
     return [
-        *found,
+        *served_runs,
         *(
             (number, turns.get(parent_turn(lane, run, parent), served))
             for number, lane, run, parent, served in children

@@ -515,13 +515,13 @@ class WorkProjection:
 
     def group_fields(self, group: int) -> GroupFields:
         """Return what the tuples of a group have in common."""
-        known = self.state.group_fields
-        fields = known.get(group)
+        cached = self.state.group_fields
+        fields = cached.get(group)
         if fields is None:
             row: Any = self.connection.execute(self._sql["group_fields"], (group,)).fetchone()
-            if len(known) >= MAX_CACHED_GROUPS:
-                known.clear()
-            fields = known[group] = GroupFields(*row)
+            if len(cached) >= MAX_CACHED_GROUPS:
+                cached.clear()
+            fields = cached[group] = GroupFields(*row)
         return fields
 
     def _set_state(self, tuple_id: str, state: str) -> int:
@@ -656,13 +656,13 @@ class WorkProjection:
         """Add leaves to the folded ones of a batch, or remove them."""
         for changed in leaves:
             query = self.connection.execute(self._sql["folded_leaves_meeting"], (batch, *changed))
-            before = [LeafRange(*row) for row in query]
-            after = united([*before, changed]) if folded else without(before, [changed])
-            for old in before:
+            ranges = [LeafRange(*row) for row in query]
+            after = united([*ranges, changed]) if folded else without(ranges, [changed])
+            for old in ranges:
                 self.execute("delete_folded_leaves", batch, old.start)
             for new in after:
                 self.execute("insert_folded_leaves", batch, *new)
-            self.execute("add_folded", count_leaves(after) - count_leaves(before), batch)
+            self.execute("add_folded", count_leaves(after) - count_leaves(ranges), batch)
 
     def _repost_ended(self, ordinal: int, rank: int, state: str) -> None:
         """Move the postings of a tuple out of the live ones; a taken tuple has none."""

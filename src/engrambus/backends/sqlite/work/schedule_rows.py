@@ -81,7 +81,7 @@ class ScheduleRows:
         return map(_read_row, rows)
 
     def count(self, added_by: str | None = None) -> int:
-        """Return the number of schedules, of somebody or of all."""
+        """Return the number of schedules, of someone or of all."""
         row = self._row("schedule_count") if added_by is None else self._row("schedule_count_of", added_by)
         count: int = row[0]
         return count

@@ -103,10 +103,10 @@ class KnownRules:
 
     def read(self, number: int, bodies: Callable[[], Iterable[tuple[bytes]]]) -> LimitRules:
         """Return the rules of a number; `bodies` reads them."""
-        known = self._known
-        if known[0] != number:
-            known = self._known = number, LimitRules(_decode_rule(body) for (body,) in bodies())
-        return known[1]
+        cached = self._known
+        if cached[0] != number:
+            cached = self._known = number, LimitRules(_decode_rule(body) for (body,) in bodies())
+        return cached[1]
 
 
 KNOWN_RULES = KnownRules()
@@ -114,8 +114,8 @@ KNOWN_RULES = KnownRules()
 
 def number_of_rules(bodies: Iterable[bytes]) -> int:
     """Return a number that tells rules from others; 0 for none."""
-    found = sorted(bodies)
-    return int.from_bytes(sha256(b"\n".join(found)).digest()[:7], "big") | 1 if found else 0
+    in_order = sorted(bodies)
+    return int.from_bytes(sha256(b"\n".join(in_order)).digest()[:7], "big") | 1 if in_order else 0
 
 
 _decode_figures = msgspec.json.Decoder(PendingFigures).decode

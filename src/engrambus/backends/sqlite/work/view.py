@@ -253,8 +253,8 @@ class SqliteWorkView:
         if len(records) < 2 and not self._state.rules:
             return records[:limit]
         walk = self._new_walk(TuplePattern(), epoch)
-        found = {record.ordinal: record for record in records}
-        for ordinal, record in found.items():
+        by_ordinal = {record.ordinal: record for record in records}
+        for ordinal, record in by_ordinal.items():
             row = self._row("lone", ordinal)
             walk.push(LoneTuple(walk, row, self._group_fields(row[2]).subject, lambda record=record: record))  # type: ignore[misc]
         return walk.take(limit)
@@ -306,12 +306,12 @@ class SqliteWorkView:
     def _use_of(self, rule: LimitRule, waiting: dict[str, int]) -> LimitUse:
         pools = {pool for pool in waiting if pool.partition("\n")[0] == rule.match.id}
         pools |= {pool for (pool,) in self._rows("pools_used", *pools_of_rule(rule))}
-        found = {pool: self.pool_use(rule, pool) for pool in pools}
-        full = [pool for pool, use in found.items() if waiting.get(pool) and not room_in(rule, use)]
+        uses = {pool: self.pool_use(rule, pool) for pool in pools}
+        full = [pool for pool, use in uses.items() if waiting.get(pool) and not room_in(rule, use)]
         return LimitUse(
             rule=rule,
-            running=sum(use.running for use in found.values()),
-            started=sum(use.started for use in found.values()),
+            running=sum(use.running for use in uses.values()),
+            started=sum(use.started for use in uses.values()),
             waiting=sum(waiting[pool] for pool in full),
             full=len(full),
         )
@@ -511,11 +511,11 @@ class SqliteWorkView:
         return counts
 
     def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
-        found: dict[str, BatchAgent] = {}
+        agents: dict[str, BatchAgent] = {}
         for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
             query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
-            found |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
-        return {tuple_id: found[tuple_id] for tuple_id in tuple_ids if tuple_id in found}
+            agents |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
+        return {tuple_id: agents[tuple_id] for tuple_id in tuple_ids if tuple_id in agents}
 
     def agents_at(
         self, batch_id: str, level: int, start: int, stop: int, *, unended: bool = False, limit: int | None = None
@@ -545,8 +545,8 @@ class SqliteWorkView:
         after: SchedulePosition | None = None,
         until_us: int | None = None,
     ) -> list[Schedule]:
-        found = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
-        return list(found)
+        schedules = self._schedules.list(limit=limit, run=run, added_by=added_by, after=after, until_us=until_us)
+        return list(schedules)
 
     def schedule_count(self, added_by: str | None = None) -> int:
         return self._schedules.count(added_by)
@@ -668,11 +668,11 @@ class SqliteWorkView:
         return [DelayedCounts(lane=lane, tuples=tuples, first_us=first_us) for lane, tuples, first_us in rows]
 
     def waiting_groups(self) -> list[WaitingGroup]:
-        found: dict[tuple[str, str, str], list[int]] = {}
+        by_group: dict[tuple[str, str, str], list[int]] = {}
         for lane, yools, run, authority, key, count, oldest in self._rows("waiting_groups", self._as_of):
             if self._state.rules and limit_blocks(self, Subject(lane, run, authority, key or None)):
                 continue
-            counted = found.setdefault((lane, yools, run), [0, oldest])
+            counted = by_group.setdefault((lane, yools, run), [0, oldest])
             counted[0] += count
             counted[1] = min(counted[1], oldest)
         groups = [
@@ -683,7 +683,7 @@ class SqliteWorkView:
                 tuples=count,
                 oldest=record_from_row(self._row("tuple_by_ordinal", oldest)),
             )
-            for (lane, yools, run), (count, oldest) in found.items()
+            for (lane, yools, run), (count, oldest) in by_group.items()
         ]
         return sorted(groups, key=lambda group: (group.lane, group.yools, group.run))
 

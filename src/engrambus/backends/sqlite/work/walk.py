@@ -103,10 +103,10 @@ class Walk:
 
     def take(self, limit: int) -> list[TupleRecord]:
         """Return the tuples that are next, as if each were claimed."""
-        found: list[TupleRecord] = []
+        records: list[TupleRecord] = []
         heap = self._heap
         try:
-            while heap and len(found) < limit:
+            while heap and len(records) < limit:
                 least, number, turn, node = heap[0]
                 if turn != self._turn and (key := node.key()) != least:
                     heapreplace(heap, (key, number, self._turn, node))
@@ -114,10 +114,10 @@ class Walk:
                 heappop(heap)
                 record = node.expand()
                 if record is not None:
-                    found.append(record)
+                    records.append(record)
         finally:
             heap.clear()  # its queries end here, and not only when the next garbage is collected
-        return found
+        return records
 
     def run_turn(self, lane: str, run: int, served: int) -> int:
         """Return the last claim of a run in a lane."""

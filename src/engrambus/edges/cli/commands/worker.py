@@ -193,11 +193,11 @@ def _describe_tuple(
     dependencies: WorkerDependencies, record: TupleRecord, can_run: CanRun, *, claimed: bool
 ) -> Iterator[str]:
     """Yield how a tuple continues."""
-    from engrambus.space.tuples import dead_letter_reason, may_run, next_yools, why_held
+    from engrambus.space.tuples import dead_letter_reason, may_run, next_yools, why_stalled
 
     with dependencies.space.store.read() as view:
         done, now_us = view.finished_steps(record.id), view.as_of
-        held = why_held(view, record)
+        stalled = why_stalled(view, record)
         batch = view.batch(record.id) if record.state == "open" else None
     if batch is not None:
         yield f"{short_id(record.id)} goes on: {batch.folded:,} leaves of the batch are folded"
@@ -207,7 +207,7 @@ def _describe_tuple(
     needed = next_yools(record.body, done)
     if record.state == "claimed" and claimed:
         yield f"{prefix} is being worked on by {safe(record.worker or '')}"
-    elif held is not None:
+    elif stalled is not None:
         yield f"{prefix} waits"  # the lines at the end say why: the claims that follow may change it
     elif dead_letter_reason(record, now_us, dependencies.space.settings) is not None:
         return  # the claim that follows ends it and prints why

@@ -94,13 +94,13 @@ def _troubles(schedule: ScheduleRow) -> Iterator[str]:
         yield f"{counted(schedule.missed, 'time')} missed: nobody was there"
     if schedule.refused is not None:
         refused = schedule.refused
-        again = f", again at {refused.again_at[:19]}Z" if refused.again_at else ""
+        retry = f", again at {refused.again_at[:19]}Z" if refused.again_at else ""
         yield (
             click.style(f"refused, {refused.code}: ", fg="red")
             + safe_line(refused.detail)
             + dim(
-                f"  ({counted(refused.tries, 'try')}{again})"
+                f"  ({counted(refused.tries, 'try')}{retry})"
                 if refused.tries == 1
-                else f"  ({refused.tries} tries{again})"
+                else f"  ({refused.tries} tries{retry})"
             )
         )

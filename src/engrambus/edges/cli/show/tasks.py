@@ -86,9 +86,9 @@ def finished(answer: FinishedTask) -> Iterator[str]:
     yield dim(f"  receipt {safe_id(answer.receipt_id)}")
     for task in answer.ready:
         yield f"ready now: {safe_id(task.id)}  {safe_line(task.title)}"
-    others = len(answer.unblocked) - len(answer.ready)
-    if others:
-        yield f"{counted(others, 'other tuple')} no longer blocked"
+    other_count = len(answer.unblocked) - len(answer.ready)
+    if other_count:
+        yield f"{counted(other_count, 'other tuple')} no longer blocked"
 
 
 def released(answer: ReleasedTasks) -> Iterator[str]:

@@ -331,8 +331,8 @@ def board(answer: BoardAnswer) -> Iterator[str]:
             if lane.not_before is not None:
                 yield dim(f"{safe(lane.lane)}: {lane.delayed:,} of {lane.waiting:,} not before {lane.not_before}")
     yield from _unclaimed(answer.unclaimed)
-    for row in answer.held:
-        yield click.style("PAUSED" if row.paused is not None else "LIMIT", fg="yellow") + f"  {safe(row.summary)}"
+    for limit in answer.held:
+        yield click.style("PAUSED" if limit.paused is not None else "LIMIT", fg="yellow") + f"  {safe(limit.summary)}"
     yield from _batches(answer.batches)
     for blocked in answer.blocked:
         yield click.style("BLOCKED", fg="yellow") + f"  {safe_id(blocked.id)}  {safe(blocked.lane)}"
@@ -385,14 +385,14 @@ def _each(row: LimitRow) -> str:
 
 def limit(row: LimitRow) -> Iterator[str]:
     """Show a limit or pause that was set."""
-    each = " of each key" if _each(row) else ""
+    of_each = " of each key" if _each(row) else ""
     parts = []
     if row.paused is not None:
         parts.append(f"paused{': ' + safe(row.paused) if row.paused else ''}")
     if row.limit_running is not None:
-        parts.append(f"at most {row.limit_running}{each} running")
+        parts.append(f"at most {row.limit_running}{of_each} running")
     if row.rate is not None:
-        parts.append(f"at most {row.rate}{each} started")
+        parts.append(f"at most {row.rate}{of_each} started")
     yield f"{safe(row.name)}: {', '.join(parts)}"
 
 

@@ -20,7 +20,7 @@ MAX_LOOKED_AT = 10_000
 """Unfinished tuples that are looked at to count those that are held back."""
 
 
-class HeldWork(msgspec.Struct, frozen=True, kw_only=True):
+class StalledWork(msgspec.Struct, frozen=True, kw_only=True):
     """Tuples that wait and that no worker may claim now, for one reason."""
 
     reason: str
@@ -37,19 +37,19 @@ class HeldWork(msgspec.Struct, frozen=True, kw_only=True):
         return f"{count}: {self.why}: {self.next}"
 
 
-def held_work(view: WorkView, pattern: TuplePattern) -> list[HeldWork]:
+def stalled_work(view: WorkView, pattern: TuplePattern) -> list[StalledWork]:
     """Return what is held back in the lanes and the run of a pattern: by limits and pauses, blocked, and delayed."""
     return [*_held_by_limits(view, pattern), *_blocked(view, pattern), *_delayed(view, pattern)]
 
 
-def why_held(view: WorkView, record: TupleRecord) -> HeldWork | None:
+def why_stalled(view: WorkView, record: TupleRecord) -> StalledWork | None:
     """Return why a tuple cannot be claimed now, and what changes that; None if it could, or soon will be retried."""
     if record.state == "blocked":
         return _one_blocked(view, record)
     if record.state == "waiting" and view.as_of < record.ready_us == record.not_before_us:
         return _until(record.ready_us, 1, f"engrambus why {short_id(record.id)}")
     for block in limit_blocks(view, subject_of(record)) if record.state == "waiting" else ():
-        return HeldWork(reason="limit", tuples=1, why=block.summary, next=release_command(block.rule))
+        return StalledWork(reason="limit", tuples=1, why=block.summary, next=release_command(block.rule))
     return None
 
 
@@ -62,7 +62,7 @@ def release_command(rule: LimitRule) -> str:
     return "engrambus unpause " + " ".join(f"--{name} {quote(value)}" for name, value in fields if value is not None)
 
 
-def _held_by_limits(view: WorkView, pattern: TuplePattern) -> Iterator[HeldWork]:
+def _held_by_limits(view: WorkView, pattern: TuplePattern) -> Iterator[StalledWork]:
     """Yield a line for each rule that holds tuples back, those of folded batches included."""
     if not view.limit_rules():
         return
@@ -82,20 +82,20 @@ def _held_by_limits(view: WorkView, pattern: TuplePattern) -> Iterator[HeldWork]
         if root is not None and _is_in(pattern, batch.lane, batch.run):
             count(root, batch.template, batch.folded)
     for rule, why, tuples in found.values():
-        yield HeldWork(reason="limit", tuples=tuples, why=why, next=release_command(rule))
+        yield StalledWork(reason="limit", tuples=tuples, why=why, next=release_command(rule))
 
 
-def _blocked(view: WorkView, pattern: TuplePattern) -> Iterator[HeldWork]:
+def _blocked(view: WorkView, pattern: TuplePattern) -> Iterator[StalledWork]:
     run = pattern.equal_to("run")
     listed = view.list_blocked(run if isinstance(run, str) else None, limit=MAX_LOOKED_AT)
     blocked = [record for record in listed if _is_in(pattern, record.lane, record.run)]
     yield from (_one_blocked(view, record) for record in blocked[:MAX_NAMED])
     if len(blocked) > MAX_NAMED:
         following = f"engrambus why {short_id(blocked[MAX_NAMED].id)}"
-        yield HeldWork(reason="blocked", tuples=len(blocked) - MAX_NAMED, why="blocked as well", next=following)
+        yield StalledWork(reason="blocked", tuples=len(blocked) - MAX_NAMED, why="blocked as well", next=following)
 
 
-def _one_blocked(view: WorkView, record: TupleRecord) -> HeldWork:
+def _one_blocked(view: WorkView, record: TupleRecord) -> StalledWork:
     """Return what blocks a tuple first, and the command for that."""
     tuple_id = short_id(record.id)
     why, following = "blocked", f"engrambus why {tuple_id}"
@@ -106,10 +106,10 @@ def _one_blocked(view: WorkView, record: TupleRecord) -> HeldWork:
             following = f"engrambus task unblock {tuple_id}"
         elif remedy is not None:
             following = f"engrambus task unblock {tuple_id} {remedy}" if remedy.startswith("--") else remedy
-    return HeldWork(reason="blocked", tuples=1, why=f"{tuple_id}: {why}", next=following)
+    return StalledWork(reason="blocked", tuples=1, why=f"{tuple_id}: {why}", next=following)
 
 
-def _delayed(view: WorkView, pattern: TuplePattern) -> Iterator[HeldWork]:
+def _delayed(view: WorkView, pattern: TuplePattern) -> Iterator[StalledWork]:
     """Yield a line for each lane with tuples that are not due yet."""
     if not any(_is_in(pattern, counts.lane, None) for counts in view.delayed_counts()):
         return
@@ -124,8 +124,8 @@ def _delayed(view: WorkView, pattern: TuplePattern) -> Iterator[HeldWork]:
         yield _until(record.ready_us, tuples[lane], f"engrambus why {short_id(record.id)}")
 
 
-def _until(ready_us: int, tuples: int, following: str) -> HeldWork:
-    return HeldWork(reason="delayed", tuples=tuples, why=f"not before {print_time(ready_us)}", next=following)
+def _until(ready_us: int, tuples: int, following: str) -> StalledWork:
+    return StalledWork(reason="delayed", tuples=tuples, why=f"not before {print_time(ready_us)}", next=following)
 
 
 def _waiting(view: WorkView, pattern: TuplePattern) -> Iterator[TupleRecord]:

@@ -10,7 +10,7 @@ import pytest
 
 from engrambus.core import short_id
 from engrambus.settings import Settings
-from engrambus.space.tuples import BatchSpace, held_work, pause, read_match, read_pattern, set_limit
+from engrambus.space.tuples import BatchSpace, pause, read_match, read_pattern, set_limit, stalled_work
 from engrambus.testing.work import PERSON, RUN, WorkHarness, draft, put
 from engrambus.testing.work.harness import take
 from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
@@ -40,7 +40,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WorkHarn
 def lines(harness: WorkHarness, **conditions: str) -> list[str]:
     """Return what is held back among the tuples of a pattern."""
     with harness.space.store.read() as view:
-        return [work.summary for work in held_work(view, read_pattern(conditions or {"lane": "build"}))]
+        return [work.summary for work in stalled_work(view, read_pattern(conditions or {"lane": "build"}))]
 
 
 def set_rule(harness: WorkHarness, running: int | None, **match: str) -> None:
@@ -125,7 +125,7 @@ def test_a_worker_that_ends_says_what_it_leaves(terminal: Terminal) -> None:
     assert f"1 tuple is left: {short_id(blocked)}: It waits for {short_id(later)}, waiting" in said
     assert "1 tuple is left: not before 2126-01-01T00:00:00.000000Z" in said
     rows = [json.loads(line) for line in terminal.run(*WORK, "--json").splitlines()]
-    assert [(row["reason"], row["tuples"]) for row in rows if row.get("what") == "held"] == [
+    assert [(row["reason"], row["tuples"]) for row in rows if row.get("what") == "stalled"] == [
         ("blocked", 1),
         ("delayed", 1),
     ]
