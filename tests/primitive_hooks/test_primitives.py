@@ -367,6 +367,7 @@ def test_a_schedule_asks_before_it_puts_a_tuple_and_records_a_veto(given: Given)
 
     gate = Gate()
     schedules = Schedules(given.hooked(gate))
+    due_us = SystemClock().now() + 5 * SECOND_US
     for name, lane in (("first", "nightly"), ("second", "nightly")):
         schedules.add(
             name=name,
@@ -375,10 +376,10 @@ def test_a_schedule_asks_before_it_puts_a_tuple_and_records_a_veto(given: Given)
             is_admin=True,
             authority=PERSON,
             template={"lane": lane, "payload": [ADD]},
-            at=print_time(SystemClock().now() + SECOND_US),
+            at=print_time(due_us),
         )
     assert gate.calls == []
-    wait_until(lambda: schedules.next_look_us()[0] <= schedules.next_look_us()[1])  # type: ignore[operator]
+    wait_until(lambda: schedules.next_look_us()[1] >= due_us)
     done = schedules.emit_due()
     assert (done.ids, set(done.refused)) == ((), {"first", "second"})
     assert [refusal.code for name in ("first", "second") if (refusal := schedules.get(name).state.refusal)] == [
