@@ -101,9 +101,9 @@ def test_what_is_blocked_is_named_with_the_way_out(harness: WorkHarness) -> None
 
 
 def test_what_is_delayed_says_until_when_and_only_of_its_run(harness: WorkHarness) -> None:
-    terms = {"agent_terms": {"not_before_iso": LATER}}
-    (first,) = put(harness, draft(**terms))
-    put(harness, draft(**terms), run="another")
+    terms = {"not_before_iso": LATER}
+    (first,) = put(harness, draft(agent_terms=terms))
+    put(harness, draft(agent_terms=terms), run="another")
     assert lines(harness) == [
         f"2 tuples are left: not before 2126-01-01T00:00:00.000000Z: engrambus why {short_id(first)}"
     ]

@@ -32,13 +32,15 @@ def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json:
     with dependencies.space.store.read() as view:
         remaining = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
         stalled = stalled_work(view, pattern)
-    for what, work in (*(("left", work) for work in remaining), *(("stalled", work) for work in stalled)):
-        if json:
-            import msgspec
+    if json:
+        import msgspec
 
-            yield json_line(msgspec.json.encode({"what": what, **msgspec.to_builtins(work)}))
-        else:
-            yield safe(work.summary)
+        for what, listed in (("left", remaining), ("stalled", stalled)):
+            for work in listed:
+                yield json_line(msgspec.json.encode({"what": what, **msgspec.to_builtins(work)}))
+        return
+    yield from (safe(work.summary) for work in remaining)
+    yield from (safe(work.summary) for work in stalled)
 
 
 def _last_lines(bodies: BodyStore, sha: str | None) -> list[str]:
