@@ -11,15 +11,25 @@ from typing import Any
 import msgspec
 import pytest
 
+from engrambus.core import SECOND_US, SystemClock, print_time
 from engrambus.errors import EngramBusError
+from engrambus.space.schedules import Schedules
 from engrambus.space.tuples import BatchSpace, Completion, TupleSpace, read_pattern, tuple_receipt
 from engrambus.space.tuples.hooked_space import NOT_PRIMITIVES, HookedSpace
-from engrambus.space.tuples.primitive_hooks import MAX_HANGING, PRIMITIVES, PrimitiveHook, PrimitiveHooks
+from engrambus.space.tuples.primitive_hooks import (
+    MAX_HANGING,
+    PRIMITIVES,
+    PrimitiveCall,
+    PrimitiveHook,
+    PrimitiveHooks,
+    PrimitiveOutcome,
+    Veto,
+)
 from engrambus.space.tuples.values import Claim, Price
 from engrambus.space.work import LaneWorkerPool, eval_
 from engrambus.testing.work import PERSON, RUN
 from tests.primitive_hooks.hooks import REASON, Behaviour, Scripted
-from tests.space.worker_harness import SETTINGS, WorkerHarness, step
+from tests.space.worker_harness import SETTINGS, WorkerHarness, step, wait_until
 
 NOTE: dict[str, Any] = {"lane": "build", "map_pos": {"n": 1}}
 ADD = step("agent.sum.numbers", a=20, b=22)
@@ -334,3 +344,50 @@ def test_batches_pass_the_hooks(given: Given, primitive: Any, behaviour: Behavio
     assert given.lines() == before
     (call,) = hook.before_calls
     assert call.batch == (None if primitive == "batch_spawn" else spawned.id)
+
+
+def test_a_schedule_asks_before_it_puts_a_tuple_and_records_a_veto(given: Given) -> None:
+    """A veto is a refusal like any other, and is tried again later; hooks are told what was put."""
+    vetoing = Veto("not today")
+
+    class Gate(PrimitiveHook):
+        primitives = ("out",)
+
+        def __init__(self) -> None:
+            self.calls: list[PrimitiveCall] = []
+            self.outcomes: list[PrimitiveOutcome] = []
+            self.answer: Veto | None = vetoing
+
+        def before(self, call: PrimitiveCall) -> Veto | None:
+            self.calls.append(call)
+            return self.answer
+
+        def after(self, call: PrimitiveCall, outcome: PrimitiveOutcome) -> None:
+            self.outcomes.append(outcome)
+
+    gate = Gate()
+    schedules = Schedules(given.hooked(gate))
+    due_us = SystemClock().now() + 5 * SECOND_US
+    for name, lane in (("first", "nightly"), ("second", "nightly")):
+        schedules.add(
+            name=name,
+            run=RUN,
+            added_by="me",
+            is_admin=True,
+            authority=PERSON,
+            template={"lane": lane, "payload": [ADD]},
+            at=print_time(due_us),
+        )
+    assert gate.calls == []
+    wait_until(lambda: schedules.next_look_us()[1] >= due_us)
+    done = schedules.emit_due()
+    assert (done.ids, set(done.refused)) == ((), {"first", "second"})
+    assert [refusal.code for name in ("first", "second") if (refusal := schedules.get(name).state.refusal)] == [
+        "HOOK_VETO",
+        "HOOK_VETO",
+    ]
+    assert {outcome.code for outcome in gate.outcomes} == {"HOOK_VETO"}
+    assert {(call.lane, call.run, len(call.tuples)) for call in gate.calls} == {("nightly", RUN, 1)}
+    gate.answer = None
+    put = schedules.emit_now("first")
+    assert gate.outcomes[-1].ids == (put.id,)

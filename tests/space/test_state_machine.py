@@ -14,14 +14,14 @@ from engrambus.space.tuples import SpaceSettings
 from engrambus.testing import ManualClock
 from engrambus.testing.work import WorkHarness
 from tests.harness.stores import SqliteWorkHarness
-from tests.machines.work_agreement import WorkAgreement
+from tests.machines.full_work_agreement import FullWorkAgreement
 
 EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "80"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
-class SqliteWorkAgreement(WorkAgreement):
+class SqliteWorkAgreement(FullWorkAgreement):
     """SQLite with indexed fields, next to the reference."""
 
     @staticmethod

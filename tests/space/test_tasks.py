@@ -428,3 +428,23 @@ def test_ambiguous_beginnings_and_a_full_lane_are_refused(person: Bus, project: 
     assert len(set(added)) == 40
     assert len(person.list_tasks(limit=5).tasks) == 5
     assert person.list_tasks(limit=5).more == 35
+
+
+def test_an_agent_may_change_the_tasks_of_agents_below_it(person: Bus, boris: Bus) -> None:
+    """Others may not; a grandparent may as well."""
+    architect = Bus(person._transport, Credential(token=person.add_agent("ada", role="architect").token))
+    director = Bus(person._transport, Credential(token=architect.add_agent("dora", role="director").token))
+    child = Bus(person._transport, Credential(token=director.add_agent("carl", role="manager").token))
+    task = person.add_task("write the parser").id
+    child.claim_task(task)
+    with pytest.raises(TaskHeld):
+        boris.block_task(task, note="no")
+    with pytest.raises(TaskHeld):
+        boris.cancel_task(task)
+    assert director.block_task(task, note="wait").state == "blocked"
+    assert director.unblock_task(task).state == "ready"
+    assert architect.give_task(task, "carl").owner is not None
+    with pytest.raises(TaskHeld):
+        boris.give_task(task, "nobody")
+    architect.cancel_task(task)
+    assert person.show_task(task).state == "cancelled"

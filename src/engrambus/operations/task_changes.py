@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -25,11 +25,8 @@ from engrambus.operations.task_rows import (
 )
 from engrambus.operations.tasks import MAX_NOTE_CHARS, PART_OF, Note, ShowTask, TaskId
 from engrambus.operations.tuples import CancelAnswer
-from engrambus.policy import Caller, descends
+from engrambus.policy import descends
 from engrambus.space.tuples import TASK_LANE, TaskChanged, TupleRecord, WorkView, block, unblock, visible_tuple
-
-if TYPE_CHECKING:
-    from engrambus.gateway.ports import View
 
 
 class BlockTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,8 +186,8 @@ def release_tasks(context: Context, request: ReleaseTasks) -> ReleasedTasks:
     if not context.tuple_space.has_journal():
         return ReleasedTasks(released=[])
     space, actor = context.tuple_space.space, actor_of(context.caller)
-    with context.store.read() as memory:
-        holders = _descendants(memory, context.caller) if request.all else {actor}
+    below = _names_below(context)
+    holders = below if request.all else {actor}
 
     def decide(view: WorkView) -> tuple[Sequence[Any], list[str]]:
         if request.id is None:
@@ -199,7 +196,7 @@ def release_tasks(context: Context, request: ReleaseTasks) -> ReleasedTasks:
         else:
             records = [visible_task(context, view, request.id)]
             if records[0].worker != actor:
-                tasks.check_may_change(task_of(view, records[0].id), actor)
+                tasks.check_may_change(task_of(view, records[0].id), actor, below)
             if request.fence is not None and str(records[0].fence) != request.fence:
                 return [], []
         return tasks.release_tasks(view, records, actor=actor, note=one_line(request.note))
@@ -225,11 +222,11 @@ def release_tasks(context: Context, request: ReleaseTasks) -> ReleasedTasks:
 )
 def cancel_task(context: Context, request: ShowTask) -> CancelAnswer:
     """End a task that is not to be done any more. What waits for it stays blocked until it is unblocked."""
-    space = context.tuple_space.space
+    space, below = context.tuple_space.space, _names_below(context)
 
     def decide(view: WorkView) -> tuple[Sequence[Any], CancelAnswer]:
         task = task_of(view, visible_task(context, view, request.id).id)
-        tasks.check_may_change(task, actor_of(context.caller))
+        tasks.check_may_change(task, actor_of(context.caller), below)
         facts, final = tasks.cancel_task(view, task.record)
         return facts, CancelAnswer(id=task.record.id, receipt_id=final.id)
 
@@ -244,13 +241,13 @@ def _changed(
     only_tasks: bool = False,
 ) -> TaskRow:
     """Change a task that the caller may change, and return it."""
-    space = context.tuple_space.space
+    space, below = context.tuple_space.space, _names_below(context)
 
     def decide(view: WorkView) -> tuple[Sequence[Any], str]:
         record = visible_tuple(view, context.caller, task_id)
         if only_tasks or record.lane == TASK_LANE:
             record = visible_task(context, view, task_id)
-            tasks.check_may_change(task_of(view, record.id), actor_of(context.caller))
+            tasks.check_may_change(task_of(view, record.id), actor_of(context.caller), below)
         return change(view, record), record.id
 
     tuple_id = space.store.commit(decide)
@@ -262,8 +259,10 @@ def _note(record: TupleRecord, what: str, actor: str, text: str = "") -> Any:
     return TaskChanged(id=record.id, what=what, by=actor, text=text)
 
 
-def _descendants(memory: View, caller: Caller) -> set[str]:
-    """Return the names of a caller and of the agents below it."""
-    agents = memory.agents(caller.run.run_id)
-    below = {agent.full_name for agent in agents if descends(memory, caller, agent.name)}
+def _names_below(context: Context) -> set[str]:
+    """Return the names of the caller and of the agents below it."""
+    caller = context.caller
+    with context.store.read() as memory:
+        agents = memory.agents(caller.run.run_id)
+        below = {agent.full_name for agent in agents if descends(memory, caller, agent.name)}
     return {actor_of(caller), *below}

@@ -25,19 +25,22 @@ LINE_CHARACTERS = 200
 
 
 def left_lines(dependencies: WorkerDependencies, pattern: TuplePattern, *, json: bool) -> Iterator[str]:
-    """Yield what waits in the lanes of a worker that has no code for it."""
-    from engrambus.space.tuples import folded_groups, left_work
+    """Yield what waits in the lanes of a worker: what it has no code for, and what nobody may claim now."""
+    from engrambus.space.tuples import folded_groups, left_work, stalled_work
 
     can_run, catalog = dependencies.runnable(), dependencies.catalog()
     with dependencies.space.store.read() as view:
         remaining = left_work([*view.waiting_groups(), *folded_groups(view)], pattern, can_run, catalog)
-    for work in remaining:
-        if json:
-            import msgspec
+        stalled = stalled_work(view, pattern)
+    if json:
+        import msgspec
 
-            yield json_line(msgspec.json.encode({"what": "left", **msgspec.to_builtins(work)}))
-        else:
-            yield safe(work.summary)
+        for what, listed in (("left", remaining), ("stalled", stalled)):
+            for work in listed:
+                yield json_line(msgspec.json.encode({"what": what, **msgspec.to_builtins(work)}))
+        return
+    yield from (safe(work.summary) for work in remaining)
+    yield from (safe(work.summary) for work in stalled)
 
 
 def _last_lines(bodies: BodyStore, sha: str | None) -> list[str]:

@@ -6,6 +6,7 @@ As in `space.tuples`, each function looks at a view under the write lock and ret
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ from engrambus.space.schedules.values import (
     Overlap,
     Schedule,
 )
-from engrambus.space.tuples import ENDED, CheckedTuple, PutResult, SpaceSettings, put, read_tuple
+from engrambus.space.tuples import ENDED, CheckedTuple, PutResult, SpaceSettings, TuplePut, put, read_tuple
 
 Admit = Callable[[CheckedTuple], int | None]
 """Refuses a tuple, or returns the number of retries its yools allow."""
@@ -222,20 +223,35 @@ def emit_now(
 
 
 def emit_due(
-    view: ScheduleView, *, settings: SpaceSettings, admit: Admit, ended_runs: Collection[str], limit: int
+    view: ScheduleView,
+    *,
+    settings: SpaceSettings,
+    admit: Admit,
+    ended_runs: Collection[str],
+    limit: int,
+    only: str | None = None,
+    refusal: EngramBusError | None = None,
 ) -> tuple[list[Any], EmissionPass]:
-    """Emit what is due, for up to `limit` schedules; a refusal is recorded and does not stop the others."""
+    """Emit what is due, for up to `limit` schedules; a refusal is recorded and does not stop the others.
+
+    With `only` it is the schedule of that name; `refusal` is why a hook does not let it emit.
+    """
     facts: list[Any] = []
+    waiting: Counter[str] = Counter()
     emissions: list[Emission] = []
     refused: list[str] = []
     looked_at = 0
-    for schedule in view.list_schedules(limit=limit, until_us=view.as_of):
+    for schedule in _due(view, limit, only):
         try:
-            new = _emit(view, schedule, settings, admit, ended_runs)
-        except EngramBusError as refusal:
-            new = [_refused(view, schedule, refusal)]
+            new = _emit(view, schedule, settings, admit, ended_runs, waiting)
+            if refusal is not None and any(isinstance(fact, TuplePut) for fact in new):
+                raise refusal
+        except EngramBusError as problem:
+            new = [_refused(view, schedule, problem)]
             refused.append(schedule.name)
         facts += new
+        # The tuples of one commit count each other against the limit of their lane.
+        waiting[schedule.template.get("lane", "")] += sum(isinstance(fact, TuplePut) for fact in new)
         looked_at += 1
         emitted = [fact for fact in new if isinstance(fact, ScheduleEmitted)]
         emissions += (Emission(name=fact.name, tuples=tuple(fact.tuples)) for fact in emitted)
@@ -244,8 +260,20 @@ def emit_due(
     return facts, EmissionPass(emissions=tuple(emissions), refused=tuple(refused), looked_at=looked_at)
 
 
+def _due(view: ScheduleView, limit: int, only: str | None) -> list[Schedule]:
+    if only is None:
+        return view.list_schedules(limit=limit, until_us=view.as_of)
+    schedule = view.schedule(only)
+    return [schedule] if schedule is not None and schedule.state.look_us <= view.as_of else []
+
+
 def _emit(
-    view: ScheduleView, schedule: Schedule, settings: SpaceSettings, admit: Admit, ended_runs: Collection[str]
+    view: ScheduleView,
+    schedule: Schedule,
+    settings: SpaceSettings,
+    admit: Admit,
+    ended_runs: Collection[str],
+    waiting: Mapping[str, int],
 ) -> list[Any]:
     """Return the facts of a look at one schedule whose time has come."""
     # decision 111: tuples and the next time are one line of the journal, so each time has its tuple exactly once.
@@ -265,7 +293,7 @@ def _emit(
         raise RunEnded(f"The run '{schedule.run}' has ended.", hint="Remove the schedule, and add it in another run.")
     count = len(times) if schedule.catch_up == "all" else 1
     drafts = [_draft(view, schedule.name, schedule.template, schedule.authority)] * count
-    puts, answers = put(view, drafts, run=schedule.run, settings=settings, admit=admit)
+    puts, answers = put(view, drafts, run=schedule.run, settings=settings, admit=admit, also_waiting=waiting)
     emitted = ScheduleEmitted(
         name=schedule.name,
         due_us=times[-1],

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
+import msgspec
+
+from engrambus.errors import HookRefusal
 from engrambus.space.schedules import rules
 from engrambus.space.schedules.ports import SchedulePosition, ScheduleStore, ScheduleView
 from engrambus.space.schedules.values import EmissionPass, Schedule
-from engrambus.space.tuples import PutResult, TupleSpace
+from engrambus.space.tuples import PutResult, TuplePut, TupleSpace
 
 SCHEDULES_PER_COMMIT = 64
 """Schedules that one commit looks at: others that want to write wait no longer than for these."""
@@ -89,16 +93,36 @@ class Schedules:
             self._space.check_disk_space()
             ended = {run for run in {schedule.run for schedule in due} if self._has_run_ended(run)}
 
-            def decide(view: ScheduleView, ended: set[str] = ended) -> tuple[list[Any], EmissionPass]:
-                return rules.emit_due(
-                    view,
-                    settings=self._space.settings,
-                    admit=self._space.admit,
-                    ended_runs=ended,
-                    limit=SCHEDULES_PER_COMMIT,
-                )
+            if self._space.is_hooked("out"):
+                passes += [self._emit_hooked(schedule, ended) for schedule in due]
+            else:
+                passes.append(self.store.commit(partial(self._emit, ended=ended)))
 
-            passes.append(self.store.commit(decide))
+    def _emit(self, view: ScheduleView, *, ended: set[str], **options: Any) -> tuple[list[Any], EmissionPass]:
+        return rules.emit_due(
+            view,
+            settings=self._space.settings,
+            admit=self._space.admit,
+            ended_runs=ended,
+            limit=SCHEDULES_PER_COMMIT,
+            **options,
+        )
+
+    def _emit_hooked(self, schedule: Schedule, ended: set[str]) -> EmissionPass:
+        """Emit what is due of one schedule between the hooks of `out`; a veto is recorded as any other refusal."""
+        # decision 114: hooks are never called under the write lock, so they are shown what would be put now.
+        with self.store.read() as view:
+            facts, _ = self._emit(view, ended=ended, only=schedule.name)
+        drafts = [msgspec.json.decode(fact.tuple) for fact in facts if isinstance(fact, TuplePut)]
+        emit = partial(self._emit, ended=ended, only=schedule.name)
+        if not drafts:
+            return self.store.commit(emit)
+        try:
+            return self._space.around(
+                "out", lambda: self.store.commit(emit), drafts=drafts, authority=schedule.authority, run=schedule.run
+            )
+        except HookRefusal as refusal:
+            return self.store.commit(partial(emit, refusal=refusal))
 
     def _change(
         self,

@@ -115,3 +115,8 @@ class EmissionPass(msgspec.Struct, frozen=True, kw_only=True):
     looked_at: int = 0
     next_us: int | None = None
     """Time of the next look at any schedule."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of all tuples put."""
+        return tuple(tuple_id for emission in self.emissions for tuple_id in emission.tuples)

@@ -6,7 +6,7 @@ holder works in; then the task is ready for the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -253,9 +253,12 @@ def cancel_task(view: WorkView, record: TupleRecord) -> tuple[list[Fact], Receip
     return cancel(view, record.id)
 
 
-def check_may_change(task: Task, actor: str) -> None:
-    """Refuse to change the task of others: it may be given, blocked and cancelled by who added, owns or has it."""
-    if actor == PERSON or actor in (task.added_by, task.owner, task.holder):
+def check_may_change(task: Task, actor: str, below: Collection[str] = ()) -> None:
+    """Refuse to change the task of others: it may be given, blocked and cancelled by who added, owns or has it.
+
+    `below` are the actor's descendants, whose tasks it may change as well.
+    """
+    if actor == PERSON or not {actor, *below}.isdisjoint({task.added_by, task.owner, task.holder}):
         return
     if not task.owner and task.holder is None:
         return
@@ -263,7 +266,7 @@ def check_may_change(task: Task, actor: str) -> None:
         f"The task is {_bare(task.owner or task.holder)}'s.",
         field="id",
         used=short_id(task.record.id),
-        hint="Who added it, owns it or has it can change it, and a person.",
+        hint="Who added it, owns it or has it can change it, an agent above one of these, and a person.",
     )
 
 

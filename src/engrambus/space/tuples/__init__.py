@@ -112,6 +112,7 @@ from engrambus.space.tuples.running_workers import (
     unclaimed_work,
 )
 from engrambus.space.tuples.space import TupleSpace
+from engrambus.space.tuples.stalled_work import stalled_work, why_stalled
 from engrambus.space.tuples.status import StepState, last_receipt, public_tuple, step_states
 from engrambus.space.tuples.transitions import (
     after_block,
@@ -289,6 +290,7 @@ __all__ = [
     "room_in",
     "rule_of",
     "set_limit",
+    "stalled_work",
     "stamp_authority",
     "step_states",
     "subject_of",
@@ -306,5 +308,6 @@ __all__ = [
     "visible_run",
     "visible_tuple",
     "visible_tuple_or_receipt",
+    "why_stalled",
     "with_delay",
 ]

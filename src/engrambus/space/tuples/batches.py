@@ -14,6 +14,7 @@ from engrambus.space.batches import BatchShape, LeafRange, check_shape, check_th
 from engrambus.space.tuples.budgets import MAX_GENERATIONS
 from engrambus.space.tuples.enqueue import check_room, generation_below, repeated_put
 from engrambus.space.tuples.facts import BatchSpawned, Fact, LeavesUnfolded, TuplePut
+from engrambus.space.tuples.limits import room_in, subject_of_body
 from engrambus.space.tuples.next_steps import CanRun, may_run, next_yools
 from engrambus.space.tuples.patterns import ABSENT, TuplePattern
 from engrambus.space.tuples.ports import WorkView
@@ -252,9 +253,12 @@ def _later(fields: dict[str, Any]) -> str:
 
 
 def shortages(
-    view: WorkView, pattern: TuplePattern, limit: int, *, settings: SpaceSettings, can_run: CanRun | None
+    view: WorkView, pattern: TuplePattern, limit: int, *, settings: SpaceSettings, can_run: CanRun | None, epoch: int
 ) -> list[tuple[BatchRecord, int]]:
-    """Return the folded batches of which too few leaves wait for a claim of this size, and how many to unfold."""
+    """Return the folded batches of which too few leaves wait for a claim of this size, and how many to unfold.
+
+    Batches whose leaves no worker may start now, because of a pause or a limit, are passed by.
+    """
     if limit < 1 or not view.has_batches():
         return []
     lane = pattern.equal_to("lane")
@@ -269,15 +273,25 @@ def shortages(
             break
         if not may_run(next_yools(batch.template), can_run) or not _matches_next(view, batch, conditions):
             continue
+        wanted = min(limit, _may_start(view, batch, epoch, limit))
+        if not wanted:
+            continue
         looked_at += 1
-        idle = len(view.idle_leaves(batch.id, limit=limit))
+        idle = len(view.idle_leaves(batch.id, limit=wanted))
         if batch.lane not in room:
             room[batch.lane] = settings.queue_maxsize - view.waiting_count(batch.lane)
-        count = min(max(limit, UNFOLDED_AT_ONCE) - idle, room[batch.lane], batch.folded)
-        if idle < limit and count > 0:
+        count = min(max(wanted, UNFOLDED_AT_ONCE) - idle, room[batch.lane], batch.folded)
+        if idle < wanted and count > 0:
             room[batch.lane] -= count
             short.append((batch, count))
     return short
+
+
+def _may_start(view: WorkView, batch: BatchRecord, epoch: int, most: int) -> int:
+    """Return how many leaves of a batch limits and pauses let start now, up to `most`."""
+    rules = view.limit_rules()
+    pools = rules.pools(subject_of_body(batch.template, batch.lane, batch.run)) if rules else []
+    return min((room_in(rule, view.pool_use(rule, pool, epoch=epoch)) for rule, pool in pools), default=most)
 
 
 def _matches_next(view: WorkView, batch: BatchRecord, conditions: TuplePattern) -> bool:
@@ -290,11 +304,11 @@ def _matches_next(view: WorkView, batch: BatchRecord, conditions: TuplePattern) 
 
 
 def unfold_for(
-    view: WorkView, pattern: TuplePattern, limit: int, *, settings: SpaceSettings, can_run: CanRun | None
+    view: WorkView, pattern: TuplePattern, limit: int, *, settings: SpaceSettings, can_run: CanRun | None, epoch: int
 ) -> tuple[list[Fact], None]:
     """Unfold leaves for a claim of this size, the first of each batch; those of all others stay folded."""
     facts: list[Fact] = []
-    for batch, count in shortages(view, pattern, limit, settings=settings, can_run=can_run):
+    for batch, count in shortages(view, pattern, limit, settings=settings, can_run=can_run, epoch=epoch):
         agents = AgentFactory.of(view, batch)
         for leaves in view.folded_leaves(batch.id, limit=count):
             if count <= 0:

@@ -5,7 +5,8 @@ As in `claims` and `completion`, each function looks at a view under the write l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -54,6 +55,7 @@ def put(
     replaces: str | None = None,
     idempotency: tuple[str, str] | None = None,
     every_run: bool = False,
+    also_waiting: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[list[Fact], list[PutResult]]:
     """Put tuples, each id once. A draft without an id gets one that is new, by creating it some microseconds later.
 
@@ -67,6 +69,7 @@ def put(
         replaces: Id of the dead letter that is put again
         idempotency: Key and request digest; a repeated request is answered with the first tuple
         every_run: Whether the caller sees other runs; if not, their tuples do not exist for it
+        also_waiting: Number of tuples by lane that the same commit has put before
     """
     if idempotency is not None and (previous := view.idempotent_put(idempotency[0])) is not None:
         return [], [repeated_put(previous, idempotency[1])]
@@ -100,7 +103,7 @@ def put(
             moved[original_id] = draft
         generations[draft.id] = generation
         if lane not in waiting:
-            waiting[lane] = view.waiting_count(lane)
+            waiting[lane] = view.waiting_count(lane) + also_waiting.get(lane, 0)
         if waiting[lane] >= settings.queue_maxsize:
             raise _lane_full(lane, settings.queue_maxsize, waiting[lane])
         waiting[lane] += 1

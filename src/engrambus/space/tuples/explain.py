@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from shlex import quote
 
 import msgspec
 
@@ -15,10 +14,11 @@ from engrambus.space.tuples.access import authority_kind
 from engrambus.space.tuples.blocks import describe_block
 from engrambus.space.tuples.budgets import estimate_price, reserve_step
 from engrambus.space.tuples.dead_letters import dead_letter_reason, is_own_exit
-from engrambus.space.tuples.limits import LimitRule, limit_blocks, subject_of
+from engrambus.space.tuples.limits import limit_blocks, subject_of
 from engrambus.space.tuples.next_steps import next_yools
 from engrambus.space.tuples.ports import RunningWorker, WorkView
 from engrambus.space.tuples.rules import dependencies
+from engrambus.space.tuples.stalled_work import release_command
 from engrambus.space.tuples.status import last_receipt
 from engrambus.space.tuples.values import ENDED, OPEN, TASK_LANE, Price, SpaceSettings, TupleRecord
 
@@ -264,19 +264,10 @@ def _next_of_waiting(view: WorkView, record: TupleRecord) -> Iterator[str]:
         yield f"engrambus in --lane {record.lane}"
         return
     limits = limit_blocks(view, subject_of(record))
-    yield from (_release_command(block.rule) for block in limits)
+    yield from (release_command(block.rule) for block in limits)
     if not limits:
         yield _work_command(record)
     yield f"engrambus cancel {short_id(record.id)}"
-
-
-def _release_command(rule: LimitRule) -> str:
-    """Return the command that ends a pause, or shows a limit."""
-    if rule.paused is None:
-        return "engrambus limit list  (what is used of each limit)"
-    match = rule.match
-    fields = (("lane", match.lane), ("run", match.run), ("authority", match.authority), ("key", match.key))
-    return "engrambus unpause " + " ".join(f"--{name} {quote(value)}" for name, value in fields if value is not None)
 
 
 def _work_command(record: TupleRecord) -> str:

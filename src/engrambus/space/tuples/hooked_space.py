@@ -200,6 +200,9 @@ class HookedSpace(TupleSpace):
         ids = tuple(id for id in (tuple_id or batch,) if id is not None)
         return self._hooked(call, act, lambda answer: PrimitiveOutcome(ids=ids or _ids_in(answer)))
 
+    def is_hooked(self, primitive: Primitive) -> bool:
+        return self.hooks.listens(primitive)
+
     # For workers
 
     def may_claim(self, pattern: TuplePattern, limit: int, can_run: CanRun | None = None) -> bool:
@@ -401,8 +404,10 @@ def _step_call(claim: Claim, receipt: Receipt) -> PrimitiveCall:
 
 
 def _ids_in(answer: object) -> tuple[str, ...]:
-    """Return the id that an answer is or has."""
+    """Return the id that an answer is or has, or all that it has."""
     tuple_id = answer if isinstance(answer, str) else getattr(answer, "id", None)
+    if tuple_id is None:
+        return getattr(answer, "ids", ())
     return (tuple_id,) if isinstance(tuple_id, str) else ()
 
 

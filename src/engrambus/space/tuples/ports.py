@@ -223,8 +223,8 @@ class WorkView(Protocol):
         """Return the limits and pauses."""
         ...
 
-    def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:
-        """Return how much of a pool of a rule is used."""
+    def pool_use(self, rule: LimitRule, pool: str, *, epoch: int | None = None) -> PoolUse:
+        """Return how much of a pool of a rule is used; claims of epochs before `epoch` have ended."""
         ...
 
     def limit_uses(self) -> list[LimitUse]:

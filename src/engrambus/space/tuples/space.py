@@ -398,6 +398,10 @@ class TupleSpace:
         """
         return act()
 
+    def is_hooked(self, primitive: Primitive) -> bool:
+        """True if a hook wants to know of a primitive."""
+        return False
+
     # What blocks tuples
 
     def block(self, tuple_id: str, *, on: Sequence[str] = (), reason: str | None = None, by: str) -> TupleRecord:
@@ -475,12 +479,20 @@ class TupleSpace:
         """Unfold leaves of batches that a claim of this size reaches."""
         # decision 112: a commit of its own, just before the claim, so that the order of claims has one place.
         self.store.commit(
-            lambda view: batches.unfold_for(view, pattern, limit, settings=self.settings, can_run=can_run),
+            lambda view: batches.unfold_for(
+                view, pattern, limit, settings=self.settings, can_run=can_run, epoch=self._next_epoch(view)
+            ),
             synced=False,
         )
 
     def _reaches_folded(self, view: WorkView, pattern: TuplePattern, limit: int, can_run: CanRun | None) -> bool:
-        return bool(batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run))
+        epoch = self._next_epoch(view)
+        return bool(batches.shortages(view, pattern, limit, settings=self.settings, can_run=can_run, epoch=epoch))
+
+    def _next_epoch(self, view: WorkView) -> int:
+        """Return the epoch of the next claim."""
+        epoch = view.current_epoch()
+        return epoch.number + (epoch.boot != self.boot)
 
     def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> PutResult:
         """Put a dead letter again, as a new tuple with the same content."""
@@ -571,9 +583,7 @@ class TupleSpace:
         """
         with self.store.read() as view:
             if not self._reaches_folded(view, pattern, limit, can_run):
-                epoch = view.current_epoch()
-                number = epoch.number + (epoch.boot != self.boot)
-                return view.may_claim(pattern, epoch=number, can_run=can_run)
+                return view.may_claim(pattern, epoch=self._next_epoch(view), can_run=can_run)
         self._unfold_for(pattern, limit, can_run)
         return True
 

@@ -19,7 +19,7 @@ from engrambus.errors import (
     TupleEnded,
     TupleNotFound,
 )
-from engrambus.space.tuples import BatchSpace, Price, level_statuses
+from engrambus.space.tuples import BatchSpace, Price, level_statuses, pause, read_match, set_limit, unpause
 from engrambus.testing.work.harness import (
     PERSON,
     RUN,
@@ -116,6 +116,26 @@ class BatchConformance:
         assert figures(harness, batch)[2]["states"] == {"waiting": 9}
         spawn(harness, threshold=9, lane="other")
         assert waiting_ids(harness, "other") == {}
+
+    def test_what_no_worker_may_start_is_not_unfolded(self, harness: WorkHarness) -> None:
+        """A paused lane, and a key at its limit; claims of an earlier boot no longer count."""
+        batch = spawn(harness, 2, 50, agent_terms={"concurrency_key": "customer-1"})
+        before = folded(harness, batch)
+        match = read_match(lane="build")
+        harness.space.store.commit(lambda view: (pause(view, match, why="", by="me")[0], None))
+        journal = harness.journal_bytes()
+        assert take(harness, limit=5) == []
+        assert (folded(harness, batch), harness.journal_bytes()) == (before, journal)
+        harness.space.store.commit(lambda view: (unpause(view, match, by="me")[0], None))
+        key = read_match(key="customer-*")
+        harness.space.store.commit(lambda view: (set_limit(view, key, running=2, rate=None, by="me")[0], None))
+        assert len(take(harness, limit=5)) == 2
+        BatchSpace(harness.space).prune(batch)
+        before, journal = folded(harness, batch), harness.journal_bytes()
+        assert take(harness, limit=5, worker="w2") == []
+        assert (folded(harness, batch), harness.journal_bytes()) == (before, journal)
+        harness.reboot("another")
+        assert len(take(harness, limit=5)) == 2
 
     def test_every_leaf_is_claimed_once_and_the_batch_ends_with_the_last(self, harness: WorkHarness) -> None:
         """Each node above ends with a receipt that names those of its children."""

@@ -355,3 +355,19 @@ class LimitConformance:
         assert take(harness) == []
         finish(harness, claim)
         assert len(take(harness)) == 1
+
+    # decision 110: what a claim came past in vain is closed until something waits below it again
+    def test_work_below_new_parents_and_of_new_keys_is_found_after_a_lane_was_empty(self, harness: WorkHarness) -> None:
+        """However many parents and keys it had seen before."""
+        parents = put(harness, *[draft("parents") for _ in range(6)])
+        put(harness, draft())
+        assert len(take(harness)) == 1  # it still runs, so that claims of any lane look at this one
+        for new in (draft(parent_id=parents[0]), keyed("new"), draft()):
+            cancelled = put(harness, *[draft(parent_id=parent) for parent in parents[1:]], draft(), keyed("old"))
+            for tuple_id in cancelled:
+                harness.space.cancel(tuple_id)
+            put(harness, draft("other"))
+            # It finds something elsewhere, and comes past the empty lane.
+            assert len(harness.space.claim({"lane": {"ne": "parents"}}, worker="w", limit=99)) == 1
+            (new_id,) = put(harness, new)
+            assert [claim.id for claim in take(harness, limit=9)] == [new_id]

@@ -137,6 +137,21 @@ class ScheduleConformance:
         assert len({tuple_id for emission in done.emissions for tuple_id in emission.tuples}) == 150
         assert done.next_us == parse_time("2026-01-02T03:00:00Z")
 
+    def test_a_lane_is_never_more_than_full(self, harness: WorkHarness) -> None:
+        """Tuples of one commit count each other; a refusal is recorded, and others go on."""
+        most = harness.space.settings.queue_maxsize
+        put(harness, *[draft() for _ in range(most - 2)])
+        for number in range(4):
+            add(harness, f"equal-{number}")
+        add(harness, "other", template=draft("other"))
+        go_to(harness, "2026-01-01T03:00:00Z")
+        done = schedules_of(harness).emit_due()
+        assert {emission.name for emission in done.emissions} == {"equal-0", "equal-1", "other"}
+        assert set(done.refused) == {"equal-2", "equal-3"}
+        assert state(harness, "equal-2").state.refusal.code == "LANE_FULL"  # type: ignore[union-attr]
+        with harness.space.store.read() as view:
+            assert view.waiting_count("build") == most
+
     def test_missed_times_are_caught_up_with_as_it_says(self, harness: WorkHarness) -> None:
         """With the newest, with all or with none; what is not caught up with is counted."""
         for catch_up in ("one", "all", "none"):

@@ -501,7 +501,9 @@ class WorkProjection:
                 known.clear()
             siblings = known[tuple(family)] = self._find_siblings(names)
         number = self._number("insert_group", siblings, key, ordinal)
-        if number:  # it is new, and open
+        if number:  # it is new and open, and so is what it lies below
+            self.execute("open_siblings", siblings)
+            self.execute("open_lane_run", siblings)
             self.state.filled.add(number)
         return number or self._number("group", siblings, key)
 

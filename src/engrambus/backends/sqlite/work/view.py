@@ -295,8 +295,8 @@ class SqliteWorkView:
     def limit_rules(self) -> LimitRules:
         return KNOWN_RULES.read(self._state.rules, lambda: self._rows("rules"))
 
-    def pool_use(self, rule: LimitRule, pool: str) -> PoolUse:
-        return self.pool_use_in(rule, pool, self._state.epoch)
+    def pool_use(self, rule: LimitRule, pool: str, *, epoch: int | None = None) -> PoolUse:
+        return self.pool_use_in(rule, pool, self._state.epoch if epoch is None else epoch)
 
     def pool_use_in(self, rule: LimitRule, pool: str, epoch: int) -> PoolUse:
         """Return how much of a pool is used; claims of earlier epochs have ended."""

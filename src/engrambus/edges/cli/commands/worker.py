@@ -158,11 +158,11 @@ def _chosen_run(session: Session, gateway: Gateway) -> str | None:
 
 
 def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, Any]) -> dict[str, list[TupleRecord]]:
-    """Return the waiting and claimed tuples and the folded batches that match, by run, the newest run first."""
+    """Return the unended tuples and the folded batches that match, by run, the newest run first."""
     from engrambus.space.tuples import TASK_LANE, pattern_fields, read_pattern
 
     records: list[TupleRecord] = []
-    for state in ("waiting", "claimed"):
+    for state in ("waiting", "blocked", "claimed"):
         after = 0
         while page := dependencies.space.rd_all({**conditions, "state": state}, limit=500, after=after):
             records += [record for record in page if record.lane != TASK_LANE]
@@ -193,10 +193,11 @@ def _describe_tuple(
     dependencies: WorkerDependencies, record: TupleRecord, can_run: CanRun, *, claimed: bool
 ) -> Iterator[str]:
     """Yield how a tuple continues."""
-    from engrambus.space.tuples import dead_letter_reason, may_run, next_yools
+    from engrambus.space.tuples import dead_letter_reason, may_run, next_yools, why_stalled
 
     with dependencies.space.store.read() as view:
         done, now_us = view.finished_steps(record.id), view.as_of
+        stalled = why_stalled(view, record)
         batch = view.batch(record.id) if record.state == "open" else None
     if batch is not None:
         yield f"{short_id(record.id)} goes on: {batch.folded:,} leaves of the batch are folded"
@@ -206,6 +207,8 @@ def _describe_tuple(
     needed = next_yools(record.body, done)
     if record.state == "claimed" and claimed:
         yield f"{prefix} is being worked on by {safe(record.worker or '')}"
+    elif stalled is not None:
+        yield f"{prefix} waits"  # the lines at the end say why: the claims that follow may change it
     elif dead_letter_reason(record, now_us, dependencies.space.settings) is not None:
         return  # the claim that follows ends it and prints why
     elif not may_run(needed, can_run):
