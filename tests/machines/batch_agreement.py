@@ -27,8 +27,8 @@ class BatchAgreement(RuleBasedStateMachine):
 
     is_flat = False
     shapes: tuple[tuple[int, int], ...] = SHAPES
-    follows_folded = False
-    """The flat space claims what the folded one has claimed, so that the order of claims does not matter."""
+    takes_all = False
+    """Every claim takes all that can be claimed, so that the order of claims does not matter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,22 +63,10 @@ class BatchAgreement(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 5))
     def claim(self, limit: int) -> None:
-        answers = self._claim_same(limit) if self.follows_folded else self._claim(limit)
+        claim = _claim_all if self.takes_all else _claim
+        answers = [claim(space, limit) for space in self.spaces]
         assert all([item.id for item in answer] == [item.id for item in answers[0]] for answer in answers)
         self.claims += [list(same) for same in zip(*answers, strict=True)]
-
-    def _claim(self, limit: int) -> list[list[Claim]]:
-        return [space.space.claim({"lane": "build"}, worker="w", limit=limit) for space in self.spaces]
-
-    def _claim_same(self, limit: int) -> list[list[Claim]]:
-        """Claim in the flat space what is claimed in the other: nodes take turns only among those that are tuples."""
-        flat, folded = self.spaces
-        claimed = folded.space.claim({"lane": "build"}, worker="w", limit=limit)
-        ids = [claim.id for claim in claimed]
-        same = [claim for tuple_id in ids for claim in flat.space.claim({"id": tuple_id}, worker="w")]
-        if len(claimed) < limit:
-            assert flat.space.claim({"lane": "build"}, worker="w") == []
-        return [same, claimed]
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), usd=st.sampled_from([0.0, 0.001, 0.25]), fails=st.booleans())
@@ -175,6 +163,17 @@ class BatchAgreement(RuleBasedStateMachine):
             except EngramBusError as error:
                 answers.append(error.code)
         assert all(answer == answers[0] for answer in answers), answers
+
+
+def _claim(space: WorkHarness, limit: int) -> list[Claim]:
+    return space.space.claim({"lane": "build"}, worker="w", limit=limit)
+
+
+def _claim_all(space: WorkHarness, limit: int) -> list[Claim]:
+    claims: list[Claim] = []
+    while more := _claim(space, limit * 32):
+        claims += more
+    return sorted(claims, key=lambda claim: claim.id)
 
 
 def _finish_side(space: WorkHarness) -> list[str | None]:

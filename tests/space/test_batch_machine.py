@@ -32,7 +32,7 @@ class DeepFoldedLikeFlat(FoldedLikeFlat):
     """The same with several parents, whose leaves take turns only as far as they are unfolded (decision 112)."""
 
     shapes = SHAPES
-    follows_folded = True
+    takes_all = True
 
 
 class SqliteLikeMemory(BatchAgreement):

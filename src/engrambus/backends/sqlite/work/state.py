@@ -66,7 +66,7 @@ class GroupFields(NamedTuple):
     def from_row(cls, row: Any) -> GroupFields:
         """Return the fields that a row of the query `group_fields` holds."""
         lane, run, _, parent, *_ = row
-        return cls(*row, turns=(run_turn(lane, run), parent_turn(lane, run, parent)))
+        return cls(*row, (run_turn(lane, run), parent_turn(lane, run, parent)))
 
     @property
     def subject(self) -> Subject:
