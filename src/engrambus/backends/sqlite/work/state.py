@@ -65,8 +65,9 @@ class GroupFields(NamedTuple):
     @classmethod
     def from_row(cls, row: Any) -> GroupFields:
         """Return the fields that a row of the query `group_fields` holds."""
-        lane, run, _, parent, *_ = row
-        return cls(*row, (run_turn(lane, run), parent_turn(lane, run, parent)))
+        lane, run, authority, parent, key, run_id, lane_run, siblings = row
+        turns = run_turn(lane, run), parent_turn(lane, run, parent)
+        return cls(lane, run, authority, parent, key, run_id, lane_run, siblings, turns)
 
     @property
     def subject(self) -> Subject:
