@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engrambus.core import SECOND_US
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import LimitInvalid, LimitNotFound, TermsInvalid
 from engrambus.space.tuples import (
     Claim,
@@ -127,6 +127,16 @@ class LimitConformance:
         assert harness.space.complete([completion(harness, lost)])[0] == ["STALE_FENCE"]
         assert take(harness) == []
         assert ids[2] not in (retried.id, renewed.id)
+
+    def test_a_late_tuple_holds_up_none_of_a_limited_key(self, harness: WorkHarness) -> None:
+        """A claim that ends it looks again: what the first look counted for others is free."""
+        deadline = print_time(harness.clock.now() + 5 * SECOND_US)
+        late = draft(agent_terms={"deadline_iso": deadline})
+        first, second, _, ended = put(harness, keyed("ab"), keyed("ab"), keyed("ab"), late)
+        limit(harness, key="a*", running=2, rate="2/PT10S")
+        harness.clock.advance(seconds=10)
+        assert _ids(take(harness, limit=3)) == [first, second]
+        assert harness.space.get(ended).state == "dead"
 
     def test_a_restart_of_the_machine_frees_every_slot(self, harness: WorkHarness) -> None:
         """Claims of an earlier epoch hold none."""

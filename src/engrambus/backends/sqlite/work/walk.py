@@ -93,6 +93,8 @@ class Walk:
         self._epoch = epoch
         self._turn = turn_of(Fence(epoch, last.counter))
         self._room: dict[str, int] = {}
+        self._full: set[str] = set()
+        """Pools that had no room when the walk began."""
         self._early: dict[tuple[str, str, str], list[tuple[LimitRule, str]]] = {}
         self._heap: list[tuple[TurnKey, int, int, _Node]] = []
         """Nodes by key, with a number that tells them apart and the turn for which the key was computed."""
@@ -172,12 +174,15 @@ class Walk:
         room = self._room.get(pool)
         if room is None:
             room = self._room[pool] = self.source.pool_room(rule, pool, self._epoch)
+            if room == 0:
+                self._full.add(pool)
         return room
 
     def hold(self, rule: LimitRule, pool: str, group: int) -> None:
         """Note that a pool holds a group back."""
         self.blocked += 1
-        if rule.match.key is not None:
+        # What the walk itself has taken may end instead of starting: only what is really used closes a pool.
+        if rule.match.key is not None and pool in self._full:
             self.held.append((pool, group))
             self.closed.setdefault(pool, None)
 
