@@ -197,7 +197,7 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
     assert "--where" in misspelt
     refused = terminal.run("rd", "--state", "nope", code=1)
     assert "PATTERN_VALUE" in refused
-    assert "waiting, claimed, done, dead, cancelled" in refused
+    assert "waiting, blocked, claimed, done, dead, cancelled, open" in refused
     for condition in ("priority=>5", "lane~=n", "lane=~n", "priority <> 3", "lane==notes", "lane=^n"):
         assert "is not a condition" in terminal.run("rd", "--where", condition, code=2), condition
     assert "TUPLE_NOT_FOUND" in terminal.run("rd", "--where", 'lane="~n"', code=1)

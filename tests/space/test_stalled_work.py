@@ -91,7 +91,7 @@ def test_what_is_blocked_is_named_with_the_way_out(harness: WorkHarness) -> None
     harness.space.block(by_words, reason="the licence", by="me")
     found = lines(harness)
     assert found[0] == (
-        f"1 tuple is left: {short_id(blocked[0])}: It waits for {short_id(first)}, waiting: "
+        f"1 tuple is left: {short_id(blocked[0])}: It waits for {short_id(first)}, which is waiting: "
         f"engrambus why {short_id(blocked[0])}"
     )
     assert len(found) == 6
@@ -122,7 +122,7 @@ def test_a_worker_that_ends_says_what_it_leaves(terminal: Terminal) -> None:
     terminal.run("unpause", "--lane", "build")
     said = terminal.run(*WORK)
     assert "is paused" not in said
-    assert f"1 tuple is left: {short_id(blocked)}: It waits for {short_id(later)}, waiting" in said
+    assert f"1 tuple is left: {short_id(blocked)}: It waits for {short_id(later)}, which is waiting" in said
     assert "1 tuple is left: not before 2126-01-01T00:00:00.000000Z" in said
     rows = [json.loads(line) for line in terminal.run(*WORK, "--json").splitlines()]
     assert [(row["reason"], row["tuples"]) for row in rows if row.get("what") == "stalled"] == [

@@ -19,7 +19,7 @@ NEEDS_ROOM = frozenset({"write", "pwrite64", "mkdir", "mkdirat", "link", "linkat
 """Calls that fail on a full disk; so does opening a file that is not there yet."""
 DISK_CODES = frozenset({"DISK_PRESSURE", "DISK_ERROR", "STORE_READ_ONLY"})
 """Codes that tell a caller that the disk is at fault."""
-WORKERS_CALLS = frozenset({"out", "end", "files", "rotate", "take", "spend", "reuse"})
+WORKERS_CALLS = frozenset({"out", "end", "files", "rotate", "take", "spend", "reuse", "list"})
 """Calls of the store itself: who meets a damaged index there tries again, as the gateway does for its callers."""
 REBUILT = "was damaged, and has been rebuilt from the journal"
 NOT_THERE = frozenset({"ENGRAM_NOT_FOUND"})

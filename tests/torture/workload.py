@@ -282,8 +282,9 @@ class Writer:
         """Query, and list tuples."""
         with self._attempt("read", "-"):
             self._client.call("query_engrams", q="matter written", k=20)
-            self._space.rd_all({"lane": LANE}, limit=100)
             self.note("read -")
+        with self._attempt("list", "-"):
+            self._space.rd_all({"lane": LANE}, limit=100)
 
     def read_back(self) -> None:
         """Read every engram that was acknowledged to this writer, while whatever ails the disk goes on."""
