@@ -169,7 +169,9 @@ def _over_mcp(connect: Callable[[Any], None], name: str, fields: dict[str, Any])
 
     async def talk(client: Client) -> None:
         with anyio.fail_after(60):
-            results.append(await client.call_tool(OPERATIONS[name].tool_name, fields))
+            tool = OPERATIONS[name].tool
+            action = {"action": tool.action} if tool and tool.action else {}
+            results.append(await client.call_tool(OPERATIONS[name].tool_name, {**fields, **action}))
 
     connect(talk)
     assert not results[0].is_error, results[0].content
