@@ -8,7 +8,6 @@ budgets, the refusals, the state of the evidence and the counts are real.
 
 from __future__ import annotations
 
-import argparse
 import re
 import tempfile
 from collections import Counter
@@ -18,11 +17,11 @@ from typing import NamedTuple
 
 from engrambus import Bus, Engram, EngramBusError, Pointer, Settings, init_project
 
+from .arguments import chosen_history, script_parser, small_history
 from .commits import Commit, FileChange, History, clone, git
 from .functions import Function, changed_functions, find_functions
 from .impacted_tests import CallGraph
 from .output import Output
-from .post_office import make_repository
 from .review import what_is_true
 from .team import SCOPE, TTL, Member, Team, claim
 from .tokens_moved import TokensMoved, print_tokens
@@ -297,26 +296,16 @@ def _lies_in(place: str, function: Function) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> Result:
     """Replay a refactoring of a repository in a clone, or of a small repository made for it."""
-    parser = argparse.ArgumentParser(description="A scripted team lives through a refactoring of a real history.")
-    parser.add_argument("repository", nargs="?", default=".", type=Path, help="a git repository; this one by default")
-    parser.add_argument("--small", action="store_true", help="use a small repository, made for this")
-    parser.add_argument("--commit", help="the commit to replay; the newest that moves files by default")
+    parser = script_parser("A scripted team refactors.", commit="the commit; the newest that moves files by default")
     chosen = parser.parse_args(arguments)
     output = Output()
     output.note("A scripted team refactors: no model runs. Commit, lines, budgets, refusals and counts are real.")
     with tempfile.TemporaryDirectory(prefix="engrambus-refactor-") as scratch:
-        history = History(chosen.repository, chosen.commit or "HEAD")
-        if (problem := history.explain_missing()) and not chosen.small:
-            if chosen.commit or not chosen.repository.is_dir():
-                parser.error(problem)
-            output.note(problem)
+        history = chosen_history(parser, chosen, output)
         picked = next(history.commits(limit=1), None) if chosen.commit else None
         refactoring = None if chosen.small else look_at(history, picked) if picked else choose_commit(history)
         if refactoring is None or not refactoring.known:
-            small = Path(scratch) / "post-office"
-            make_repository(small)
-            output.note("The repository is a small post office, made for this.")
-            history = History(small)
+            history = small_history(scratch, output)
             refactoring = choose_commit(history)
         assert refactoring is not None  # noqa: S101  # the small repository has such a commit
         checkout = clone(history.folder, refactoring.commit.parent, Path(scratch))

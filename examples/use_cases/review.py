@@ -7,7 +7,6 @@ budgets, the refusals, the state of the evidence, the verdict and the counts are
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -17,11 +16,11 @@ from typing import Any, NamedTuple
 
 from engrambus import Bus, EngramBusError, Settings, init_project
 
+from .arguments import chosen_history, script_parser, small_history
 from .commits import Commit, History, clone
 from .functions import Function, broad_catch, changed_functions, find_functions
 from .impacted_tests import CallGraph, ImpactedTest
 from .output import Output
-from .post_office import make_repository
 from .team import SCOPE, TTL, Member, Team, changed_lines, claim
 from .tokens_moved import TokensMoved, print_tokens
 
@@ -359,29 +358,17 @@ def _renew(team: Team, reviewed: Reviewed, finding: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> Result:
     """Review a commit of a repository in a clone, or of a small repository made for it."""
-    parser = argparse.ArgumentParser(description="A scripted team reviews one commit of a real history.")
-    parser.add_argument("repository", nargs="?", default=".", type=Path, help="a git repository; this one by default")
-    parser.add_argument("--small", action="store_true", help="use a small repository, made for this")
-    parser.add_argument("--commit", help="the commit to review; chosen from the newest ones by default")
+    parser = script_parser("A scripted team reviews a commit.", commit="the commit; one of the newest by default")
     parser.add_argument("--run-tests", action="store_true", help="run the impacted tests with pytest: it runs its code")
     chosen = parser.parse_args(arguments)
     output = Output()
-    output.note(
-        "A scripted team reviews a commit: no model runs. Commit, lines, budgets, refusals and counts are real."
-    )
+    output.note("A scripted team reviews: no model runs. Commit, lines, budgets, refusals and counts are real.")
     with tempfile.TemporaryDirectory(prefix="engrambus-review-") as scratch:
-        history = History(chosen.repository, chosen.commit or "HEAD")
-        if (problem := history.explain_missing()) and not chosen.small:
-            if chosen.commit or not chosen.repository.is_dir():
-                parser.error(problem)
-            output.note(problem)
+        history = chosen_history(parser, chosen, output)
         picked = next(history.commits(limit=1), None) if chosen.commit else None
         reviewed = None if chosen.small else look_at(history, picked) if picked else choose_commit(history)
         if reviewed is None:
-            small = Path(scratch) / "post-office"
-            make_repository(small)
-            output.note("The repository is a small post office, made for this.")
-            history = History(small)
+            history = small_history(scratch, output)
             reviewed = choose_commit(history)
         assert reviewed is not None  # noqa: S101  # the small repository has such a commit
         checkout = clone(history.folder, reviewed.commit.sha, Path(scratch))

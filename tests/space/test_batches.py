@@ -53,8 +53,7 @@ def test_a_worker_works_on_as_many_leaves_at_once_as_it_has_slots(tmp_path: Path
 
         with running_pools(harness.pool(concurrency=6)):
             wait_until(lambda: calls.exists() and calls.read_text().count("called") == 6)
-            assert running() >= 6  # it claims up to twice as many, so that cached answers wait for no slot
-            assert calls.read_text().count("called") == 6
+            assert 6 <= running() <= 12  # up to twice as many are claimed, so that cached answers wait for no slot
             go.touch()
             wait_until(lambda: harness.space.get(batch.id).state == "done")
         assert calls.read_text().count("called") == 16
