@@ -175,6 +175,12 @@ class BudgetRules(RuleBasedStateMachine):
         with self.harness.gateway.store.read() as view:
             return view.as_of
 
+    @property
+    def expiry(self) -> int:
+        """The time as of which grants have expired: it waits while the machine's clock is behind the journal."""
+        with self.harness.gateway.store.read() as view:
+            return view.expiry_us
+
     def limit(self, agent: str, name: str, budget: str) -> int:
         """A limit of the policy as the parents lowered it."""
         return min(
@@ -209,7 +215,7 @@ class BudgetRules(RuleBasedStateMachine):
 
     def grant_pays(self, grant: Token, payers: list[str], ref: str, least: int) -> bool:
         """True if the grant and all payers allow this read at its least possible cost."""
-        fits = grant.pays(payers[0], ref, self.now, least)
+        fits = grant.pays(payers[0], ref, self.expiry, least)
         return fits and all(self.has_room(payer, least, granted=is_freed(payer, payers[0], grant)) for payer in payers)
 
     @rule(agent=agents, speaker=agents, ref=st.sampled_from(REFS), max_tokens=st.sampled_from((180, 800)), token=tokens)
@@ -342,12 +348,12 @@ class BudgetRules(RuleBasedStateMachine):
     @rule(target=tokens, token=tokens, by=agents, child=agents, cap=caps, uses=uses)
     def narrow(self, token: Token, by: str, child: str, cap: int, uses: int) -> Any:
         """Pass a grant on at the gateway, which refuses to pass on more than is left."""
-        blocks, now = token.blocks, self.now
+        blocks = token.blocks
         allowed = (
             (by == blocks[-1].child if token.is_handle else all(block.child in lineage(by) for block in blocks))
             and child != by
             and by in lineage(child)
-            and not any(block.revoked or now >= block.expires_at for block in blocks)
+            and not any(block.revoked or self.expiry >= block.expires_at for block in blocks)
             and min(block.uses for block in blocks) >= uses
             and min(block.cap for block in blocks) >= cap
             and len(blocks) < MAX_BLOCKS
