@@ -20,7 +20,7 @@ from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockSta
 from engrambus.errors import EngramBusError, FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
-from engrambus.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyFolder
 from engrambus.gateway import Gateway, LazyEmbeddings, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
 from engrambus.gateway.events import ActivityChannel
 from engrambus.gateway.lazy_tuple_space import CALLER
@@ -263,7 +263,7 @@ def _tuple_space(
         check_remains(project.state, WORK_JOURNAL, journal_key)
         return is_file(project.state / WORK_JOURNAL)
 
-    bodies = BodyStore(project.state / "cas")
+    bodies = BodyFolder(project.state / "cas")
 
     return LazyTupleSpace(
         open_space,
@@ -657,7 +657,7 @@ def _evidence(
     def receipt(receipt_id: str) -> Receipt | None:
         return read_work(lambda view: view.receipt(receipt_id))
 
-    bodies = BodyStore(project.state / "cas", purged=lambda sha: read_work(lambda view: view.purged_at_us(sha)))
+    bodies = BodyFolder(project.state / "cas", purged=lambda sha: read_work(lambda view: view.purged_at_us(sha)))
     # Factories, so that a call loads the resolvers of the pointers it meets and no others (decision 39).
     resolvers: dict[type[Any], Callable[[], Resolver[Any]]] = {
         pointers.RepoAddress: lambda: pointers.RepoResolver(repositories),
