@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -11,6 +13,7 @@ from starlette.types import ASGIApp
 from engrambus.edges.http.callers import CallThreads
 from engrambus.edges.http.endpoints import MetricsEndpoint, OperationEndpoint, route_of, send_health
 from engrambus.edges.http.events import EVENT_LIMITS, EventsEndpoint
+from engrambus.edges.http.exposure import Exposure
 from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
 from engrambus.edges.http.openapi import openapi
 from engrambus.edges.http.proof import PROOF_PATH, ProofEndpoint
@@ -38,8 +41,9 @@ def create_app(
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
     limits: ServerLimits = DEFAULT_LIMITS,
+    exposures: Mapping[int, Exposure] | None = None,
 ) -> Starlette:
-    """Return the application that serves a project on a port of this machine.
+    """Return the application that serves a project on a port of this machine, or on ports with these exposures.
 
     `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
@@ -65,7 +69,7 @@ def create_app(
     paths = sorted(endpoints, key=lambda path: (path.count("{"), path))
     app = Starlette(
         routes=[Route(path, MethodRouter(endpoints[path])) for path in paths],
-        middleware=[Middleware(Guard, port=port)],
+        middleware=[Middleware(Guard, exposures=exposures or {port: Exposure()}, limits=limits)],
         lifespan=mcp.running,
     )
     app.router.redirect_slashes = False
