@@ -99,7 +99,7 @@ def test_http_offers_every_operation_and_the_sessions_of_its_page(gateway: Gatew
 def test_an_operation_declares_its_help_its_roles_and_why_an_edge_lacks_it(operation: Operation[Any, Any]) -> None:
     assert operation.summary.endswith(".")
     assert operation.roles
-    assert operation.roles <= set(ROLES)
+    assert operation.roles <= {*ROLES, "person"}
     assert set(operation.absent_from) <= set(EDGES)
     assert all(len(reason) > 10 for reason in operation.absent_from.values())
     assert (operation.route is None) == ("http" in operation.absent_from)

@@ -29,7 +29,7 @@ from engrambus.errors import (
 )
 from engrambus.gateway.caller import Credential, check_marked, identify, resolve_agents
 from engrambus.gateway.context import Context, Idempotency
-from engrambus.gateway.declare import Operation, Request, Response, prose_texts
+from engrambus.gateway.declare import ADMINS, Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_embeddings import LazyEmbeddings
@@ -266,9 +266,10 @@ class Gateway:
             policy = view.policy()
             if not operation.redacts:
                 check_no_secrets(fields, rules=policy.secrets)
-            if caller.role not in operation.roles:
+            if caller.role not in operation.roles or (caller.is_member and operation.roles == ADMINS):
+                role = "person" if caller.is_member else caller.role
                 raise RoleForbidden(
-                    f"{with_article(caller.role).capitalize()} may not call `{operation.title}`.",
+                    f"{with_article(role).capitalize()} may not call `{operation.title}`.",
                     limit=", ".join(sorted(operation.roles)),
                 )
             if operation.is_guarded:

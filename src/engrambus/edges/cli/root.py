@@ -38,6 +38,7 @@ GROUPS = {
     "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",
     "token": "List the tokens that are live, and revoke them.",
     "agent": "Add agents to the run, remove them, give them tokens, and see what they may still read.",
+    "person": "Add colleagues who work on the project over a server, give them tokens, and remove them.",
     "promotion": "Decide which engrams other projects see: requests of agents that wait for an admin.",
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
     "reservation": "List, check and release what agents have reserved: files that others keep out of.",

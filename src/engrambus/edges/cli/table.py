@@ -40,6 +40,13 @@ COMMANDS: dict[str, Entry] = {
         "engrambus up --port 7171",
         "up:up",
     ),
+    "whoami": Entry(
+        "start",
+        "Show which server and project you work with, and as whom.",
+        "engrambus whoami",
+        "whoami",
+        "session.whoami",
+    ),
     "demo": Entry(
         "start",
         "Watch four scripted agents review a commit of this repository, in about a minute.",
@@ -688,6 +695,13 @@ COMMANDS: dict[str, Entry] = {
         "broadcast",
         "less.broadcast",
     ),
+    "person add": Entry(
+        "team",
+        "Add a colleague who works on the project over a server, and print a token, this once.",
+        "engrambus person add Anna",
+        "add_person",
+        "person.add",
+    ),
     "token revoke": Entry(
         "team",
         "Revoke a token by its id, all tokens of an agent and its descendants, or all tokens of the project.",
@@ -695,12 +709,33 @@ COMMANDS: dict[str, Entry] = {
         "revoke_tokens",
         "token.revoke",
     ),
+    "person token": Entry(
+        "team",
+        "Print another token for a person, as for a second machine; only administrators do that for others.",
+        "engrambus person token anna",
+        "person_token",
+        "person.token",
+    ),
+    "person list": Entry(
+        "team",
+        "List the people who work on the project over a server.",
+        "engrambus person list",
+        "list_people",
+        "person.list",
+    ),
     "reserve": Entry(
         "team",
         "Reserve files, folders or patterns that you are going to edit, so that others keep out of them.",
         'engrambus reserve src/parser.py "tests/**" --reason "refund rework" --for PT1H',
         "reserve",
         "less.reserve",
+    ),
+    "person remove": Entry(
+        "team",
+        "Remove a person: all tokens end at once. What the person has put and decided stays.",
+        "engrambus person remove anna",
+        "remove_person",
+        "person.remove",
     ),
     "reservation list": Entry(
         "team",

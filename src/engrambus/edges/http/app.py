@@ -15,6 +15,7 @@ from engrambus.edges.http.endpoints import MetricsEndpoint, OperationEndpoint, r
 from engrambus.edges.http.events import EVENT_LIMITS, EventsEndpoint
 from engrambus.edges.http.exposure import Exposure
 from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
+from engrambus.edges.http.mirror import mirror_routes
 from engrambus.edges.http.openapi import openapi
 from engrambus.edges.http.proof import PROOF_PATH, ProofEndpoint
 from engrambus.edges.http.responses import StaticResponse
@@ -25,6 +26,7 @@ from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.edges.mcp import MCP_METHODS, McpEndpoint
 from engrambus.edges.page import page_routes
 from engrambus.edges.telemetry import Metrics
+from engrambus.evidence.pointers.mirror import MirrorLimits
 from engrambus.gateway import Gateway
 from engrambus.knowledge.engrams import schema_bytes, schema_names
 from engrambus.operations import OPERATIONS
@@ -42,10 +44,11 @@ def create_app(
     tuple_events: TupleEventsEndpoint | None = None,
     limits: ServerLimits = DEFAULT_LIMITS,
     exposures: Mapping[int, Exposure] | None = None,
+    mirror: MirrorLimits | None = None,
 ) -> Starlette:
     """Return the application that serves a project on a port of this machine, or on ports with these exposures.
 
-    `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
+    With a `mirror`, it takes commits that are pushed. `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
     gateway.start_read_ahead()
     codes = codes or SignInCodes()
@@ -64,6 +67,7 @@ def create_app(
         "/metrics": {"GET": MetricsEndpoint(gateway, Metrics(gateway), threads)},
         "/healthz": {"GET": send_health},
         PROOF_PATH: {"POST": ProofEndpoint(gateway)},
+        **(mirror_routes(gateway, mirror, limits) if mirror is not None else {}),
     }
     # Paths without a field come first: /engram/query is not the engram named "query".
     paths = sorted(endpoints, key=lambda path: (path.count("{"), path))

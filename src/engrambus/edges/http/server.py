@@ -21,6 +21,7 @@ from engrambus.edges.http.server_limits import DEFAULT_LIMITS, ServerLimits, con
 from engrambus.edges.http.sessions import SignInCodes
 from engrambus.edges.http.streams import LongLived
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
+from engrambus.evidence.pointers.mirror import MirrorLimits
 from engrambus.gateway import Gateway
 
 DRAIN_SECONDS = 5
@@ -118,17 +119,26 @@ def make_server(
     limits: ServerLimits = DEFAULT_LIMITS,
     exposure: Exposure = Exposure(),  # noqa: B008 - it is immutable
     local: socket.socket | None = None,
+    mirror: MirrorLimits | None = None,
 ) -> Server:
     """Return a server for a socket that is bound; beyond loopback addresses only with TLS, here or at a proxy.
 
-    `local` is a second socket, on a loopback address, for the commands of the account that runs the server.
+    `local` is a second socket, on a loopback address, for the commands of the account that runs the server. With a
+    `mirror`, commits can be pushed to the project's repository.
     """
     exposures = {_check_address(sock, exposure): exposure}
     if local is not None:
         exposures[_check_address(local, Exposure())] = Exposure()
     port, tls = sock.getsockname()[1], exposure.tls()
     app = create_app(
-        gateway, port=port, codes=codes, events=events, tuple_events=tuple_events, limits=limits, exposures=exposures
+        gateway,
+        port=port,
+        codes=codes,
+        events=events,
+        tuple_events=tuple_events,
+        limits=limits,
+        exposures=exposures,
+        mirror=mirror,
     )
     watch = ConnectionWatch(limits, connection_limit(limits))
     protocol: Any = partial(LimitedConnection, watch=watch)
@@ -166,7 +176,10 @@ def serve(
     limits: ServerLimits = DEFAULT_LIMITS,
     exposure: Exposure = Exposure(),  # noqa: B008 - it is immutable
     local: socket.socket | None = None,
+    mirror: MirrorLimits | None = None,
 ) -> None:
     """Serve a project until SIGINT or SIGTERM; `codes` lets the caller make links to the page."""
-    server = make_server(gateway, sock, on_ready, codes=codes, limits=limits, exposure=exposure, local=local)
+    server = make_server(
+        gateway, sock, on_ready, codes=codes, limits=limits, exposure=exposure, local=local, mirror=mirror
+    )
     server.run(sockets=[sock] if local is None else [sock, local])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from engrambus.edges.http import Exposure
+    from engrambus.evidence.pointers.mirror import MirrorLimits
     from engrambus.gateway import Gateway
 
 HOST = "127.0.0.1"
@@ -223,7 +224,18 @@ def _serve(session: Session, gateway: Gateway, record: int, listening: _Listenin
             limits=limits,
             exposure=exposure,
             local=listening.local,
+            mirror=None if exposure.is_local else _mirror_limits(values),
         )
+
+
+def _mirror_limits(values: Values) -> MirrorLimits:
+    from engrambus.evidence.pointers.mirror import MEBIBYTE, MirrorLimits
+
+    defaults = MirrorLimits()
+    return MirrorLimits(
+        values["push_mb"] * MEBIBYTE if "push_mb" in values else defaults.push_bytes,
+        values["mirror_mb"] * MEBIBYTE if "mirror_mb" in values else defaults.total_bytes,
+    )
 
 
 def _print_team_server(session: Session, gateway: Gateway, listening: _Listening, code: str) -> None:
