@@ -60,12 +60,13 @@ class Session:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the environment."""
+        """The settings of the environment, with the login of the repository."""
         # Read when first needed: help needs none.
         if self._settings is None:
+            from engrambus.edges.sdk.logins import with_login
             from engrambus.settings import Settings
 
-            self._settings = Settings.from_environment()
+            self._settings = with_login(Settings.from_environment(), self.folder)
         return self._settings
 
     @property
@@ -111,11 +112,14 @@ class Session:
             )
 
     def transport(self, progress: str = INDEXING) -> Transport:
-        """Open the server at ENGRAMBUS_URL, or the project's files; `progress` labels a bar if that takes long."""
-        if self.settings.url is not None:
-            from engrambus.edges.sdk.http_transport import HttpTransport
+        """Open the server of the login or at ENGRAMBUS_URL, or the project's files.
 
-            return HttpTransport(self.settings.url)
+        `progress` labels a bar if that takes long.
+        """
+        if self.settings.url is not None:
+            from engrambus.edges.sdk.logins import open_server
+
+            return open_server(self.settings, self.worktree)
         from engrambus.app import open_project
         from engrambus.edges.cli.progress import ProgressBar
 

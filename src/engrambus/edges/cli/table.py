@@ -40,6 +40,18 @@ COMMANDS: dict[str, Entry] = {
         "engrambus up --port 7171",
         "up:up",
     ),
+    "login": Entry(
+        "start",
+        "Use a team's server for this repository: every command, hook, MCP server and program from now on.",
+        "engrambus login https://bus.example:7171",
+        "login:login",
+    ),
+    "logout": Entry(
+        "start",
+        "Stop using a team's server for this repository, and delete the token here. It stays good until it is revoked.",
+        "engrambus logout",
+        "login:logout",
+    ),
     "whoami": Entry(
         "start",
         "Show which server and project you work with, and as whom.",
@@ -265,6 +277,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus memory pin decision:we-publish-under-example-org",
         "pin_episode",
         "sam.pin",
+    ),
+    "push": Entry(
+        "knowledge",
+        "Push commits to the server's mirror, so that it can read what points at them.",
+        "engrambus push HEAD~3",
+        "login:push",
     ),
     "dispatch": Entry(
         "work",

@@ -124,10 +124,10 @@ class LimitedConnection(H11Protocol):
             if not self._has_bytes or self._began is None:
                 self._began = self.loop.time()
             self._has_bytes, self._is_body, self._answered = True, False, None
-            self._body_seconds = self._limits.body_seconds
         elif state is h11.SEND_BODY:
             if not self._is_body:
                 self._began, self._is_body = self.loop.time(), True
+                self._body_seconds = self._limits.body_seconds
         else:
             self._began, self._is_body = None, False
 

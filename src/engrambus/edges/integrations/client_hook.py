@@ -21,6 +21,7 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
 from engrambus.edges.sdk.bus import Bus, Transport
+from engrambus.edges.sdk.logins import with_login
 from engrambus.errors import (
     BudgetTooSmall,
     EngramBusError,
@@ -130,6 +131,8 @@ def answer_event(
     if event.kind == "edit" and not event.paths:
         return {}
     try:
+        if transport is None:
+            settings = with_login(settings, event.folder or current_folder)
         if transport is not None:
             return _ANSWERS[event.kind](_Session(event, transport, settings), event)
         with closing(_open_transport(event.folder or current_folder, settings)) as opened:
@@ -145,11 +148,12 @@ def answer_event(
 
 def _open_transport(folder: Path, settings: Settings) -> Transport:
     if settings.url is not None:
-        from engrambus.edges.sdk.http_transport import HttpTransport
+        from engrambus.edges.sdk.logins import open_server
 
         if settings.token is None:
             raise TokenMissing("ENGRAMBUS_URL is set and ENGRAMBUS_TOKEN is not.")
-        return HttpTransport(settings.url, timeout_seconds=TIME_LIMIT_SECONDS)
+        # No commits are pushed: that could take longer than a hook may.
+        return open_server(settings, None, timeout_seconds=TIME_LIMIT_SECONDS)
     from engrambus.app import open_project
 
     return open_project(folder, settings)
