@@ -80,16 +80,21 @@ class ForeignState(NamedTuple):
 
 @naming_the_disk()
 def init_project(
-    start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
+    start: Path,
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    randomness: Randomness = os.urandom,
+    project_id: str | None = None,
 ) -> Project:
-    """Create a project: an empty store, its keys and a first run.
+    """Create a project: an empty store, its keys and a first run; `project_id` is that of a team's project.
 
     A project that came with a checkout gets its journal on this machine; one that was only partly created is completed.
     """
     clock = clock or SystemClock()
     existing: ProjectExists | None = None
     try:
-        project = create_project(start, new_ulid(clock.now(), randomness), settings.private_home)
+        project = create_project(start, project_id or new_ulid(clock.now(), randomness), settings.private_home)
     except ProjectExists as refusal:
         project, existing = find_project(start, settings.private_home), refusal
     check_folders(project)

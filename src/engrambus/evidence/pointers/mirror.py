@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from engrambus.core import is_hex
-from engrambus.errors import GitTrouble, MirrorFull, PushRefused
-from engrambus.evidence.pointers.git import RETAIN_REFS
-from engrambus.evidence.pointers.git_process import git_command, git_environment
+from engrambus.errors import GitTrouble, MirrorFull, PushRefused, RepositoryRefused
+from engrambus.evidence.pointers.git import RETAIN_REFS, find_repository
+from engrambus.evidence.pointers.git_process import git_command, git_environment, run_git
 
 MEBIBYTE = 1024 * 1024
 MAX_COMMANDS = 256
 """Refs that one push may create."""
 MAX_COMMAND_BYTES = 64 * 1024
+GIT_SECONDS = 30.0
 PUSH_SECONDS = 300
 """Time in which git must have checked and stored a push."""
 MEMORY_MB = 2048
@@ -96,6 +97,29 @@ def _check_command(command: bytes) -> None:
             used=ref[:120],
             hint="Nothing is overwritten or deleted on the mirror, and it has no branches of yours.",
         )
+
+
+def make_mirror(folder: Path) -> None:
+    """Make a bare repository in a folder that has none; refuse a folder with a checkout or with other files."""
+    repository = find_repository(folder)
+    if repository is not None:
+        if repository[1] is not None:
+            raise RepositoryRefused(
+                "This folder is a checkout, and a mirror has none.",
+                hint="Make one elsewhere: git clone --mirror URL, or an empty folder.",
+            )
+        return
+    if any(folder.iterdir()):
+        raise RepositoryRefused("A mirror is made in an empty folder.", hint="mkdir app.git; cd app.git")
+    done = run_git(("init", "--quiet", "--bare", str(folder)), git_environment(), GIT_SECONDS)
+    if done.returncode:
+        raise GitTrouble("Git could not make a repository.", hint=done.stderr.decode("utf-8", "replace")[:200] or None)
+
+
+def committed_file(folder: Path, path: str) -> bytes | None:
+    """Return a file of the commit that a repository's HEAD names; None if there is none."""
+    done = run_git(("-C", str(folder), "cat-file", "blob", f"HEAD:{path}"), git_environment(), GIT_SECONDS)
+    return None if done.returncode else done.stdout
 
 
 class Mirror:
