@@ -241,6 +241,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 ├── TooManySchedules         429  TOO_MANY_SCHEDULES
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes with the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
+│   ├── CommitsNotPushed          COMMITS_NOT_PUSHED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
 │   ├── ClaimNear                 CLAIM_NEAR
 │   ├── ClaimContradicts          CLAIM_CONTRADICTS
@@ -1492,6 +1493,10 @@ class Notice(EngramBusError):
 
     code = "NOTICE"
     status = 200
+
+
+class CommitsNotPushed(Notice):
+    """The commits that this call points at could not be pushed to the server."""
 
 
 class ScopeLowered(Notice):

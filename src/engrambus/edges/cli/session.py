@@ -57,6 +57,7 @@ class Session:
         self._speak_as = speak_as
         self._run = in_run
         self._settings: Settings | None = None
+        self._environment_settings: Settings | None = None
 
     @property
     def settings(self) -> Settings:
@@ -64,10 +65,18 @@ class Session:
         # Read when first needed: help needs none.
         if self._settings is None:
             from engrambus.edges.sdk.logins import with_login
+
+            self._settings = with_login(self.environment_settings, self.folder)
+        return self._settings
+
+    @property
+    def environment_settings(self) -> Settings:
+        """The settings of the environment alone, for what happens on this machine whatever the login is."""
+        if self._environment_settings is None:
             from engrambus.settings import Settings
 
-            self._settings = with_login(Settings.from_environment(), self.folder)
-        return self._settings
+            self._environment_settings = Settings.from_environment()
+        return self._environment_settings
 
     @property
     def remote(self) -> bool:

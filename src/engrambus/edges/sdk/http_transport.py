@@ -20,6 +20,7 @@ from engrambus.edges.sdk.commit_push import CommitPusher, pointed_commits
 from engrambus.edges.sdk.listener import check_address, prove_listener
 from engrambus.errors import (
     BadText,
+    CommitsNotPushed,
     EngramBusError,
     FieldValue,
     Internal,
@@ -157,7 +158,14 @@ class HttpTransport:
         except EngramBusError as problem:
             pusher.note_failure(commits)
             if on_warning is not None:
-                on_warning(problem)
+                on_warning(
+                    CommitsNotPushed(
+                        f"The commits could not be pushed to the server: {problem.code}: {problem.detail}",
+                        limit=problem.limit,
+                        used=problem.used,
+                        hint="What points at them stays unresolved until they are there: engrambus push.",
+                    )
+                )
 
     def mirror_refs(self, token: str) -> bytes:
         """Return the refs that the server's mirror announces."""

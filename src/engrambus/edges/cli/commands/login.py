@@ -49,8 +49,8 @@ def login(session: Session, values: Values) -> None:
     certificates = read_pem(ca_file) if ca_file is not None else None
     roots = first_commits(session.folder)
     answer = _ask(url, token, ca_file, roots)
-    check_same_project(answer, session.folder, session.settings, roots)
-    store_login(session.settings, session.folder, url, token, answer.project, certificates)
+    check_same_project(answer, session.folder, session.environment_settings, roots)
+    store_login(session.environment_settings, session.folder, url, token, answer.project, certificates)
 
     def render(_: Any) -> Iterator[str]:
         yield f"Logged in to {safe(url)} as {click.style(safe(answer.name), bold=True)} ({safe(answer.role)})."
@@ -94,9 +94,8 @@ def _read_token(file: str | None) -> str:
 def logout(session: Session, values: Values) -> None:
     """Stop using a team's server for this repository, and delete the token here. It stays good until it is revoked."""
     from engrambus.edges.sdk.logins import forget_login
-    from engrambus.settings import Settings
 
-    url = forget_login(Settings.from_environment(), session.folder)
+    url = forget_login(session.environment_settings, session.folder)
 
     def render(_: Any) -> Iterator[str]:
         yield f"Logged out of {safe(url)}." if url is not None else "This repository is not logged in to a server."
