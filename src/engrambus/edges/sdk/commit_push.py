@@ -59,10 +59,17 @@ class CommitPusher:
         self._failed: dict[str, float] = {}
         """When commits could not be pushed."""
 
-    def push(self, transport: PushTransport, token: str, commits: Iterable[str]) -> list[str]:
-        """Push those of these commits that are in the clone and were not pushed yet; return them."""
+    def push(
+        self, transport: PushTransport, token: str, commits: Iterable[str], *, again: bool = False
+    ) -> list[str]:
+        """Push those of these commits that are in the clone and were not pushed yet; return them.
+
+        With `again`, those that failed a short time ago are tried, too.
+        """
         with self._lock:
             self._read_notes()
+            if again:
+                self._failed.clear()
             wanted = [commit for commit in dict.fromkeys(commits) if self._is_due(commit)]
             here = self._present(wanted)
             if not here:

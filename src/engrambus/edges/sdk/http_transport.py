@@ -137,7 +137,7 @@ class HttpTransport:
 
     def push(self, commits: Iterable[str], token: str) -> list[str]:
         """Push commits to the server's mirror; return those that it did not have."""
-        return self._pusher.push(self, token, commits) if self._pusher is not None else []
+        return self._pusher.push(self, token, commits, again=True) if self._pusher is not None else []
 
     def _push(
         self,
