@@ -993,4 +993,16 @@ COMMANDS: dict[str, Entry] = {
         "engrambus keys import ~/engrambus-keys.json",
         "keys:keys_import",
     ),
+    "backup": Entry(
+        "maintenance",
+        "Write a backup of the project to one file: journals, stored output, committed files, keys, a mirror's commits.",
+        "engrambus backup /backup/app-2026-01-31.tar",
+        "backup:backup",
+    ),
+    "restore": Entry(
+        "maintenance",
+        "Restore a backup into this folder, which has no project, or an empty one for a server with a mirror.",
+        "engrambus restore /backup/app-2026-01-31.tar",
+        "backup:restore",
+    ),
 }

@@ -73,7 +73,7 @@ class Guard:
         refusal: EngramBusError
         entrance = self._by_port[scope["server"][1]]
         try:
-            _check(scope, entrance)
+            check_request(scope, entrance)
             await self._app(scope, receive, send_and_note)
             return
         except ClientGone:
@@ -133,7 +133,8 @@ def client_address(scope: Scope, exposure: Exposure) -> str:
     return forwarded[-1].decode("latin-1")[:MAX_ADDRESS_CHARS] if forwarded else address
 
 
-def _check(scope: Scope, entrance: Entrance) -> None:
+def check_request(scope: Scope, entrance: Entrance) -> None:
+    """Refuse a request that is not meant for this server."""
     if entrance.exposure.proxy is not None and scope["path"] != HEALTH_PATH:
         _check_proxy(scope, entrance.exposure.proxy)
     host = (header(scope, b"host") or b"").lower()

@@ -23,6 +23,7 @@ MAX_COMMANDS = 256
 """Refs that one push may create."""
 MAX_COMMAND_BYTES = 64 * 1024
 GIT_SECONDS = 30.0
+BUNDLE_SECONDS = 3600.0
 PUSH_SECONDS = 300
 """Time in which git must have checked and stored a push."""
 MEMORY_MB = 2048
@@ -99,8 +100,11 @@ def _check_command(command: bytes) -> None:
         )
 
 
-def make_mirror(folder: Path) -> None:
-    """Make a bare repository in a folder that has none; refuse a folder with a checkout or with other files."""
+def make_mirror(folder: Path, *, ignored: Path | None = None) -> None:
+    """Make a bare repository in a folder that has none; refuse a folder with a checkout or with other files.
+
+    `ignored` is a file or a folder that may be there.
+    """
     repository = find_repository(folder)
     if repository is not None:
         if repository[1] is not None:
@@ -109,11 +113,34 @@ def make_mirror(folder: Path) -> None:
                 hint="Make one elsewhere: git clone --mirror URL, or an empty folder.",
             )
         return
-    if any(folder.iterdir()):
+    if any(path != ignored for path in folder.iterdir()):
         raise RepositoryRefused("A mirror is made in an empty folder.", hint="mkdir app.git; cd app.git")
     done = run_git(("init", "--quiet", "--bare", str(folder)), git_environment(), GIT_SECONDS)
     if done.returncode:
         raise GitTrouble("Git could not make a repository.", hint=done.stderr.decode("utf-8", "replace")[:200] or None)
+
+
+def bundle_mirror(directory: Path, folder: Path) -> Path | None:
+    """Write all commits of a bare repository to a file in a folder; None if there are none, or if it has a checkout."""
+    environment = git_environment(directory)
+    if run_git(("rev-parse", "--is-bare-repository"), environment, GIT_SECONDS).stdout.strip() != b"true":
+        return None
+    if not run_git(("for-each-ref", "--count=1"), environment, GIT_SECONDS).stdout.strip():
+        return None
+    path = folder / "bundle"
+    done = run_git(("bundle", "create", "--quiet", str(path), "--all"), environment, BUNDLE_SECONDS)
+    if done.returncode:
+        raise GitTrouble("Git could not bundle the mirror.", hint=done.stderr.decode("utf-8", "replace")[:200] or None)
+    return path
+
+
+def fetch_bundle(directory: Path, bundle: Path) -> None:
+    """Put the commits and refs of a bundle into a bare repository."""
+    options = ("-c", "protocol.file.allow=always", "-c", "transfer.fsckObjects=true")
+    environment = git_environment(directory) | {"GIT_ALLOW_PROTOCOL": "file"}
+    done = run_git((*options, "fetch", "--quiet", str(bundle), "+refs/*:refs/*"), environment, BUNDLE_SECONDS)
+    if done.returncode:
+        raise GitTrouble("Git could not read the mirror.", hint=done.stderr.decode("utf-8", "replace")[:200] or None)
 
 
 def committed_file(folder: Path, path: str) -> bytes | None:
