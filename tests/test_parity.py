@@ -44,6 +44,11 @@ LOCAL_COMMANDS = {
     "catalog build",
     "catalog lint",
     "catalog diff",
+    "backup",
+    "login",
+    "logout",
+    "push",
+    "restore",
 }
 """Commands without an operation: they work on this machine's files, or start a server."""
 HTTP_ONLY = {"events", "metrics", "tuple_events", "health", "proof", "mcp_get", "mcp_post", "mcp_delete", "openapi"} | {
@@ -167,6 +172,9 @@ DATA_FIELDS = {
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
 OTHER_DATA_FIELDS = {
+    ("add_person", "name"),
+    ("person_token", "name"),
+    ("remove_person", "name"),
     ("compress_batch", "path"): "a place in a tree",
     ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",

@@ -495,9 +495,7 @@ def recover_project(start: Path, settings: Settings, *, clock: Clock | None = No
     return recover_journals(state, _journal_key(state / JOURNAL, settings), (clock or SystemClock()).now())
 
 
-def back_up(
-    start: Path, settings: Settings, target: Path, *, with_keys: bool, clock: Clock | None = None
-) -> Manifest:
+def back_up(start: Path, settings: Settings, target: Path, *, with_keys: bool, clock: Clock | None = None) -> Manifest:
     """Write a backup of a project, which may be in use, to a new file; a mirror's commits are in it."""
     from engrambus.backends.backup import write_backup
     from engrambus.evidence.pointers.mirror import bundle_mirror
@@ -523,7 +521,7 @@ def back_up(
 
 def restore_backup(start: Path, settings: Settings, source: Path) -> Manifest:
     """Put a backup of a project into a folder without one: its mirror, its files, its journals and its keys."""
-    from engrambus.backends.backup import BUNDLE, CATALOG, KEYS, STATE, extract_file, read_manifest, restore_files
+    from engrambus.backends.backup import BUNDLE, KEYS, STATE, extract_file, read_manifest, restore_files
     from engrambus.evidence.pointers.mirror import fetch_bundle, make_mirror
     from engrambus.policy import import_keys
 

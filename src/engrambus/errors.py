@@ -179,6 +179,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── EngramUnconfirmed         ENGRAM_UNCONFIRMED
 │   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
+│   ├── ProxyForbidden            PROXY_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
 │   └── GrantRefusal              a budget token does not allow this
 │       ├── GrantForged           GRANT_FORGED

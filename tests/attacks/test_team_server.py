@@ -121,7 +121,15 @@ def first_commit(team: Team) -> str:
 
 @pytest.mark.parametrize(
     "target",
-    ["/engram/query?q=a", "/whoami", "/person", "/git/info/refs?service=git-upload-pack", "/metrics", "/events", "/mcp"],
+    [
+        "/engram/query?q=a",
+        "/whoami",
+        "/person",
+        "/git/info/refs?service=git-upload-pack",
+        "/metrics",
+        "/events",
+        "/mcp",
+    ],
 )
 def test_nothing_of_the_project_is_answered_without_a_token(team: Team, target: str) -> None:
     """Asks every kind of address, also as the browser of a visitor would."""
@@ -160,7 +168,7 @@ def test_old_versions_of_tls_are_refused(team: Team, version: ssl.TLSVersion) ->
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="deprecated"):
         context.minimum_version = context.maximum_version = version
     with (
         socket.create_connection((LOOPBACK, team.server.port), timeout=30) as wire,

@@ -70,9 +70,7 @@ def test_names_are_accepted_with_the_port_or_their_own() -> None:
     assert Exposure().is_local
 
 
-def test_a_refused_server_leaves_no_project_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_server_leaves_no_project_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = Shell(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
     problem = shell.run("up", "--host", "0.0.0.0", "--json").problem
     assert problem["code"] == "SERVER_EXPOSED"

@@ -158,7 +158,9 @@ def make_certificates(folder: Path, *names: str) -> Certificates:
     )
     alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    certificate = builder(subject, server_key).add_extension(alternatives, critical=False).sign(own_key, hashes.SHA256())
+    certificate = (
+        builder(subject, server_key).add_extension(alternatives, critical=False).sign(own_key, hashes.SHA256())
+    )
     files = Certificates(folder / "ca.pem", folder / "server.pem", folder / "server.key")
     files.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
@@ -189,10 +191,9 @@ def two_hosts() -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
                 stack.callback(_ip, "netns", "del", name)
             _ip("link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1])
             for name, end, address in zip(names, ends, (NAMESPACE_SERVER, NAMESPACE_CLIENT), strict=True):
-                for words in (
-                    ("addr", "add", f"{address}/24", "dev", end), ("link", "set", end, "up"), ("link", "set", "lo", "up"),
-                ):  # fmt: skip
-                    _ip("-n", name, *words)
+                _ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
+                _ip("-n", name, "link", "set", end, "up")
+                _ip("-n", name, "link", "set", "lo", "up")
         except (OSError, subprocess.CalledProcessError):
             yield LOOPBACK, (), ()
             return
@@ -210,7 +211,6 @@ def run_team_server(folder: Path, *options: str, port: int = 7443) -> Iterator[t
 
     The server begins with an empty mirror, so what it reads was pushed.
     """
-    address, server_prefix, client_prefix = "", (), ()
     with ExitStack() as stack:
         address, server_prefix, client_prefix = stack.enter_context(two_hosts())
         clone = make_clone(folder / "clone", folder / "home-of-clone", client_prefix)
@@ -222,9 +222,9 @@ def run_team_server(folder: Path, *options: str, port: int = 7443) -> Iterator[t
         certificates = make_certificates(folder / "certificates", address, "bus.example")
         log = folder / "server.log"
         command = [
-            *server_prefix, COMMAND, "up", "--no-learn", "--host", address, "--port", str(port), "--allow-host", address,
-            "--allow-host", "bus.example", "--tls-cert", str(certificates.certificate), "--tls-key",
-            str(certificates.key), "--log", "json", "--json", *options,
+            *server_prefix, COMMAND, "up", "--no-learn", "--host", address, "--port", str(port),
+            "--allow-host", address, "--allow-host", "bus.example", "--tls-cert", str(certificates.certificate),
+            "--tls-key", str(certificates.key), "--log", "json", "--json", *options,
         ]  # fmt: skip
         with (
             log.open("wb") as errors,

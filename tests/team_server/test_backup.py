@@ -98,9 +98,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_written(
         ("catalog/hooks/x", tarfile.REGTYPE), ("state/gateway.json", tarfile.REGTYPE),
     ],
 )  # fmt: skip
-def test_a_backup_leads_nowhere_else(
-    backed_up: tuple[Machine, Path], tmp_path: Path, name: str, kind: bytes
-) -> None:
+def test_a_backup_leads_nowhere_else(backed_up: tuple[Machine, Path], tmp_path: Path, name: str, kind: bytes) -> None:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, "/etc/passwd"
     info.size = 1 if kind == tarfile.REGTYPE else 0

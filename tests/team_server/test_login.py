@@ -11,9 +11,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from mcp import ClientSession, StdioServerParameters
 from tests.projects import commit_files, git, make_repository
 from tests.team_server.machines import COMMAND, Machine, TeamServer
 
@@ -189,7 +189,9 @@ def test_a_token_is_in_no_command_line_and_no_environment_of_git(anna: Machine) 
     wrapper = anna.home / "bin"
     wrapper.mkdir()
     record = anna.home / "git-calls"
-    (wrapper / "git").write_text(f'#!/bin/sh\necho "$@" >> {record}\nenv >> {record}\nexec /usr/bin/env -u _ {_git()} "$@"\n')
+    (wrapper / "git").write_text(
+        f'#!/bin/sh\necho "$@" >> {record}\nenv >> {record}\nexec /usr/bin/env -u _ {_git()} "$@"\n'
+    )
     (wrapper / "git").chmod(0o755)
     commit_files(anna.folder, {"new.txt": "new\n"})
     path = f"{wrapper}:{os.environ['PATH']}"

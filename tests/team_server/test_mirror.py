@@ -1,4 +1,4 @@
-"""The server's mirror: what is pointed at is pushed, what is not there yet is unresolved, states are for the named HEAD."""
+"""The server's mirror: what is pointed at is pushed, and what is not there yet is unresolved."""
 
 from __future__ import annotations
 

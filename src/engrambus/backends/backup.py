@@ -19,7 +19,8 @@ from typing import IO, NamedTuple
 import msgspec
 
 from engrambus.backends.sqlite.lock import WriteLock
-from engrambus.backends.sqlite.store import LOCK, WORK_LOCK
+from engrambus.backends.sqlite.store import LOCK
+from engrambus.backends.sqlite.work_files import WORK_LOCK
 from engrambus.core import files, print_time
 from engrambus.errors import FieldValue, FormatUnknown
 from engrambus.policy import POLICY_FILE
@@ -75,7 +76,7 @@ class Archive:
         reader = _HashingReader(file, size)
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, files.PRIVATE_FILE
-        self._tar.addfile(info, reader)  # type: ignore[arg-type]  # it reads, and no more is needed
+        self._tar.addfile(info, reader)
         self.entries.append(Entry(name=name, size=size, sha256=reader.digest.hexdigest()))
 
     def add_bytes(self, name: str, data: bytes) -> None:
@@ -104,7 +105,9 @@ def write_backup(
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise FieldValue(
-            f"{target} is there already; a backup is never written over a file.", field="file", hint="Choose another name."
+            f"{target} is there already; a backup is never written over a file.",
+            field="file",
+            hint="Choose another name.",
         ) from None
     with os.fdopen(descriptor, "wb") as out:
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar, ExitStack() as stack:

@@ -28,9 +28,9 @@ ExpiresIn = Annotated[
 
 class AddPerson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: PersonName
-    admin: Annotated[bool, Meta(description="May administer the project: add people, apply the policy, use the page")] = (
-        False
-    )
+    admin: Annotated[
+        bool, Meta(description="May administer the project: add people, apply the policy, use the page")
+    ] = False
     expires_in: ExpiresIn = None
 
 
@@ -145,9 +145,7 @@ def list_people(context: Context, request: ListPeople) -> PeopleAnswer:
     view = context.view
     return PeopleAnswer(
         people=[
-            PersonRow(
-                name=person.name, admin=person.role == ADMIN, tokens=len(view.tokens_of(person.run, person.name))
-            )
+            PersonRow(name=person.name, admin=person.role == ADMIN, tokens=len(view.tokens_of(person.run, person.name)))
             for person in policy.people_of(view)
         ]
     )

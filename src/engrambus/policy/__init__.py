@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from engrambus.policy.listener_proof import NONCE_CHARS, Challenge, is_loopback, print_listener, proof_of
     from engrambus.policy.marks import Mark, MarkKey
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run, remove_agent
-    from engrambus.policy.people import add_person, issue_person_token, people_of, remove_person
     from engrambus.policy.peers import Receiver, find_receiver
+    from engrambus.policy.people import add_person, issue_person_token, people_of, remove_person
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import (
         CATALOG,

@@ -43,7 +43,9 @@ def add_person(
     # A name stands behind everything that its bearer puts, so it is one person's or one agent's, for ever.
     if view.agents_named(name):
         raise AgentExists(
-            f"The name '{name}' is or was in use.", field="name", hint="Choose another; a person's new token: person.token."
+            f"The name '{name}' is or was in use.",
+            field="name",
+            hint="Choose another; a person's new token: person.token.",
         )
     run_id = run.run_id if run is not None else new_ulid(view.as_of, randomness)
     if run is None:

@@ -7,7 +7,16 @@ from typing import Protocol
 from engrambus.core import Randomness, TimeReads, new_ulid, only_beginning, print_time
 from engrambus.errors import RoleForbidden, RunEnded, TokenExpired, TokenInvalid, TokenNotFound, TokenRevoked
 from engrambus.policy.facts import TokenIssued, TokenWithdrawn
-from engrambus.policy.identity import ADMIN, PEOPLE, Agent, Caller, IdentityReads, check_descends, descends, removed_agent
+from engrambus.policy.identity import (
+    ADMIN,
+    PEOPLE,
+    Agent,
+    Caller,
+    IdentityReads,
+    check_descends,
+    descends,
+    removed_agent,
+)
 from engrambus.policy.lifetimes import TokenLifetime, TokenSpan, end_of, fresh_span, renewed_span
 from engrambus.policy.tokens import TokenClaims
 

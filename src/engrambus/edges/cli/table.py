@@ -995,7 +995,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "backup": Entry(
         "maintenance",
-        "Write a backup of the project to one file: journals, stored output, committed files, keys, a mirror's commits.",
+        "Write a backup of the project to one file: journals, stored output, committed files, keys, a mirror.",
         "engrambus backup /backup/app-2026-01-31.tar",
         "backup:backup",
     ),

@@ -113,8 +113,8 @@ def check_exposure(
             raise ServerExposed(
                 f"On {host} other machines reach the server, and tokens would cross the network in the clear.",
                 field="host",
-                hint="Give a certificate with --tls-cert and --tls-key, or name the proxy that ends TLS: --behind-proxy "
-                "ADDRESS.",
+                hint="Give a certificate with --tls-cert and --tls-key, or name the proxy that ends TLS: "
+                "--behind-proxy ADDRESS.",
             )
         if not allowed and address.is_unspecified:
             raise ServerExposed(

@@ -77,9 +77,7 @@ class MirrorEndpoints:
         if service == f"git-{UPLOAD}":
             await to_thread.run_sync(self._check_fetch, caller[1])
         with self._one_of(caller[0]):
-            body = await to_thread.run_sync(
-                self._mirror.advertise, service.removeprefix("git-"), limiter=self._threads
-            )
+            body = await to_thread.run_sync(self._mirror.advertise, service.removeprefix("git-"), limiter=self._threads)
         await _send(send, f"application/x-{service}-advertisement", body)
 
     async def push(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -224,4 +222,3 @@ async def _send(send: Send, kind: str, body: bytes) -> None:
     headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *_NO_CACHE]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-

@@ -59,9 +59,7 @@ class CommitPusher:
         self._failed: dict[str, float] = {}
         """When commits could not be pushed."""
 
-    def push(
-        self, transport: PushTransport, token: str, commits: Iterable[str], *, again: bool = False
-    ) -> list[str]:
+    def push(self, transport: PushTransport, token: str, commits: Iterable[str], *, again: bool = False) -> list[str]:
         """Push those of these commits that are in the clone and were not pushed yet; return them.
 
         With `again`, those that failed a short time ago are tried, too.
@@ -100,7 +98,9 @@ class CommitPusher:
         asked = [commit for commit in commits if is_hex(commit, 40, 64)]
         if not asked:
             return []
-        done = _git(self._repository, ["cat-file", "--batch-check"], "".join(f"{commit}\n" for commit in asked).encode())
+        done = _git(
+            self._repository, ["cat-file", "--batch-check"], "".join(f"{commit}\n" for commit in asked).encode()
+        )
         rows = (line.split(" ") for line in done.decode().splitlines())
         return [row[0] for row in rows if len(row) == 3 and row[1] == "commit"]
 
@@ -168,7 +168,9 @@ def _check_report(report: bytes) -> None:
         position += size
     bad = [line for line in lines if not (line == "unpack ok" or line.startswith("ok "))]
     if bad or not lines:
-        raise PushRefused(f"The server did not take the commits: {'; '.join(bad)[:200] or 'no report'}.", field="commits")
+        raise PushRefused(
+            f"The server did not take the commits: {'; '.join(bad)[:200] or 'no report'}.", field="commits"
+        )
 
 
 def _git(repository: Path, command: list[str], stdin: bytes, out: IO[bytes] | None = None) -> bytes:
@@ -189,7 +191,9 @@ def _git(repository: Path, command: list[str], stdin: bytes, out: IO[bytes] | No
     except OSError as problem:
         raise GitTrouble(f"Git cannot be started: {problem.strerror}.") from None
     if done.returncode:
-        raise GitTrouble("Git could not prepare the commits.", hint=done.stderr.decode("utf-8", "replace")[:200] or None)
+        raise GitTrouble(
+            "Git could not prepare the commits.", hint=done.stderr.decode("utf-8", "replace")[:200] or None
+        )
     return done.stdout or b""
 
 

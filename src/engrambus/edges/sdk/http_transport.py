@@ -6,8 +6,8 @@ import os
 import select
 import ssl
 import threading
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from collections.abc import Iterable
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from ssl import SSLCertVerificationError
 from typing import IO, Any, NamedTuple, TypeVar

@@ -120,9 +120,7 @@ def first_commits(folder: Path) -> list[str]:
     from engrambus.evidence.pointers.git_process import git_environment, run_git
 
     with suppress(EngramBusError):
-        done = run_git(
-            ("-C", str(folder), "rev-list", "--max-parents=0", "HEAD"), git_environment(), GIT_SECONDS
-        )
+        done = run_git(("-C", str(folder), "rev-list", "--max-parents=0", "HEAD"), git_environment(), GIT_SECONDS)
         if not done.returncode:
             return done.stdout.decode().split()[:MAX_ROOTS]
     return []
@@ -138,4 +136,3 @@ def read_pem(path: Path) -> bytes:
     except (ssl.SSLError, UnicodeDecodeError, ValueError) as problem:
         raise LoginInvalid(f"{path} holds no certificates: {problem}.", field="ca_file", hint="It is PEM.") from None
     return data
-

@@ -1,7 +1,7 @@
 """The mirror of a team's server: a repository that takes pushed commits and gives them out, and nothing else.
 
-decision 121: a push may only create refs named after the commits they lead to, below one prefix. Git checks every object
-of it in a quarantine, in a process with limits; no hook runs, and no configuration from outside the command is used.
+decision 121: a push may only create refs named after the commits they lead to, below one prefix. Git checks every
+object of it in a quarantine, in a process with limits; no hook runs, and settings of the command win over the folder's.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from engrambus.edges.cli.session import Session
     rank=62,
 )
 def backup(session: Session, values: Values) -> None:
-    """Write a backup of the project to one file: journals, stored output, committed files, keys, a mirror's commits.
+    """Write a backup of the project to one file: journals, stored output, committed files, keys, a mirror.
 
     The project may be in use. With the keys in it, anyone who has the file can write to the journals and make tokens.
     """

@@ -38,8 +38,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def login(session: Session, values: Values) -> None:
     """Use a team's server for this repository: every command, hook, MCP server and program from now on.
 
-    The token is of `engrambus person add` or `engrambus agent add`. It is kept in the private state of this account, not
-    in the repository. Commits that you point at are pushed to the server, so that others can read the lines.
+    The token is of `engrambus person add` or `engrambus agent add`. It is kept in this account's private state, not in
+    the repository. Commits that you point at are pushed to the server, so that others can read the lines.
     """
     from engrambus.edges.sdk.logins import check_same_project, first_commits, read_pem, store_login
 
@@ -105,7 +105,9 @@ def logout(session: Session, values: Values) -> None:
 
 @local_command(
     "push",
-    Argument("revisions", "REVISION", "What to push; by default the commit that is checked out", required=False, many=True),
+    Argument(
+        "revisions", "REVISION", "What to push; by default the commit that is checked out", required=False, many=True
+    ),
     section="knowledge",
     example="engrambus push HEAD~3",
     rank=90,

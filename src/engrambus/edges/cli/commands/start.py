@@ -302,8 +302,8 @@ def hook(session: Session, values: Values) -> None:
 def mcp(session: Session, values: Values) -> None:
     """Serve the project to one coding agent, as an MCP server over stdin and stdout.
 
-    Its calls belong to the agent of ENGRAMBUS_TOKEN or of the login; without a token, or with a person's, to a lead, an agent with a name of two words and a
-    run of its own, added with the first call. Only --admin serves the admin.
+    Its calls belong to the agent of ENGRAMBUS_TOKEN or of the login; without a token, or with a person's, to a lead, an
+    agent with a name of two words and a run of its own, added with the first call. Only --admin serves the admin.
     """
     from engrambus.edges.mcp import LeadTerms, serve_stdio
     from engrambus.errors import EngramBusError

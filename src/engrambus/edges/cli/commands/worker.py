@@ -231,8 +231,8 @@ def _open(session: Session, values: Values) -> Iterator[tuple[Gateway, WorkerDep
     if session.remote:
         raise click.UsageError(
             "A worker runs where the project's store is, not over a server: on the server's machine, or on any machine "
-            "with ENGRAMBUS_STORE=postgresql://... once the project is there. See docs/team-server.md; engrambus logout, "
-            "or unset ENGRAMBUS_URL, to use the files here."
+            "with ENGRAMBUS_STORE=postgresql://... once the project is there. See docs/team-server.md; engrambus "
+            "logout, or unset ENGRAMBUS_URL, to use the files here."
         )
     session.credential()  # refuses --run with a token before anything is opened
     with closing(open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))) as gateway:
