@@ -172,9 +172,9 @@ DATA_FIELDS = {
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
 OTHER_DATA_FIELDS = {
-    ("add_person", "name"),
-    ("person_token", "name"),
-    ("remove_person", "name"),
+    ("add_person", "name"): "a name by its pattern",
+    ("person_token", "name"): "names a person",
+    ("remove_person", "name"): "names a person",
     ("compress_batch", "path"): "a place in a tree",
     ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",

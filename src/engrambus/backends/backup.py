@@ -39,7 +39,7 @@ MAX_MANIFEST_BYTES = 256 * 1024 * 1024
 _CHUNK = 1024 * 1024
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a backup."""
 
     name: str
@@ -53,7 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, tag="backup", tag_fiel
     version: int = VERSION
     project: str
     made_at: str
-    files: list[Entry]
+    files: list[BackupFile]
 
 
 class OpenFile(NamedTuple):
@@ -69,7 +69,7 @@ class Archive:
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
-        self.entries: list[Entry] = []
+        self.entries: list[BackupFile] = []
 
     def add(self, name: str, file: IO[bytes], size: int) -> None:
         """Add the first `size` bytes of a file."""
@@ -77,7 +77,7 @@ class Archive:
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, files.PRIVATE_FILE
         self._tar.addfile(info, reader)
-        self.entries.append(Entry(name=name, size=size, sha256=reader.digest.hexdigest()))
+        self.entries.append(BackupFile(name=name, size=size, sha256=reader.digest.hexdigest()))
 
     def add_bytes(self, name: str, data: bytes) -> None:
         """Add a file with this content."""
@@ -164,7 +164,7 @@ def _other_files(state: Path) -> Iterator[str]:
 
 def read_manifest(source: Path) -> Manifest:
     """Return what a backup holds, after a check of every file in it."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, BackupFile] = {}
     manifest: Manifest | None = None
     with _open_archive(source) as tar:
         for info in tar:
@@ -177,7 +177,7 @@ def read_manifest(source: Path) -> Manifest:
                 digest = hashlib.sha256()
                 while chunk := file.read(_CHUNK):
                     digest.update(chunk)
-                entries[info.name] = Entry(name=info.name, size=info.size, sha256=digest.hexdigest())
+                entries[info.name] = BackupFile(name=info.name, size=info.size, sha256=digest.hexdigest())
     if manifest is None or manifest.files != list(entries.values()):
         raise FormatUnknown(
             f"{source} is damaged or not complete: its files are not those that its list names.",

@@ -48,8 +48,8 @@ def create_app(
 ) -> Starlette:
     """Return the application that serves a project on a port of this machine, or on ports with these exposures.
 
-    With a `mirror`, it takes commits that are pushed. `app.state.codes` makes codes for the page; `app.state.long_lived`
-    holds the endpoints to close at shutdown.
+    With a `mirror`, it takes commits that are pushed. `app.state.codes` makes codes for the page;
+    `app.state.long_lived` holds the endpoints to close at shutdown.
     """
     gateway.start_read_ahead()
     codes = codes or SignInCodes()
