@@ -28,7 +28,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.team_server.machines.two_hosts", _one_host)
         with run_team_server(
-            tmp_path_factory.mktemp("attacked"), "--push-mb", "1", "--calls-per-minute", "600", port=7445
+            tmp_path_factory.mktemp("attacked"), "--push-mb", "1", "--calls-per-minute", "600"
         ) as (server, clone):
             yield Team(server, clone, server.add_person("mallory"))
 

@@ -10,6 +10,7 @@ import ipaddress
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -206,7 +207,7 @@ def _ip(*words: str) -> None:
 
 
 @contextmanager
-def run_team_server(folder: Path, *options: str, port: int = 7443) -> Iterator[tuple[TeamServer, Machine]]:
+def run_team_server(folder: Path, *options: str) -> Iterator[tuple[TeamServer, Machine]]:
     """Run a server with a mirror, and yield it with the machine of a colleague whose clone has the project's file.
 
     The server begins with an empty mirror, so what it reads was pushed.
@@ -219,6 +220,7 @@ def run_team_server(folder: Path, *options: str, port: int = 7443) -> Iterator[t
         mirror.mkdir()
         operator = Machine(mirror, folder / "home-of-operator", server_prefix)
         operator.ok("init", "--mirror", "--id", project)
+        port = free_port()
         certificates = make_certificates(folder / "certificates", address, "bus.example")
         log = folder / "server.log"
         command = [
@@ -242,6 +244,13 @@ def run_team_server(folder: Path, *options: str, port: int = 7443) -> Iterator[t
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(SECONDS)
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
 
 
 def make_clone(folder: Path, home: Path, prefix: tuple[str, ...] = ()) -> Machine:

@@ -19,7 +19,7 @@ import yaml
 
 from engrambus.edges.http import check_exposure
 from engrambus.settings import Settings
-from tests.team_server.machines import COMMAND, SECONDS, make_certificates
+from tests.team_server.machines import COMMAND, SECONDS, free_port, make_certificates
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -64,7 +64,8 @@ def test_the_units_script_serves_with_the_units_environment(tmp_path: Path) -> N
     for line in unit_settings()["Environment"]:
         name, _, value = line.partition("=")
         environment[name] = value.replace("/var/lib/engrambus", str(state)).replace("%d", str(credentials))
-    environment |= {"ENGRAMBUS_ALLOW_HOST": "bus.example", "ENGRAMBUS_LISTEN": "127.0.0.1", "ENGRAMBUS_PORT": "7446"}
+    environment |= {"ENGRAMBUS_ALLOW_HOST": "bus.example", "ENGRAMBUS_LISTEN": "127.0.0.1"}
+    port = environment["ENGRAMBUS_PORT"] = str(free_port())
     folder = unit_settings()["WorkingDirectory"][0].replace("/var/lib/engrambus", str(state))
     with subprocess.Popen(
         [str(DEPLOY / "serve.sh")], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -73,7 +74,7 @@ def test_the_units_script_serves_with_the_units_environment(tmp_path: Path) -> N
             assert process.stdout is not None
             lines = [process.stdout.readline().decode() for _ in range(2)]
             assert any("Made the project" in line for line in lines), lines
-            answer = ask_health(certificates.authority, 7446)
+            answer = ask_health(certificates.authority, int(port))
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(SECONDS) == 0
@@ -170,7 +171,7 @@ def test_docker_takes_the_files() -> None:
     docker = need("docker")
     if subprocess.run([docker, "compose", "version"], capture_output=True, timeout=SECONDS).returncode:
         pytest.skip("docker has no compose plugin here")
-    variables = {name: "12345678" for name in re.findall(r"^(\w+)=", (DEPLOY / "example.env").read_text("utf-8"), re.M)}
+    variables = dict.fromkeys(re.findall(r"^(\w+)=", (DEPLOY / "example.env").read_text("utf-8"), re.M), "12345678")
     done = subprocess.run(
         [docker, "compose", "-f", str(DEPLOY / "compose.yaml"), "config", "--quiet"],
         env=os.environ | variables | {"TLS_CERT_FILE": "/c", "TLS_KEY_FILE": "/k", "ENGRAMBUS_PUBLISH": "7171"},

@@ -119,7 +119,7 @@ def test_git_itself_fetches_and_pushes_with_a_token(server: TeamServer, anna: Ma
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TeamServer, Machine]]:
     """A server that takes pushes of one megabyte, and two in all."""
-    with run_team_server(tmp_path_factory.mktemp("small"), "--push-mb", "1", "--mirror-mb", "2", port=7444) as both:
+    with run_team_server(tmp_path_factory.mktemp("small"), "--push-mb", "1", "--mirror-mb", "2") as both:
         yield both
 
 

@@ -34,7 +34,7 @@ def backup(session: Session, values: Values) -> None:
     size = target.stat().st_size
 
     def render(_: Any) -> Iterator[str]:
-        yield f"Wrote {safe(str(target))}: {len(manifest.files)} files, {size:,} bytes"
+        yield f"Wrote {safe(values['file'])}: {len(manifest.files)} files, {size:,} bytes"
         yield dim("Keep it where you keep passwords. In an empty folder: engrambus restore FILE")
 
     session.print(
