@@ -39,6 +39,7 @@ LOCAL_COMMANDS = {
     "recover",
     "worker",
     "resume",
+    "session link",
     "session list",
     "session end",
     "catalog build",

@@ -27,9 +27,10 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     """A server on this host, a colleague's clone, and a token of a member."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.team_server.machines.two_hosts", _one_host)
-        with run_team_server(
-            tmp_path_factory.mktemp("attacked"), "--push-mb", "1", "--calls-per-minute", "600"
-        ) as (server, clone):
+        with run_team_server(tmp_path_factory.mktemp("attacked"), "--push-mb", "1", "--calls-per-minute", "600") as (
+            server,
+            clone,
+        ):
             yield Team(server, clone, server.add_person("mallory"))
 
 
@@ -241,6 +242,21 @@ def test_a_member_revokes_no_other_persons_token(team: Team) -> None:
     (token_id,) = [row["token_id"] for row in rows if row["agent_id"] == "frieda"]
     assert team.post("/token/revoke", {"id": token_id}).code == "TOKEN_NOT_FOUND"
     assert team.call("GET", "/whoami", token=frieda).status == 200
+
+
+def test_a_page_session_ends_with_the_token_it_was_opened_with(team: Team) -> None:
+    """An administrator who is removed keeps the browser open."""
+    hilde = team.server.add_person("hilde", "--admin")
+    asked = team.call("POST", "/session/code", b"{}", token=hilde, Content_Type="application/json")
+    form = f"code={json.loads(asked.body)['code']}".encode()
+    origin = f"https://{LOOPBACK}:{team.server.port}"
+    kind = "application/x-www-form-urlencoded"
+    opened = team.call("POST", "/page/open", form, Origin=origin, Content_Type=kind)
+    secret = json.loads(opened.body)["session"]
+    assert team.call("GET", "/", Engrambus_Session=secret).status == 200
+    team.server.operator.ok("person", "remove", "hilde")
+    assert team.call("GET", "/", Engrambus_Session=secret).code in ("SESSION_INVALID", "TOO_MANY_FAILURES")
+    assert team.call("GET", "/events", Engrambus_Session=secret).status in (401, 429)
 
 
 @pytest.mark.parametrize(

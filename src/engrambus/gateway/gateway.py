@@ -41,7 +41,7 @@ from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.gateway.task_leases import TaskLeases
 from engrambus.knowledge import messages
-from engrambus.policy import ADMIN, Caller, with_article
+from engrambus.policy import ADMIN, Caller, check_token, with_article
 from engrambus.policy.secrets import check_no_secrets
 from engrambus.visible_text import make_json_visible
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from engrambus.gateway.project_files import ProjectFiles
     from engrambus.gateway.read_ahead import ReadAhead
     from engrambus.knowledge.engrams import RoleFilter
-    from engrambus.policy import Policy, RoleVisibility, TokenKey
+    from engrambus.policy import Policy, RoleVisibility, TokenClaims, TokenKey
     from engrambus.policy.grants import GrantKey
 
 OnWarning = Callable[[EngramBusError], None]
@@ -377,6 +377,15 @@ class Gateway:
         """Return the caller a credential stands for, if it is still valid."""
         with self.store.read() as view:
             return self._identify(view, credential)
+
+    def is_good(self, claims: TokenClaims) -> bool:
+        """True if a token that was checked before is still good, and its bearer was not removed."""
+        with self.store.read() as view:
+            try:
+                check_token(view, claims, view.policy().token_lifetime.ceiling_us)
+            except EngramBusError:
+                return False
+            return claims.expires_us > view.expiry_us
 
     def event_filter(self, credential: Credential, types: frozenset[str] = frozenset()) -> EventFilter:
         """Return the filter of the events that a credential's caller may see."""

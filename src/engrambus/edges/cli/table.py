@@ -872,6 +872,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus session end --all",
         "page_sessions:session_end",
     ),
+    "session link": Entry(
+        "team",
+        "Print a link to the page of the server that this repository is logged in to, or of the one that runs here.",
+        "engrambus session link",
+        "page_sessions:session_link",
+    ),
     "inherit": Entry(
         "team",
         "Get the team's memory: pinned, important and recent items, within a size.",

@@ -53,7 +53,7 @@ def create_app(
     """
     gateway.start_read_ahead()
     codes = codes or SignInCodes()
-    sessions = BrowserSessions()
+    sessions = BrowserSessions(is_good=gateway.is_good)
     threads = CallThreads(limits)
     mcp = McpEndpoint(gateway, threads, limits)
     stream_limits = EVENT_LIMITS._replace(

@@ -84,9 +84,10 @@ class Guard:
             refusal = disk_problem(problem) or Internal()
             if refusal.code == Internal.code:
                 log.exception("%s %s failed", scope["method"], scope["path"])
-        if isinstance(refusal, Unauthorized) and not entrance.exposure.is_local and not response_started:
-            refusal = await self._slow_down(client_address(scope, entrance.exposure), refusal)
-        log_refusal(scope, hide_secrets_in(refusal))
+        address = None if entrance.exposure.is_local else client_address(scope, entrance.exposure)
+        if isinstance(refusal, Unauthorized) and address is not None and not response_started:
+            refusal = await self._slow_down(address, refusal)
+        log_refusal(scope, hide_secrets_in(refusal), address)
         if not response_started:
             await send_problem(scope, receive, send, refusal)
 
