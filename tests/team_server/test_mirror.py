@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,19 @@ def test_git_itself_fetches_and_pushes_with_a_token(server: TeamServer, anna: Ma
     fetch = [*anna.prefix, "git", *options, "fetch", "-q", f"{server.url}/git", f"refs/engrambus/keep/{head}"]
     subprocess.run(fetch, cwd=tmp_path / "fetched", env=anna.environment, check=True, capture_output=True, timeout=60)
     assert git(tmp_path / "fetched", "show", f"{head}:by-git.txt") == "by git"
+
+
+def test_processes_that_point_at_the_same_new_commit_do_not_disturb_each_other(
+    server: TeamServer, anna: Machine
+) -> None:
+    head = commit_files(anna.folder, {"shared.txt": "".join(f"line {n}\n" for n in range(1, 7))})
+    with ThreadPoolExecutor(6) as pool:
+        puts = [
+            pool.submit(anna.ok, "put", f"Line {n} of the shared file is {n}.", "--at", f"shared.txt:{n}", "--json")
+            for n in range(1, 7)
+        ]
+    assert all(put.result().json["pointers"][0]["digest"] for put in puts)
+    assert f"refs/engrambus/keep/{head}" in mirror_refs(server)
 
 
 @pytest.fixture(scope="module")

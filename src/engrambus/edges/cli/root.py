@@ -61,8 +61,9 @@ Shared knowledge and shared work for a team of AI agents in one repository.
 Agents do not paste files to each other. They record engrams: short claims with pointers to the lines that prove them.
 An agent that needs the lines follows the pointer. Work is handed over as tasks that workers run and record.
 
-Commands work on the project around the current folder. Set ENGRAMBUS_URL to use a server instead, and
-ENGRAMBUS_TOKEN to act as the agent the token was made for; without a token you are the admin of this machine's files.
+Commands work on the project around the current folder, or on the server that it is logged in to (engrambus login). Set
+ENGRAMBUS_URL to use another server, and ENGRAMBUS_TOKEN to act as the agent the token was made for; without a token you
+are the admin of this machine's files.
 """
 
 

@@ -117,7 +117,8 @@ class Session:
         """Refuse an option that only the person at the machine has: not with a token, a server or `--as`."""
         if self.settings.token is not None or self.remote or self._speak_as is not None:
             raise click.UsageError(
-                f"{option} is for the admin at the machine, without ENGRAMBUS_TOKEN, ENGRAMBUS_URL and --as."
+                f"{option} is for the admin at the machine, without ENGRAMBUS_TOKEN, ENGRAMBUS_URL and --as, and in no "
+                "repository that is logged in to a server (engrambus logout)."
             )
 
     def transport(self, progress: str = INDEXING) -> Transport:

@@ -37,7 +37,9 @@ MAX_FETCH_REQUEST_BYTES = 4 * 1024 * 1024
 PUSH_SECONDS = 900
 """Time in which the body of a push must have arrived."""
 MAX_AT_ONCE = 4
-"""Pushes and fetches that are worked on at once; each caller has one."""
+"""Pushes and fetches that git works on at once."""
+MAX_OF_CALLER = 4
+"""Pushes and fetches of one caller that are worked on or wait."""
 _CHUNK_BYTES = 64 * 1024
 _NO_CACHE = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
@@ -155,15 +157,15 @@ class MirrorEndpoints:
 
 
 class _Holding:
-    """One push or fetch of a caller, the only one at a time."""
+    """One push or fetch of a caller, one of a few."""
 
     def __init__(self, running: CallerCounts, caller: HttpCaller) -> None:
         self._running = running
         self._caller = caller
 
     def __enter__(self) -> None:
-        if self._running.of(self._caller):
-            refusal = TooManyCalls("One push or fetch of a caller is worked on at a time.", limit=1)
+        if self._running.of(self._caller) >= MAX_OF_CALLER:
+            refusal = TooManyCalls("Few pushes and fetches of a caller are worked on at a time.", limit=MAX_OF_CALLER)
             refusal.retry_after_seconds = 1
             raise refusal
         self._running.add(self._caller)

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from engrambus.core import LruCache, files, is_hex
-from engrambus.errors import EngramBusError, GitTrouble, PushRefused
+from engrambus.errors import EngramBusError, GitTrouble, PushRefused, TooManyCalls
 from engrambus.evidence.pointers.git import RETAIN_REFS
 from engrambus.evidence.pointers.git_process import git_command, git_environment
 from engrambus.gateway import Operation, find_pointer_fields
@@ -28,6 +28,8 @@ MAX_NOTED = 4096
 """Commits that are remembered as pushed."""
 SHOWING_EVIDENCE = ("create_memory", "search_memory")
 """Spans of the operations whose answers show the state of evidence."""
+MAX_TRIES = 3
+PAUSE_SECONDS = 1.0
 RETRY_SECONDS = 600
 """Time after which commits that could not be pushed are tried again."""
 _ZERO = "0"
@@ -72,14 +74,35 @@ class CommitPusher:
             here = self._present(wanted)
             if not here:
                 return []
-            known = self._refs(transport.mirror_refs(token))
-            missing = [commit for commit in here if f"{RETAIN_REFS}{commit}" not in known]
-            if missing:
-                self._send(transport, token, missing, set(known.values()))
+            missing = self._send_missing(transport, token, here)
             for commit in here:
                 self._pushed.put(commit, True)
             self._append(f"{commit}\n" for commit in here)
             return missing
+
+    def _send_missing(self, transport: PushTransport, token: str, commits: list[str]) -> list[str]:
+        """Push the commits that the mirror lacks; return those."""
+        tries_left, refused, failed = MAX_TRIES, list[str](), None
+        while True:
+            tries_left -= 1
+            known = self._refs(transport.mirror_refs(token))
+            missing = [commit for commit in commits if f"{RETAIN_REFS}{commit}" not in known]
+            if not missing:
+                return []
+            if failed is not None and missing == refused:
+                raise failed
+            try:
+                self._send(transport, token, missing, set(known.values()))
+            except (PushRefused, TooManyCalls) as problem:
+                # Another process of this clone may be pushing the same commit, or several others.
+                if not tries_left:
+                    raise
+                if isinstance(problem, TooManyCalls):
+                    time.sleep(PAUSE_SECONDS)
+                else:
+                    refused, failed = missing, problem
+            else:
+                return missing
 
     def note_failure(self, commits: Iterable[str]) -> None:
         """Remember that commits could not be pushed, so that not every call tries it again."""

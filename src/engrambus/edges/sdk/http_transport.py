@@ -19,6 +19,7 @@ import msgspec
 from engrambus.edges.sdk.commit_push import CommitPusher, pointed_commits
 from engrambus.edges.sdk.listener import check_address, prove_listener
 from engrambus.errors import (
+    AddressInsecure,
     BadText,
     CommitsNotPushed,
     EngramBusError,
@@ -27,6 +28,7 @@ from engrambus.errors import (
     ListenerUnproven,
     RouteNotFound,
     TokenInvalid,
+    Unauthorized,
     Unreachable,
 )
 from engrambus.gateway import (
@@ -155,6 +157,8 @@ class HttpTransport:
             pusher.push(self, credential.token, commits)
         except RouteNotFound:  # a server that takes no commits has the repository itself
             self._pusher = None
+        except (AddressInsecure, ListenerUnproven, Unauthorized, Unreachable):
+            return  # the call itself says so
         except EngramBusError as problem:
             pusher.note_failure(commits)
             if on_warning is not None:
