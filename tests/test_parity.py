@@ -39,11 +39,17 @@ LOCAL_COMMANDS = {
     "recover",
     "worker",
     "resume",
+    "session link",
     "session list",
     "session end",
     "catalog build",
     "catalog lint",
     "catalog diff",
+    "backup",
+    "login",
+    "logout",
+    "push",
+    "restore",
 }
 """Commands without an operation: they work on this machine's files, or start a server."""
 HTTP_ONLY = {"events", "metrics", "tuple_events", "health", "proof", "mcp_get", "mcp_post", "mcp_delete", "openapi"} | {
@@ -99,7 +105,7 @@ def test_http_offers_every_operation_and_the_sessions_of_its_page(gateway: Gatew
 def test_an_operation_declares_its_help_its_roles_and_why_an_edge_lacks_it(operation: Operation[Any, Any]) -> None:
     assert operation.summary.endswith(".")
     assert operation.roles
-    assert operation.roles <= set(ROLES)
+    assert operation.roles <= {*ROLES, "person"}
     assert set(operation.absent_from) <= set(EDGES)
     assert all(len(reason) > 10 for reason in operation.absent_from.values())
     assert (operation.route is None) == ("http" in operation.absent_from)
@@ -167,6 +173,9 @@ DATA_FIELDS = {
 }
 """Fields of writing operations that hold data, with the reason; every other text field must be declared as prose."""
 OTHER_DATA_FIELDS = {
+    ("add_person", "name"): "a name by its pattern",
+    ("person_token", "name"): "names a person",
+    ("remove_person", "name"): "names a person",
     ("compress_batch", "path"): "a place in a tree",
     ("add_lead", "goal"): "written by `mcp` and `hook` from the folder's name",
     ("tuple_in", "lane"): "a filter, not stored",

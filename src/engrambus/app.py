@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -14,7 +15,7 @@ from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, check_remains, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.core.disk_errors import naming_the_disk
-from engrambus.core.files import check_folder, is_file, make_folder
+from engrambus.core.files import check_folder, is_file, make_folder, remove
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
 from engrambus.errors import EngramBusError, FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
@@ -27,6 +28,10 @@ from engrambus.gateway.lazy_tuple_space import CALLER
 from engrambus.gateway.project_files import ALIGNMENTS, ANCHORS
 from engrambus.knowledge import cortex, engrams
 from engrambus.policy import (
+    CATALOG as CATALOG_FOLDER,
+)
+from engrambus.policy import (
+    COMMITTED_FILES,
     JOURNAL,
     SHARED_SCOPES,
     Project,
@@ -44,6 +49,7 @@ from engrambus.policy.grants import GrantKey
 from engrambus.settings import Settings
 
 if TYPE_CHECKING:
+    from engrambus.backends.backup import Manifest
     from engrambus.backends.derived_caches import DerivedCaches
     from engrambus.backends.jsonl_stores import FileStores
     from engrambus.backends.sqlite.work import SqliteWork
@@ -80,16 +86,21 @@ class ForeignState(NamedTuple):
 
 @naming_the_disk()
 def init_project(
-    start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
+    start: Path,
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    randomness: Randomness = os.urandom,
+    project_id: str | None = None,
 ) -> Project:
-    """Create a project: an empty store, its keys and a first run.
+    """Create a project: an empty store, its keys and a first run; `project_id` is that of a team's project.
 
     A project that came with a checkout gets its journal on this machine; one that was only partly created is completed.
     """
     clock = clock or SystemClock()
     existing: ProjectExists | None = None
     try:
-        project = create_project(start, new_ulid(clock.now(), randomness), settings.private_home)
+        project = create_project(start, project_id or new_ulid(clock.now(), randomness), settings.private_home)
     except ProjectExists as refusal:
         project, existing = find_project(start, settings.private_home), refusal
     check_folders(project)
@@ -495,6 +506,59 @@ def recover_project(start: Path, settings: Settings, *, clock: Clock | None = No
 
     state = _find_local_project(start, settings).state
     return recover_journals(state, _journal_key(state / JOURNAL, settings), (clock or SystemClock()).now())
+
+
+def back_up(start: Path, settings: Settings, target: Path, *, with_keys: bool, clock: Clock | None = None) -> Manifest:
+    """Write a backup of a project, which may be in use, to a new file; a mirror's commits are in it."""
+    from engrambus.backends.backup import write_backup
+    from engrambus.evidence.pointers.mirror import bundle_mirror
+    from engrambus.policy import export_keys
+
+    project = _find_local_project(start, settings)
+    now_us = (clock or SystemClock()).now()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".backup-") as folder:
+        keys: bytes | None = None
+        if with_keys:
+            export_keys(Path(folder, "keys"), key_folders(project, settings, shared=False))
+            keys = Path(folder, "keys").read_bytes()
+        return write_backup(
+            target,
+            project=project.project_id,
+            state=project.state,
+            catalog=project.catalog,
+            now_us=now_us,
+            keys=keys,
+            bundle=bundle_mirror(project.git_folder, Path(folder)) if project.git_folder is not None else None,
+        )
+
+
+def restore_backup(start: Path, settings: Settings, source: Path) -> Manifest:
+    """Put a backup of a project into a folder without one: its mirror, its files, its journals and its keys."""
+    from engrambus.backends.backup import BUNDLE, KEYS, STATE, extract_file, read_manifest, restore_files
+    from engrambus.evidence.pointers.mirror import fetch_bundle, make_mirror
+    from engrambus.policy import import_keys
+
+    manifest = read_manifest(source)
+    with tempfile.TemporaryDirectory(dir=start, prefix=".restore-") as folder:
+        keys, bundle = (extract_file(source, name, Path(folder)) for name in (KEYS, BUNDLE))
+        if keys is not None:
+            import_keys(keys, settings.key_folder, replace=False)
+        if bundle is not None:
+            make_mirror(start, ignored=Path(folder))
+            fetch_bundle(start, bundle)
+        catalog = find_catalog(start) or start / CATALOG_FOLDER
+        state = catalog if settings.private_home is None else settings.private_home / manifest.project
+        if is_file(state / JOURNAL):
+            raise ProjectExists(f"{state} has a project already.", hint="A backup is restored into an empty folder.")
+        make_folder(catalog)
+        for name in COMMITTED_FILES:
+            with suppress(FileNotFoundError):  # a clone has them, too; those of the backup belong to its journals
+                remove(catalog / name)
+        restore_files(source, catalog=catalog)
+        for place in (state.parent, state) if settings.private_home is not None else ():
+            make_folder(place)
+        restore_files(source, catalog=catalog, names=(STATE,), state=state)
+    return manifest
 
 
 def check_semantic(settings: Settings) -> bool:

@@ -144,6 +144,12 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
 │   ├── AgentAmbiguous            AGENT_AMBIGUOUS
 │   ├── AddressInsecure           ADDRESS_INSECURE
+│   ├── ServerExposed             SERVER_EXPOSED
+│   ├── CertificateInvalid        CERTIFICATE_INVALID
+│   ├── LoginInvalid              LOGIN_INVALID
+│   ├── ProjectDiffers            PROJECT_DIFFERS
+│   ├── PushRefused               PUSH_REFUSED
+│   ├── MirrorFull           413  MIRROR_FULL
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   ├── FileExists                FILE_EXISTS
 │   ├── ScaffoldFolder            SCAFFOLD_FOLDER
@@ -173,6 +179,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── EngramUnconfirmed         ENGRAM_UNCONFIRMED
 │   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
+│   ├── ProxyForbidden            PROXY_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
 │   └── GrantRefusal              a budget token does not allow this
 │       ├── GrantForged           GRANT_FORGED
@@ -202,6 +209,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── RepositoryAbsent          REPOSITORY_ABSENT
 │   ├── RevisionNotFound          REVISION_NOT_FOUND
 │   │   └── RevisionNotFetched    REVISION_NOT_FETCHED
+│   │       └── RevisionNotPushed REVISION_NOT_PUSHED
 │   ├── MergeBaseNotFound         MERGE_BASE_NOT_FOUND
 │   ├── GateFindingNotFound       GATE_FINDING_NOT_FOUND
 │   ├── FileNotFound              FILE_NOT_FOUND
@@ -227,12 +235,14 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── TooManyCalls             429  TOO_MANY_CALLS
+├── TooManyFailures          429  TOO_MANY_FAILURES
 ├── TooManySessions          429  TOO_MANY_SESSIONS
 ├── TooManyAgents            429  TOO_MANY_AGENTS
 ├── TooManyReservations      429  TOO_MANY_RESERVATIONS
 ├── TooManySchedules         429  TOO_MANY_SCHEDULES
 ├── Notice                   200  the call succeeded, but not quite as asked; it comes with the answer
 │   ├── ScopeLowered              SCOPE_LOWERED
+│   ├── CommitsNotPushed          COMMITS_NOT_PUSHED
 │   ├── ClaimConfirmed            CLAIM_CONFIRMED
 │   ├── ClaimNear                 CLAIM_NEAR
 │   ├── ClaimContradicts          CLAIM_CONTRADICTS
@@ -315,6 +325,8 @@ class EngramBusError(Exception):
     """Stable once published (tests/error_codes.txt). Derived from the class name unless the class sets its own."""
     status: ClassVar[int] = 500
     members: ClassVar[tuple[str, ...]] = ("field", "line", "limit", "used", "hint")
+    retry_after_seconds: int | None = None
+    """When the same call may succeed, for the header Retry-After; None if that is not known."""
     """Members of the problem object besides code, title, status and detail: each an attribute and an argument."""
     is_denial: ClassVar[bool] = False
     """True if a rule about who may do what, or how much, refused the call; the gateway records it (decision 52)."""
@@ -1053,6 +1065,32 @@ class AddressInsecure(Refusal):
     """The address is of another machine and not encrypted, so nothing was sent to it."""
 
 
+class ServerExposed(Refusal):
+    """The server would be reachable by other machines without protection, so it was not started."""
+
+
+class CertificateInvalid(Refusal):
+    """The server's certificate or its key cannot be used."""
+
+
+class LoginInvalid(Refusal):
+    """The login that is stored for this repository cannot be used."""
+
+
+class ProjectDiffers(Refusal):
+    """The server serves another project than the one of this repository."""
+
+
+class PushRefused(Refusal):
+    """The server's mirror takes only commits, each under the ref that is named after it."""
+
+
+class MirrorFull(Refusal):
+    """The server's mirror of the repository has no room for this."""
+
+    status = 413
+
+
 class ClientFileBroken(Refusal):
     """A client's configuration file cannot be parsed, so it was not changed."""
 
@@ -1177,6 +1215,10 @@ class HostForbidden(Forbidden):
     status = 421  # Misdirected Request: the answer to DNS rebinding
 
 
+class ProxyForbidden(Forbidden):
+    """The request did not come over https through the proxy that the server stands behind."""
+
+
 class OriginForbidden(Forbidden):
     """The request comes from a foreign origin."""
 
@@ -1291,6 +1333,10 @@ class RevisionNotFound(NotFound):
 
 class RevisionNotFetched(RevisionNotFound):
     """The commit is not in this shallow clone."""
+
+
+class RevisionNotPushed(RevisionNotFetched):
+    """The commit was not pushed to this server yet."""
 
 
 class MergeBaseNotFound(NotFound):
@@ -1411,6 +1457,12 @@ class TooManyCalls(EngramBusError):
     status = 429
 
 
+class TooManyFailures(EngramBusError):
+    """Too many calls from this address were refused because their tokens are not valid."""
+
+    status = 429
+
+
 class TooManySessions(EngramBusError):
     """This caller has too many MCP sessions open."""
 
@@ -1443,6 +1495,10 @@ class Notice(EngramBusError):
 
     code = "NOTICE"
     status = 200
+
+
+class CommitsNotPushed(Notice):
+    """The commits that this call points at could not be pushed to the server."""
 
 
 class ScopeLowered(Notice):

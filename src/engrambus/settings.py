@@ -52,6 +52,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """ENGRAMBUS_URL: call the server there instead of opening the project's files."""
     token: str | None = None
     """ENGRAMBUS_TOKEN: the token of the agent to act as."""
+    ca_file: Path | None = None
+    """ENGRAMBUS_CA_FILE: certificates that the server's is checked against, instead of those the machine trusts."""
+    login: str | None = None
+    """The file of the login that `url` comes from; None if it is the environment's."""
     run: str | None = None
     """ENGRAMBUS_RUN: the run to act in, for the local admin."""
     private_home: Path | None = None
@@ -89,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             url=environment.get("ENGRAMBUS_URL") or None,
             token=environment.get("ENGRAMBUS_TOKEN") or None,
+            ca_file=Path(environment["ENGRAMBUS_CA_FILE"]) if environment.get("ENGRAMBUS_CA_FILE") else None,
             run=environment.get("ENGRAMBUS_RUN") or None,
             private_home=_private_home(environment.get("ENGRAMBUS_HOME")),
             home=home,

@@ -44,6 +44,8 @@ PAGES = (
     "docs/tasks.md",
     "docs/schedules.md",
     "docs/batches.md",
+    "docs/team-server.md",
+    "docs/operations.md",
 )
 
 

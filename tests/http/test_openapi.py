@@ -79,7 +79,7 @@ def test_errors_are_listed_by_status_with_their_codes(document: dict[str, Any]) 
         return set(content["application/problem+json"]["schema"]["properties"]["code"]["anyOf"][0]["enum"])
 
     assert {"NO_POINTER", "CLAIM_TOO_LONG", "POINTER_NOT_PINNED", "SECRET_FOUND"} <= codes("/engram", "post", 422)
-    assert codes("/engram", "post", 429) == {"RATE_LIMITED", "TOO_MANY_CALLS"}
+    assert codes("/engram", "post", 429) == {"RATE_LIMITED", "TOO_MANY_CALLS", "TOO_MANY_FAILURES"}
     assert codes("/message", "post", 413) == {"BODY_TOO_LARGE", "BUDGET_EXCEEDED"}
     assert "DEREF_DENIED" in codes("/pointer/deref", "post", 403)
     assert "DEREF_DENIED" not in codes("/engram/query", "get", 403)

@@ -17,7 +17,7 @@ from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SECOND_US, BootTime, SystemClock, estimate_tokens, is_ulid
 from engrambus.core.journal import GroupCommit, Journal
 from engrambus.edges.http.endpoints import OperationEndpoint
-from engrambus.edges.http.guard import Guard
+from engrambus.edges.http.guard import check_request
 from engrambus.edges.http.requests import read_query
 from engrambus.edges.http.streams import StreamLimits
 from engrambus.errors import BudgetExceeded, DerefDenied
@@ -66,7 +66,7 @@ CLAIMS: tuple[tuple[str, str, str, Source], ...] = (
     ("nora", "decision", "A grant holds for its child without the token; the token is only for passing on less.",
      check_deref),
     ("emil", "risk", "A grant that was narrowed twice can run out before its holder expects it.", check_spend),
-    ("kai", "fact", "Host and Origin are checked before anything else of a request is read.", Guard._check),
+    ("kai", "fact", "Host and Origin are checked before anything else of a request is read.", check_request),
     ("ida", "fact", "A digest that no agent of the run has read is refused, so a claim cannot cite a read that "
      "never happened.", prepare),
     ("storage", "constraint", "Only the journal is true: any index may be deleted at any time.", Journal),

@@ -19,6 +19,7 @@ from engrambus.errors import (
 )
 from engrambus.policy import (
     ADMIN,
+    PEOPLE,
     Agent,
     Caller,
     MarkKey,
@@ -189,6 +190,17 @@ def resolve_agents(
 def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: TokenKey) -> Caller:
     claims = key.check(token, project=project, now_us=view.expiry_us)
     run = view.run(claims.run)
+    if run is not None and run.session == PEOPLE:
+        # decision 120: a person works in the current run, whichever it is, under the own name
+        check_token(view, claims, view.policy().token_lifetime.ceiling_us)
+        return Caller(
+            project=claims.project,
+            run=_chosen_run(view, chosen),
+            name=claims.agent,
+            role=ADMIN,
+            token=claims,
+            is_member=claims.role != ADMIN,
+        )
     if chosen is not None and claims.role == ADMIN:  # an agent's token is good for its own run only
         run = _chosen_run(view, chosen)
     if run is None:
@@ -200,7 +212,7 @@ def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: To
 
 def _chosen_run(view: View, run_id: str | None) -> Run:
     run = view.current_run() if run_id is None else begun_run(view, run_id)
-    if run is None:
+    if run is None or run.session == PEOPLE:
         raise RunNotFound(field="run", hint="Open one: engrambus run new GOAL.")
     return run
 

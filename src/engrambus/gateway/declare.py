@@ -27,6 +27,9 @@ ANYONE = frozenset({"architect", "director", "manager", "programmer", "tool", "a
 PARENTS = frozenset({"architect", "director", "manager", "admin"})
 TOOLS_AND_ADMINS = frozenset({"tool", "admin"})
 ADMINS = frozenset({"admin"})
+PEOPLE = frozenset({"admin", "person"})
+"""Everybody who is no agent; a person who works over a server and does not administer the project may not call what is
+declared for ADMINS."""
 
 
 class Route(msgspec.Struct, frozen=True):

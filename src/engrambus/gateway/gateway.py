@@ -29,7 +29,7 @@ from engrambus.errors import (
 )
 from engrambus.gateway.caller import Credential, check_marked, identify, resolve_agents
 from engrambus.gateway.context import Context, Idempotency
-from engrambus.gateway.declare import Operation, Request, Response, prose_texts
+from engrambus.gateway.declare import ADMINS, Operation, Request, Response, prose_texts
 from engrambus.gateway.denials import DenialRecorder
 from engrambus.gateway.events import ActivityChannel, EventFilter, EventLog, filter_for
 from engrambus.gateway.lazy_embeddings import LazyEmbeddings
@@ -41,7 +41,7 @@ from engrambus.gateway.role_view import restrict_view
 from engrambus.gateway.shared_stores import SharedStores
 from engrambus.gateway.task_leases import TaskLeases
 from engrambus.knowledge import messages
-from engrambus.policy import ADMIN, Caller, with_article
+from engrambus.policy import ADMIN, Caller, check_token, with_article
 from engrambus.policy.secrets import check_no_secrets
 from engrambus.visible_text import make_json_visible
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from engrambus.gateway.project_files import ProjectFiles
     from engrambus.gateway.read_ahead import ReadAhead
     from engrambus.knowledge.engrams import RoleFilter
-    from engrambus.policy import Policy, RoleVisibility, TokenKey
+    from engrambus.policy import Policy, RoleVisibility, TokenClaims, TokenKey
     from engrambus.policy.grants import GrantKey
 
 OnWarning = Callable[[EngramBusError], None]
@@ -266,9 +266,10 @@ class Gateway:
             policy = view.policy()
             if not operation.redacts:
                 check_no_secrets(fields, rules=policy.secrets)
-            if caller.role not in operation.roles:
+            if caller.role not in operation.roles or (caller.is_member and operation.roles == ADMINS):
+                role = "person" if caller.is_member else caller.role
                 raise RoleForbidden(
-                    f"{with_article(caller.role).capitalize()} may not call `{operation.title}`.",
+                    f"{with_article(role).capitalize()} may not call `{operation.title}`.",
                     limit=", ".join(sorted(operation.roles)),
                 )
             if operation.is_guarded:
@@ -376,6 +377,15 @@ class Gateway:
         """Return the caller a credential stands for, if it is still valid."""
         with self.store.read() as view:
             return self._identify(view, credential)
+
+    def is_good(self, claims: TokenClaims) -> bool:
+        """True if a token that was checked before is still good, and its bearer was not removed."""
+        with self.store.read() as view:
+            try:
+                check_token(view, claims, view.policy().token_lifetime.ceiling_us)
+            except EngramBusError:
+                return False
+            return claims.expires_us > view.expiry_us
 
     def event_filter(self, credential: Credential, types: frozenset[str] = frozenset()) -> EventFilter:
         """Return the filter of the events that a credential's caller may see."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -189,9 +189,13 @@ class ProjectFiles:
             if head is not None and self._caller_head in (None, head):
                 return CompareTarget(head, worktree)
         if self._caller_head is not None:
-            with suppress(EngramBusError):  # a commit that was not pushed to this machine
+            try:
                 repository.check_commit(self._caller_head)
                 return CompareTarget(self._caller_head)
+            except EngramBusError:
+                # decision 121: a team's server has no files of its own to compare with instead
+                if repository.takes_commits:
+                    raise
         return CompareTarget(self.head(), own)
 
     def branch(self, base: str, head: str) -> tuple[BranchChanges, BranchEvidence]:

@@ -13,7 +13,7 @@ from engrambus.core import parse_duration
 from engrambus.errors import EngramNotFound, FieldValue, RoleForbidden, ScopeForbidden
 from engrambus.evidence.pointers import Origin
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
+from engrambus.gateway.declare import PARENTS, PEOPLE, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.pointer_fields import Place, PointerOrRef
 from engrambus.gateway.ports import View
 from engrambus.knowledge import cortex
@@ -385,7 +385,7 @@ def promote_engram(context: Context, request: Promote) -> Engram:
 
 @operation(
     "engram.pin",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("POST", "/engram/{id}/pin"),
     command=Command(
@@ -405,7 +405,7 @@ def pin_engram(context: Context, request: EngramId) -> PinAnswer:
 
 @operation(
     "engram.unpin",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("DELETE", "/engram/{id}/pin"),
     command=Command(

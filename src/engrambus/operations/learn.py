@@ -12,7 +12,7 @@ from engrambus.errors import EngramBusError, FieldValue, ScopeForbidden
 from engrambus.evidence.pointers import check_pointer, parse_ref
 from engrambus.evidence.pointers.addresses import DiffAddress
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, operation
+from engrambus.gateway.declare import ADMINS, PEOPLE, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import (
     LearnableEngram,
@@ -122,7 +122,7 @@ class LearnedState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation(
     "repository.learned",
-    roles=ADMINS,
+    roles=PEOPLE,
     absent_from=dict.fromkeys(("http", "mcp", "client"), AT_THE_MACHINE)
     | {"cli": "engrambus learn says what it learned before"},
 )

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.gateway.declare import ADMINS, PEOPLE, Command, Route, operation
 from engrambus.space.tuples import (
     LimitMatch,
     LimitRule,
@@ -113,7 +113,7 @@ class ListLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @operation(
     "limit.list",
-    roles=ADMINS,
+    roles=PEOPLE,
     route=Route("GET", "/limit"),
     command=Command(
         "limit list",
@@ -166,7 +166,7 @@ class Pause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @operation(
     "work.pause",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("POST", "/work/pause"),
     command=Command(
@@ -191,7 +191,7 @@ class Unpause(Match, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @operation(
     "work.unpause",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("POST", "/work/unpause"),
     command=Command(

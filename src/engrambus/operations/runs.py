@@ -11,7 +11,7 @@ import engrambus.policy as policy
 from engrambus.core import print_time
 from engrambus.gateway.caller import begun_run
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
+from engrambus.gateway.declare import PARENTS, PEOPLE, Command, Route, operation
 from engrambus.gateway.ports import View
 from engrambus.gateway.tallies import has_worked
 from engrambus.operations.tokens import AgentAnswer, NewToken, answer_with_token
@@ -43,7 +43,7 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
 
 @operation(
     "run.open",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("POST", "/run"),
     command=Command(
@@ -82,7 +82,7 @@ class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @operation(
     "run.end",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("POST", "/run/{run_id}/end"),
     command=Command(
@@ -132,7 +132,7 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
 
 @operation(
     "run.list",
-    roles=ADMINS,
+    roles=PEOPLE,
     route=Route("GET", "/run"),
     command=Command(
         "run list",
@@ -163,6 +163,7 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
                 lead=_lead_of(view, run),
             )
             for run in sorted(runs, key=lambda run: run.number, reverse=True)
+            if run.session != policy.PEOPLE
         ]
     )
 
@@ -234,6 +235,7 @@ class AddAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="team:agent",
         rank=20,
         arguments=("name",),
+        override="people:with_token",
     ),
     absent_from=_NO_TOOL,
     agent_fields=("parent",),
@@ -274,7 +276,7 @@ class AddLead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @operation(
     "lead.add",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     route=Route("POST", "/lead"),
     absent_from={**_NO_TOOL, "cli": "`engrambus mcp` and `engrambus hook` add it for their session"},

@@ -33,6 +33,7 @@ OPERATIONS = Operations(__package__, {
     "long_texts": "put_text",
     "memory_read": "memory_read",
     "messages": "send_message broadcast validate_message",
+    "people": "add_person person_token list_people remove_person whoami",
     "pointers": "deref_pointer validate_deref link_pointer anchor_text",
     "promotions": "list_promotions approve_promotion decline_promotion",
     "recall": "recall",

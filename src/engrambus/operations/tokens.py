@@ -12,7 +12,7 @@ from engrambus.errors import FieldMissing, FieldValue
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
-from engrambus.policy import Agent, TokenIssued, TokenWithdrawn
+from engrambus.policy import ADMIN, Agent, TokenIssued, TokenWithdrawn, is_person
 
 _NO_TOOL = {"mcp": "tokens are managed by the orchestrator"}
 
@@ -58,6 +58,7 @@ class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="team:agent",
         rank=22,
         arguments=("name",),
+        override="people:with_token",
     ),
     absent_from=_NO_TOOL,
     agent_fields=("name",),
@@ -198,13 +199,19 @@ def answer_with_token(context: Context, new: NewToken) -> AgentAnswer:
     )
 
 
+def _role(agent: Agent | None, *, is_person: bool) -> str:
+    if agent is None:
+        return ""
+    return "person" if is_person and agent.role != ADMIN else agent.role
+
+
 def _row(context: Context, issued: TokenIssued) -> TokenRow:
     agent = context.view.agent(issued.run, issued.agent)
     ends_us = policy.end_of(policy.span_of(issued), context.policy.token_lifetime.ceiling_us)
     return TokenRow(
         token_id=issued.token_id,
         agent_id=issued.agent,
-        role=agent.role if agent is not None else "",
+        role=_role(agent, is_person=agent is not None and is_person(context.view, agent)),
         run_id=issued.run,
         issued_by=issued.by,
         issued_at=print_time(ulid_time(issued.token_id)),

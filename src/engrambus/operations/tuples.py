@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import TupleNotFound
 from engrambus.gateway.context import Context, check_run_goes_on
-from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
+from engrambus.gateway.declare import PEOPLE, Command, Route, Tool, operation
 from engrambus.operations.engram_about import read_cursor
 from engrambus.policy import ADMIN
 from engrambus.space.tuples import (
@@ -411,7 +411,7 @@ def _dead_letter(view: WorkView, record: TupleRecord) -> DeadLetter:
 
 @operation(
     "tuple.again",
-    roles=ADMINS,
+    roles=PEOPLE,
     writes=True,
     command=Command(
         "again",

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.errors import CatalogRefusal
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.gateway.declare import PEOPLE, Command, Route, operation
 from engrambus.operations.batches import BatchRow, batch_row
 from engrambus.operations.limits import LimitRow, limit_rows
 from engrambus.operations.task_rows import TaskRow, ended_row
@@ -132,7 +132,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation(
     "work.board",
-    roles=ADMINS,
+    roles=PEOPLE,
     route=Route("GET", "/work"),
     command=Command(
         "board",

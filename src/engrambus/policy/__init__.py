@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from engrambus.policy.identity import (
         ADMIN,
         LEARN,
+        PEOPLE,
         ROLE_PREFIX,
         ROLES,
         Agent,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         check_descends,
         descends,
         find_agent,
+        is_person,
         is_role,
         lineage_of,
         lineage_of_agent,
@@ -55,12 +57,13 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.journal_key import create_journal_key, load_journal_key
     from engrambus.policy.key_archive import export_keys, import_keys
-    from engrambus.policy.lifetimes import end_of, lifetime_within
+    from engrambus.policy.lifetimes import TokenSpan, end_of, lifetime_within
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.listener_proof import NONCE_CHARS, Challenge, is_loopback, print_listener, proof_of
     from engrambus.policy.marks import Mark, MarkKey
     from engrambus.policy.membership import MAX_SESSION_TURNS, add_agent, add_lead, end_run, open_run, remove_agent
     from engrambus.policy.peers import Receiver, find_receiver
+    from engrambus.policy.people import add_person, issue_person_token, people_of, remove_person
     from engrambus.policy.policy_keys import LimitSetting, as_yaml, explain_limits, explain_settings
     from engrambus.policy.project import (
         CATALOG,
@@ -108,7 +111,7 @@ if TYPE_CHECKING:
         token_of_known_agent,
         visible_tokens,
     )
-    from engrambus.policy.tokens import MAX_TOKEN_CHARS, TokenClaims, TokenKey, split_token
+    from engrambus.policy.tokens import MAX_TOKEN_CHARS, TokenClaims, TokenKey, is_persons_token, split_token
     from engrambus.policy.turns import (
         RecordedRead,
         Turn,
@@ -137,18 +140,19 @@ if not TYPE_CHECKING:
             "PolicyApplied RunClosed RunOpened TokenIssued TokenWithdrawn TurnCharged TurnClosed "
         ),
         "identity": (
-            "ADMIN LEARN ROLES ROLE_PREFIX Agent AgentsBelow Caller IdentityReads LeadRole Role Run "
-            "check_descends descends find_agent is_role lineage_of lineage_of_agent parent_of root_of "
+            "ADMIN LEARN PEOPLE ROLES ROLE_PREFIX Agent AgentsBelow Caller IdentityReads LeadRole Role Run "
+            "check_descends descends find_agent is_person is_role lineage_of lineage_of_agent parent_of root_of "
             "with_article "
         ),
         "journal_key": "create_journal_key load_journal_key",
         "key_archive": "export_keys import_keys",
-        "lifetimes": "end_of lifetime_within",
+        "lifetimes": "TokenSpan end_of lifetime_within",
         "limits": "LimitChecks LimitName",
         "listener_proof": "NONCE_CHARS Challenge is_loopback print_listener proof_of",
         "marks": "Mark MarkKey",
         "membership": "MAX_SESSION_TURNS add_agent add_lead end_run open_run remove_agent",
         "peers": "Receiver find_receiver",
+        "people": "add_person issue_person_token people_of remove_person",
         "policy_keys": "LimitSetting as_yaml explain_limits explain_settings",
         "project": (
             "CATALOG COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
@@ -164,7 +168,7 @@ if not TYPE_CHECKING:
             "TokenReads check_alive check_token claims_of first_token issue_token revoke_all_tokens revoke_token "
             "revoke_tokens_of span_of token_of_known_agent visible_tokens "
         ),
-        "tokens": "MAX_TOKEN_CHARS TokenClaims TokenKey split_token",
+        "tokens": "MAX_TOKEN_CHARS TokenClaims TokenKey is_persons_token split_token",
         "turns": (
             "RecordedRead Turn TurnReads after_charge after_close after_deref after_draw after_put close_turn "
             "end_turn present_turn spans_of turn_of "
@@ -174,21 +178,23 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ADMIN", "CATALOG", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "LEARN", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS",
-    "MEMORY_SPACE", "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES",
-    "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied",
-    "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads",
-    "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy",
-    "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened",
-    "Scope", "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget",
-    "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead", "after_charge", "after_close", "after_deref",
-    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends",
-    "check_folders", "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
-    "confirmed_space", "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run",
-    "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
-    "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_role", "issue_token",
-    "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "memory_spaces", "narrower_scope",
-    "open_run", "parent_of", "payers_of", "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent",
-    "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of",
-    "spans_of", "split_token", "token_of_known_agent", "turn_of", "unconfirmed_space", "untrusted_spaces",
-    "visible_spaces", "visible_tokens", "wider_space", "with_article",
+    "MEMORY_SPACE", "NONCE_CHARS", "OUTBOX", "PEOPLE", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX",
+    "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow",
+    "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved",
+    "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark",
+    "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility",
+    "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenSpan",
+    "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
+    "add_person", "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml",
+    "charge_put", "charge_text", "check_alive", "check_descends", "check_folders", "check_may_promote",
+    "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn", "confirmed_space",
+    "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run", "end_turn",
+    "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
+    "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_person", "is_persons_token",
+    "is_role", "issue_person_token", "issue_token", "lifetime_within", "lineage_of", "lineage_of_agent",
+    "load_journal_key", "memory_spaces", "narrower_scope", "open_run", "parent_of", "payers_of", "people_of",
+    "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent", "remove_person", "revoke_all_tokens",
+    "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
+    "token_of_known_agent", "turn_of", "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens",
+    "wider_space", "with_article",
 ]

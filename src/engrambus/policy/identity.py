@@ -29,6 +29,8 @@ MAX_AMBIGUOUS = 8
 MAX_NAMES_COMPARED = 1000
 """Agents of the project whose names a near miss is compared with."""
 ADMIN = "admin"
+PEOPLE = "people:"
+"""The session of the run that holds the project's people; no client's session can be called so (decision 120)."""
 LEARN = "learn"
 """The author of what was learned from the repository; no agent has this name."""
 
@@ -80,6 +82,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The agent whose token was used, if it speaks for a descendant."""
     token: TokenClaims | None = None
     """The content of the token that was presented; None for the admin at the machine."""
+    is_member: bool = False
+    """True if it is a person with a token who does not administer the project."""
 
     @property
     def full_name(self) -> str:
@@ -207,14 +211,21 @@ def find_agent(reads: IdentityReads, caller: Caller, name: str, field: str = "as
     elif caller.role == ADMIN and is_ulid(run_id):
         agent = reads.agent(run_id, bare)
     if agent is None and caller.role == ADMIN and not run_id:
-        agent = only_agent(reads.agents_named(bare), bare, field)
-    if agent is None:
+        agent = only_agent([named for named in reads.agents_named(bare) if not is_person(reads, named)], bare, field)
+    # decision 120: nobody acts as a person or gets a person's token by naming it like an agent
+    if agent is None or is_person(reads, agent):
         raise _not_found(reads, caller, name, field)
     if caller.role != ADMIN:
         check_descends(reads, caller, agent.name, field)
     if agent.removed:
         raise removed_agent(agent, field)
     return agent
+
+
+def is_person(reads: IdentityReads, agent: Agent) -> bool:
+    """True if an agent's record stands for a person who works over a server."""
+    run = reads.run(agent.run)
+    return run is not None and run.session == PEOPLE
 
 
 def removed_agent(agent: Agent, field: str | None) -> AgentRemoved:

@@ -7,6 +7,7 @@ from engrambus.errors import AgentExists, RoleForbidden, RunNotFound, TooManyAge
 from engrambus.policy.facts import AgentAdded, AgentDismissed, RunClosed, RunOpened
 from engrambus.policy.identity import (
     ADMIN,
+    PEOPLE,
     Agent,
     Caller,
     IdentityReads,
@@ -42,7 +43,7 @@ def open_run(
 def end_run(view: IdentityView, *, caller: Caller, run_id: str) -> list[RunClosed]:
     """End a run; ending it a second time changes nothing."""
     run = view.run(run_id)
-    if run is None:
+    if run is None or run.session == PEOPLE:
         raise RunNotFound(field="run_id")
     return [] if run.ended else [RunClosed(run=run.run_id, by=caller.full_name)]
 
@@ -88,6 +89,7 @@ def add_agent(
     if name is None:
         name = _unused_name(view, randomness)
     check_name(name)
+    _check_not_a_person(view, name)
     namesake = view.agent(caller.run.run_id, name)
     if namesake is not None:
         get_token = f"Get another token: engrambus agent token {name}."
@@ -110,6 +112,12 @@ def add_agent(
             session_turns=session_turns,
         ),
     )
+
+
+def _check_not_a_person(view: IdentityReads, name: str) -> None:
+    people = view.run_of_session(PEOPLE)
+    if people is not None and view.agent(people.run_id, name) is not None:
+        raise AgentExists(f"'{name}' is the name of a person.", field="name", hint="Choose another, or leave it out.")
 
 
 def _check_added(view: IdentityView, caller: Caller, policy: Policy, limits: LimitChecks) -> None:

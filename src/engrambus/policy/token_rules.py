@@ -7,7 +7,16 @@ from typing import Protocol
 from engrambus.core import Randomness, TimeReads, new_ulid, only_beginning, print_time
 from engrambus.errors import RoleForbidden, RunEnded, TokenExpired, TokenInvalid, TokenNotFound, TokenRevoked
 from engrambus.policy.facts import TokenIssued, TokenWithdrawn
-from engrambus.policy.identity import ADMIN, Agent, Caller, IdentityReads, check_descends, descends, removed_agent
+from engrambus.policy.identity import (
+    ADMIN,
+    PEOPLE,
+    Agent,
+    Caller,
+    IdentityReads,
+    check_descends,
+    descends,
+    removed_agent,
+)
 from engrambus.policy.lifetimes import TokenLifetime, TokenSpan, end_of, fresh_span, renewed_span
 from engrambus.policy.tokens import TokenClaims
 
@@ -136,6 +145,9 @@ def revoke_token(view: TokenView, *, caller: Caller, token_id: str) -> TokenWith
     seen = issued is not None and (
         caller.role == ADMIN or (issued.run == caller.run.run_id and descends(view, caller, issued.agent))
     )
+    run = view.run(issued.run) if issued is not None else None
+    if issued is not None and run is not None and run.session == PEOPLE and caller.is_member:
+        seen = issued.agent == caller.name  # decision 120: a member ends no other person's access
     # Not found rather than forbidden: tokens of others are not shown to exist.
     if issued is None or not seen:
         raise TokenNotFound(field="id", hint="`token.list` lists the tokens that are live.")
@@ -157,7 +169,7 @@ def revoke_tokens_of(view: TokenView, *, caller: Caller, name: str) -> list[Toke
 
 def revoke_all_tokens(caller: Caller) -> TokenWithdrawn:
     """Revoke every token of every agent of the project."""
-    if caller.role != ADMIN:
+    if caller.role != ADMIN or caller.is_member:
         raise RoleForbidden("Only an admin revokes the tokens of the whole project.", field="all", limit=ADMIN)
     return TokenWithdrawn(run="", agent="", by=caller.full_name)
 
@@ -176,7 +188,7 @@ def span_of(issued: TokenIssued) -> TokenSpan:
     return TokenSpan(first_us=issued.first_us, expires_us=issued.expires_us)
 
 
-def claims_of(issued: TokenIssued, agent: Agent, project: str) -> TokenClaims:
+def claims_of(issued: TokenIssued, agent: Agent, project: str, *, person: bool = False) -> TokenClaims:
     """Return what an issued token says. The same claims always make the same token."""
     return TokenClaims(
         agent=agent.name,
@@ -187,6 +199,7 @@ def claims_of(issued: TokenIssued, agent: Agent, project: str) -> TokenClaims:
         expires_us=issued.expires_us,
         id=issued.token_id,
         first_us=issued.first_us,
+        person=person,
     )
 
 

@@ -36,6 +36,8 @@ class TokenClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Its id in the list of tokens; None for an admin, and in tokens of earlier versions."""
     first_us: int | None = msgspec.field(name="first_at", default=None)
     """When somebody else than the agent issued the first token of this chain of renewals."""
+    person: bool = False
+    """True if the bearer is a person; tells clients what to expect, and decides nothing here."""
 
 
 _decoder = msgspec.json.Decoder(TokenClaims)
@@ -102,6 +104,14 @@ def split_token(token: str) -> tuple[str, bytes]:
         raise TokenInvalid
     _decode(payload)
     return head, _decode(mac)
+
+
+def is_persons_token(token: str) -> bool:
+    """True if a token says that its bearer is a person; nobody has checked that it is genuine."""
+    try:
+        return _decoder.decode(_decode(split_token(token)[0].partition(".")[2])).person
+    except (TokenInvalid, msgspec.MsgspecError):
+        return False
 
 
 def encode_part(data: bytes) -> str:

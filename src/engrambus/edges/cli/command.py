@@ -135,7 +135,7 @@ class CliCommand(click.Command):
             if parameter.name and parameter.name not in SHARED
         }
         # click decides by the terminal; NO_COLOR must win over it.
-        ctx.color = False if session.settings.no_color else None
+        ctx.color = False if session.environment_settings.no_color else None
         try:
             # Options that were not given are left out, so that the defaults of the request apply.
             self._run(session, {name: value for name, value in ctx.params.items() if value not in (None, ())})

@@ -38,6 +38,7 @@ GROUPS = {
     "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",
     "token": "List the tokens that are live, and revoke them.",
     "agent": "Add agents to the run, remove them, give them tokens, and see what they may still read.",
+    "person": "Add colleagues who work on the project over a server, give them tokens, and remove them.",
     "promotion": "Decide which engrams other projects see: requests of agents that wait for an admin.",
     "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
     "reservation": "List, check and release what agents have reserved: files that others keep out of.",
@@ -60,8 +61,9 @@ Shared knowledge and shared work for a team of AI agents in one repository.
 Agents do not paste files to each other. They record engrams: short claims with pointers to the lines that prove them.
 An agent that needs the lines follows the pointer. Work is handed over as tasks that workers run and record.
 
-Commands work on the project around the current folder. Set ENGRAMBUS_URL to use a server instead, and
-ENGRAMBUS_TOKEN to act as the agent the token was made for; without a token you are the admin of this machine's files.
+Commands work on the project around the current folder, or on the server that it is logged in to (engrambus login). Set
+ENGRAMBUS_URL to use another server, and ENGRAMBUS_TOKEN to act as the agent the token was made for; without a token you
+are the admin of this machine's files.
 """
 
 

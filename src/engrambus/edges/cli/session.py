@@ -57,16 +57,26 @@ class Session:
         self._speak_as = speak_as
         self._run = in_run
         self._settings: Settings | None = None
+        self._environment_settings: Settings | None = None
 
     @property
     def settings(self) -> Settings:
-        """The settings of the environment."""
+        """The settings of the environment, with the login of the repository."""
         # Read when first needed: help needs none.
         if self._settings is None:
+            from engrambus.edges.sdk.logins import with_login
+
+            self._settings = with_login(self.environment_settings, self.folder)
+        return self._settings
+
+    @property
+    def environment_settings(self) -> Settings:
+        """The settings of the environment alone, for what happens on this machine whatever the login is."""
+        if self._environment_settings is None:
             from engrambus.settings import Settings
 
-            self._settings = Settings.from_environment()
-        return self._settings
+            self._environment_settings = Settings.from_environment()
+        return self._environment_settings
 
     @property
     def remote(self) -> bool:
@@ -107,15 +117,19 @@ class Session:
         """Refuse an option that only the person at the machine has: not with a token, a server or `--as`."""
         if self.settings.token is not None or self.remote or self._speak_as is not None:
             raise click.UsageError(
-                f"{option} is for the admin at the machine, without ENGRAMBUS_TOKEN, ENGRAMBUS_URL and --as."
+                f"{option} is for the admin at the machine, without ENGRAMBUS_TOKEN, ENGRAMBUS_URL and --as, and in no "
+                "repository that is logged in to a server (engrambus logout)."
             )
 
     def transport(self, progress: str = INDEXING) -> Transport:
-        """Open the server at ENGRAMBUS_URL, or the project's files; `progress` labels a bar if that takes long."""
-        if self.settings.url is not None:
-            from engrambus.edges.sdk.http_transport import HttpTransport
+        """Open the server of the login or at ENGRAMBUS_URL, or the project's files.
 
-            return HttpTransport(self.settings.url)
+        `progress` labels a bar if that takes long.
+        """
+        if self.settings.url is not None:
+            from engrambus.edges.sdk.logins import open_server
+
+            return open_server(self.settings, self.worktree)
         from engrambus.app import open_project
         from engrambus.edges.cli.progress import ProgressBar
 

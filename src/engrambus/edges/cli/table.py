@@ -40,6 +40,25 @@ COMMANDS: dict[str, Entry] = {
         "engrambus up --port 7171",
         "up:up",
     ),
+    "login": Entry(
+        "start",
+        "Use a team's server for this repository: every command, hook, MCP server and program from now on.",
+        "engrambus login https://bus.example:7171",
+        "login:login",
+    ),
+    "logout": Entry(
+        "start",
+        "Stop using a team's server for this repository, and delete the token here. It stays good until it is revoked.",
+        "engrambus logout",
+        "login:logout",
+    ),
+    "whoami": Entry(
+        "start",
+        "Show which server and project you work with, and as whom.",
+        "engrambus whoami",
+        "whoami",
+        "session.whoami",
+    ),
     "demo": Entry(
         "start",
         "Watch four scripted agents review a commit of this repository, in about a minute.",
@@ -258,6 +277,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus memory pin decision:we-publish-under-example-org",
         "pin_episode",
         "sam.pin",
+    ),
+    "push": Entry(
+        "knowledge",
+        "Push commits to the server's mirror, so that it can read what points at them.",
+        "engrambus push HEAD~3",
+        "login:push",
     ),
     "dispatch": Entry(
         "work",
@@ -688,6 +713,13 @@ COMMANDS: dict[str, Entry] = {
         "broadcast",
         "less.broadcast",
     ),
+    "person add": Entry(
+        "team",
+        "Add a colleague who works on the project over a server, and print a token, this once.",
+        "engrambus person add Anna",
+        "add_person",
+        "person.add",
+    ),
     "token revoke": Entry(
         "team",
         "Revoke a token by its id, all tokens of an agent and its descendants, or all tokens of the project.",
@@ -695,12 +727,33 @@ COMMANDS: dict[str, Entry] = {
         "revoke_tokens",
         "token.revoke",
     ),
+    "person token": Entry(
+        "team",
+        "Print another token for a person, as for a second machine; only administrators do that for others.",
+        "engrambus person token anna",
+        "person_token",
+        "person.token",
+    ),
+    "person list": Entry(
+        "team",
+        "List the people who work on the project over a server.",
+        "engrambus person list",
+        "list_people",
+        "person.list",
+    ),
     "reserve": Entry(
         "team",
         "Reserve files, folders or patterns that you are going to edit, so that others keep out of them.",
         'engrambus reserve src/parser.py "tests/**" --reason "refund rework" --for PT1H',
         "reserve",
         "less.reserve",
+    ),
+    "person remove": Entry(
+        "team",
+        "Remove a person: all tokens end at once. What the person has put and decided stays.",
+        "engrambus person remove anna",
+        "remove_person",
+        "person.remove",
     ),
     "reservation list": Entry(
         "team",
@@ -818,6 +871,12 @@ COMMANDS: dict[str, Entry] = {
         "Sign a browser out of the page, or all browsers; what they have open ends at once.",
         "engrambus session end --all",
         "page_sessions:session_end",
+    ),
+    "session link": Entry(
+        "team",
+        "Print a link to the page of the server that this repository is logged in to, or of the one that runs here.",
+        "engrambus session link",
+        "page_sessions:session_link",
     ),
     "inherit": Entry(
         "team",
@@ -939,5 +998,17 @@ COMMANDS: dict[str, Entry] = {
         "Bring the keys of a project to this machine, so that a copy of its journals is yours again.",
         "engrambus keys import ~/engrambus-keys.json",
         "keys:keys_import",
+    ),
+    "backup": Entry(
+        "maintenance",
+        "Write a backup of the project to one file: journals, stored output, committed files, keys, a mirror.",
+        "engrambus backup /backup/app-2026-01-31.tar",
+        "backup:backup",
+    ),
+    "restore": Entry(
+        "maintenance",
+        "Restore a backup into this folder, which has no project, or an empty one for a server with a mirror.",
+        "engrambus restore /backup/app-2026-01-31.tar",
+        "backup:restore",
     ),
 }

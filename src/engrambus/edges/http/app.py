@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -11,7 +13,9 @@ from starlette.types import ASGIApp
 from engrambus.edges.http.callers import CallThreads
 from engrambus.edges.http.endpoints import MetricsEndpoint, OperationEndpoint, route_of, send_health
 from engrambus.edges.http.events import EVENT_LIMITS, EventsEndpoint
+from engrambus.edges.http.exposure import Exposure
 from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
+from engrambus.edges.http.mirror import mirror_routes
 from engrambus.edges.http.openapi import openapi
 from engrambus.edges.http.proof import PROOF_PATH, ProofEndpoint
 from engrambus.edges.http.responses import StaticResponse
@@ -22,6 +26,7 @@ from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.edges.mcp import MCP_METHODS, McpEndpoint
 from engrambus.edges.page import page_routes
 from engrambus.edges.telemetry import Metrics
+from engrambus.evidence.pointers.mirror import MirrorLimits
 from engrambus.gateway import Gateway
 from engrambus.knowledge.engrams import schema_bytes, schema_names
 from engrambus.operations import OPERATIONS
@@ -38,14 +43,17 @@ def create_app(
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
     limits: ServerLimits = DEFAULT_LIMITS,
+    exposures: Mapping[int, Exposure] | None = None,
+    mirror: MirrorLimits | None = None,
 ) -> Starlette:
-    """Return the application that serves a project on a port of this machine.
+    """Return the application that serves a project on a port of this machine, or on ports with these exposures.
 
-    `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
+    With a `mirror`, it takes commits that are pushed. `app.state.codes` makes codes for the page;
+    `app.state.long_lived` holds the endpoints to close at shutdown.
     """
     gateway.start_read_ahead()
     codes = codes or SignInCodes()
-    sessions = BrowserSessions()
+    sessions = BrowserSessions(is_good=gateway.is_good)
     threads = CallThreads(limits)
     mcp = McpEndpoint(gateway, threads, limits)
     stream_limits = EVENT_LIMITS._replace(
@@ -60,12 +68,13 @@ def create_app(
         "/metrics": {"GET": MetricsEndpoint(gateway, Metrics(gateway), threads)},
         "/healthz": {"GET": send_health},
         PROOF_PATH: {"POST": ProofEndpoint(gateway)},
+        **(mirror_routes(gateway, mirror, limits) if mirror is not None else {}),
     }
     # Paths without a field come first: /engram/query is not the engram named "query".
     paths = sorted(endpoints, key=lambda path: (path.count("{"), path))
     app = Starlette(
         routes=[Route(path, MethodRouter(endpoints[path])) for path in paths],
-        middleware=[Middleware(Guard, port=port)],
+        middleware=[Middleware(Guard, exposures=exposures or {port: Exposure()}, limits=limits)],
         lifespan=mcp.running,
     )
     app.router.redirect_slashes = False

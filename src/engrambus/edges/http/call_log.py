@@ -18,8 +18,8 @@ def name_call(scope: Scope, operation: str, agent: str | None = None) -> None:
     scope[_CALL] = (operation, agent)
 
 
-def log_refusal(scope: Scope, refusal: EngramBusError) -> None:
-    """Log that a request was refused."""
+def log_refusal(scope: Scope, refusal: EngramBusError, address: str | None = None) -> None:
+    """Log that a request was refused, with the client's address on a server for others."""
     operation, agent = scope.get(_CALL, (None, None))
-    fields = {"code": refusal.code, "status": refusal.status, "operation": operation, "agent": agent}
+    fields = {"code": refusal.code, "status": refusal.status, "operation": operation, "agent": agent, "client": address}
     log.info("refused", extra={"fields": {name: value for name, value in fields.items() if value is not None}})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -47,7 +49,9 @@ def mark_caller(scope: Scope, caller: HttpCaller) -> HttpCaller:
 
 def token_caller(scope: Scope, claims: TokenClaims) -> HttpCaller:
     """Return the caller of a request with a token that this project signed."""
-    return mark_caller(scope, HttpCaller(f"{claims.run}/{claims.agent}", claims.role == ADMIN))
+    # decision 120: only the tokens that a process of the operator's own account signs are not listed and have no id
+    is_operator = claims.role == ADMIN and claims.id is None
+    return mark_caller(scope, HttpCaller(f"{claims.run}/{claims.agent}", is_operator))
 
 
 def session_caller(scope: Scope, session_id: str) -> HttpCaller:
@@ -89,6 +93,48 @@ class CallerCounts:
             self.remove(caller)
 
 
+MAX_REMEMBERED = 4096
+"""Callers, or addresses, whose recent calls are remembered; the one that was quiet longest is forgotten first."""
+BURST_SHARE = 5
+"""A caller may spend this part of a minute's calls at once."""
+
+
+class CallRates:
+    """How many calls each caller has left, filled up evenly as time passes: a token bucket for each."""
+
+    def __init__(self, calls_per_minute: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = calls_per_minute / 60
+        self._burst = max(1.0, calls_per_minute / BURST_SHARE)
+        self._limit = calls_per_minute
+        self._now = now
+        self._left: OrderedDict[object, tuple[float, float]] = OrderedDict()
+        """Calls left and when that was, by caller."""
+
+    def seconds_to_wait(self, caller: object) -> int:
+        """Count one call; return 0, or after how many seconds the caller may call again if it has none left."""
+        now = self._now()
+        left, counted = self._left.pop(caller, (self._burst, now))
+        left = min(self._burst, left + (now - counted) * self._per_second)
+        wait_seconds = 0 if left >= 1 else math.ceil((1 - left) / self._per_second)
+        self._left[caller] = (left - (not wait_seconds), now)
+        if len(self._left) > MAX_REMEMBERED:
+            self._left.popitem(last=False)
+        return wait_seconds
+
+    def check(self, caller: object) -> None:
+        """Refuse a call of a caller that has none left."""
+        seconds = self.seconds_to_wait(caller)
+        if seconds:
+            refusal = TooManyCalls(
+                f"One token may make {self._limit} calls in a minute.",
+                limit=self._limit,
+                hint=f"Try again in {seconds} s, and make fewer calls; the server's operator sets the limit with "
+                "--calls-per-minute.",
+            )
+            refusal.retry_after_seconds = seconds
+            raise refusal
+
+
 class CallThreads:
     """The threads that calls run in, shared so that no agent's calls keep those of others waiting."""
 
@@ -103,9 +149,12 @@ class CallThreads:
         }
         self._agents = {kind: _ThreadShares(limits, size) for kind, size in sizes.items()}
         self._people = {kind: anyio.CapacityLimiter(size) for kind, size in sizes.items()}
+        self._rates = CallRates(limits.calls_per_minute) if limits.calls_per_minute else None
 
     async def run(self, caller: HttpCaller, work: Callable[[], T], kind: CallKind = "read") -> T:
         """Run a function that may block, in a thread of the caller's share; wait for its earlier ones if need be."""
+        if self._rates is not None and not caller.is_person:
+            self._rates.check(caller)
         if caller.is_person:
             return await to_thread.run_sync(work, limiter=self._people[kind])  # which no agent uses
         return await self._agents[kind].run(caller, work)

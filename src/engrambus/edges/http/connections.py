@@ -19,6 +19,8 @@ LINGER_SECONDS = 2.0
 
 ABORT_CONNECTION = "engrambus.abort_connection"
 """Key in the scope of a function that closes the connection at once, with data still unsent."""
+EXTEND_BODY = "engrambus.extend_body"
+"""Key in the scope of a function that gives the body of this request more seconds."""
 MARK_KNOWN = "engrambus.mark_known"
 """Key in the scope of a function to call when the caller has shown a token or a session."""
 
@@ -69,6 +71,8 @@ class LimitedConnection(H11Protocol):
         """Since when the present request, or the first one, is awaited."""
         self._has_bytes = False
         self._is_body = False
+        self._body_seconds = watch.limits.body_seconds
+        """Time that the body of the present request may take."""
         self._stalled: float | None = None
         """Since when the client has read nothing, or the connection is being closed."""
         self._answered: float | None = None
@@ -98,7 +102,7 @@ class LimitedConnection(H11Protocol):
             return False
         if self._is_body:
             # The answer that the body is too slow goes out first; this ends the connection of a client that ignores it.
-            return now - self._began > limits.body_seconds + LINGER_SECONDS
+            return now - self._began > self._body_seconds + LINGER_SECONDS
         return now - self._began > (limits.header_seconds if self._has_bytes else limits.idle_seconds)
 
     def connection_made(self, transport: Any) -> None:
@@ -123,6 +127,7 @@ class LimitedConnection(H11Protocol):
         elif state is h11.SEND_BODY:
             if not self._is_body:
                 self._began, self._is_body = self.loop.time(), True
+                self._body_seconds = self._limits.body_seconds
         else:
             self._began, self._is_body = None, False
 
@@ -155,10 +160,14 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
         self._stalled = None
 
+    def _extend_body(self, seconds: float) -> None:
+        self._body_seconds = seconds
+
     def _with_connection(self, app: ASGIApp) -> ASGIApp:
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
             scope[ABORT_CONNECTION] = self.transport.abort
             scope[CONNECTION_LIMITS] = self._limits
+            scope[EXTEND_BODY] = self._extend_body
             scope[MARK_KNOWN] = partial(self._watch.mark_known, self)
             await app(scope, receive, send)
 

@@ -26,6 +26,8 @@ _EVERY_CALL: ErrorTypes = (
     errors.RouteNotFound,
     errors.HostForbidden,
     errors.OriginForbidden,
+    errors.ProxyForbidden,
+    errors.TooManyFailures,
     errors.StoreReadOnly,
     errors.JournalDamaged,
     errors.JournalMissing,

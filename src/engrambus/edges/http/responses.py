@@ -62,8 +62,9 @@ async def send_problem(scope: Scope, receive: Receive, send: Send, error: Engram
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", str(error.limit).encode()))
-    if isinstance(error, StoreBusy):
-        headers.append((b"retry-after", b"5"))
+    retry_after_seconds = 5 if isinstance(error, StoreBusy) else error.retry_after_seconds
+    if retry_after_seconds is not None:
+        headers.append((b"retry-after", str(retry_after_seconds).encode()))
     await _send_and_drain(scope, receive, send, error.status, headers, body)
 
 

@@ -40,6 +40,14 @@ class ServerLimits(NamedTuple):
     """Reading calls of one agent that are worked on at once, and writing calls; its others wait behind them."""
     caller_calls: int = 64
     """Reading calls of one agent that are worked on or wait, and writing calls."""
+    calls_per_minute: int = 0
+    """Calls of one token in a minute; 0 counts none, as on a server that only this machine reaches."""
+    failures_per_minute: int = 30
+    """Calls with a wrong token from one address in a minute; each further one is answered late, and with 429."""
+    failure_delay_seconds: float = 1.0
+    """Time by which such an answer is delayed."""
+    handshake_seconds: float = 10.0
+    """Time in which a TLS handshake must be finished."""
     streams: int = 256
     """Event streams of all agents; people have as many of their own."""
     agent_streams: int = 8
@@ -53,6 +61,8 @@ class ServerLimits(NamedTuple):
 
 
 DEFAULT_LIMITS = ServerLimits()
+TEAM_CALLS_PER_MINUTE = 1200
+"""Calls of one token in a minute on a server that other machines reach, unless its operator says otherwise."""
 
 
 def connection_limit(limits: ServerLimits) -> int:

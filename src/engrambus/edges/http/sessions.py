@@ -22,7 +22,7 @@ from engrambus.edges.http.requests import header
 from engrambus.errors import CodeInvalid, FieldMissing, SessionInvalid, SessionNotFound
 from engrambus.gateway import Operation, Route
 from engrambus.gateway.context import Context
-from engrambus.policy import ADMIN
+from engrambus.policy import ADMIN, TokenClaims
 
 SESSION_HEADER = "Engrambus-Session"
 """The header that carries the secret of a session."""
@@ -50,6 +50,8 @@ class _Code(Struct):
     key: str
     """Its digest: the code itself is not stored."""
     expires: float
+    claims: TokenClaims | None = None
+    """What the token says that asked for it; None for the account that runs the server."""
     guesses: int = 0
 
 
@@ -64,25 +66,25 @@ class SignInCodes:
         self._lock = threading.Lock()
         self._codes: dict[str, _Code] = {}
 
-    def new(self) -> str:
-        """Return a code that works once within the next ten minutes."""
+    def new(self, claims: TokenClaims | None = None) -> str:
+        """Return a code that works once within the next ten minutes, for the account or the bearer of a token."""
         name, secret = secrets.token_urlsafe(6), secrets.token_urlsafe(24)
         with self._lock:
             now = self._now()
             valid = [(name, code) for name, code in self._codes.items() if code.expires > now]
             self._codes = dict(valid[-MAX_CODES + 1 :])
-            self._codes[name] = _Code(digest((name + secret).encode()), now + CODE_SECONDS)
+            self._codes[name] = _Code(digest((name + secret).encode()), now + CODE_SECONDS, claims)
         return name + secret
 
-    def use(self, text: str) -> None:
-        """Use up a code; raise CodeInvalid if it was used, has expired or is unknown."""
+    def use(self, text: str) -> TokenClaims | None:
+        """Use up a code and return whose it is; raise CodeInvalid if it was used, has expired or is unknown."""
         name = text[:NAME_CHARS]
         with self._lock:
             code = self._codes.get(name)
             if code is not None and code.expires > self._now():
                 if compare_digest(code.key, digest(text.encode())):
                     del self._codes[name]
-                    return
+                    return code.claims
                 code.guesses += 1
                 if code.guesses >= MAX_GUESSES:
                     del self._codes[name]
@@ -99,6 +101,8 @@ class BrowserSession(Struct):
     expires: float
     on_end: set[Callable[[], None]]
     """What is called when it ends: open streams end with it."""
+    claims: TokenClaims | None = None
+    """What the token says with which its code was made: it ends with that token."""
 
 
 class BrowserSessions:
@@ -106,19 +110,25 @@ class BrowserSessions:
 
     # decision 64: a session is no token. The page's addresses and `/events` accept it as the admin, nothing else does.
 
-    def __init__(self, now: Callable[[], float] = elapsed_seconds) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float] = elapsed_seconds,
+        is_good: Callable[[TokenClaims], bool] = lambda claims: True,
+    ) -> None:
+        """`is_good` says whether a token still stands for an administrator."""
         self._now = now
+        self._is_good = is_good
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
 
-    def open(self, lifetime_seconds: int = SESSION_SECONDS) -> str:
+    def open(self, lifetime_seconds: int = SESSION_SECONDS, claims: TokenClaims | None = None) -> str:
         """Open a session and return its secret; beyond the limit, the session that was idle longest ends."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
             live = self._drop_expired()
             idle = sorted(live, key=lambda session: session.used)[: max(0, len(live) - MAX_SESSIONS + 1)]
             now = self._now()
-            session = BrowserSession(secrets.token_hex(4), now, now, now + lifetime_seconds, set())
+            session = BrowserSession(secrets.token_hex(4), now, now, now + lifetime_seconds, set(), claims)
             self._sessions[digest(secret.encode())] = session
         for session in idle:
             self.end(session.id)
@@ -132,12 +142,16 @@ class BrowserSessions:
             if session is None or session.expires <= now:
                 raise SessionInvalid(field=SESSION_HEADER, hint=_NEW_LINK)
             session.used = now
-            return session
+        if session.claims is not None and not self._is_good(session.claims):
+            self.end(session.id)
+            raise SessionInvalid(field=SESSION_HEADER, hint=_NEW_LINK)
+        return session
 
     def is_open(self, session: BrowserSession) -> bool:
         """True if a session has neither ended nor expired."""
         with self._lock:
-            return session.expires > self._now()
+            is_open = session.expires > self._now()
+        return is_open and (session.claims is None or self._is_good(session.claims))
 
     def newest_first(self) -> list[BrowserSession]:
         """Return the open sessions."""
@@ -241,7 +255,10 @@ def session_operations(codes: SignInCodes, sessions: BrowserSessions) -> Session
     """Return the operations on the codes and sessions of a server: a client declares them with empty ones."""
 
     def new_code(context: Context, request: NewCode) -> CodeAnswer:
-        return CodeAnswer(code=codes.new(), expires_in=CODE_SECONDS)
+        token = context.caller.token
+        # decision 120: a token without an id is of a command of the account that runs the server
+        claims = token if token is not None and token.id is not None else None
+        return CodeAnswer(code=codes.new(claims), expires_in=CODE_SECONDS)
 
     def list_sessions(context: Context, request: ListSessions) -> SessionList:
         rows = [sessions.row(session, context.as_of) for session in sessions.newest_first()]

@@ -21,6 +21,7 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
 from engrambus.edges.sdk.bus import Bus, Transport
+from engrambus.edges.sdk.logins import with_login
 from engrambus.errors import (
     BudgetTooSmall,
     EngramBusError,
@@ -33,6 +34,7 @@ from engrambus.errors import (
     TokenMissing,
 )
 from engrambus.gateway import Credential, Gateway
+from engrambus.policy import is_persons_token
 from engrambus.settings import Settings
 from engrambus.visible_text import make_json_visible, make_visible
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from engrambus.operations.inbox import InboxAnswer
     from engrambus.operations.recall import Occasion
     from engrambus.operations.reservations import ReservedPath
+    from engrambus.operations.tokens import AgentAnswer
 
 MAX_CONTEXT_CHARS = 10_000
 """Size of the context that Claude Code takes."""
@@ -130,6 +133,8 @@ def answer_event(
     if event.kind == "edit" and not event.paths:
         return {}
     try:
+        if transport is None:
+            settings = with_login(settings, event.folder or current_folder)
         if transport is not None:
             return _ANSWERS[event.kind](_Session(event, transport, settings), event)
         with closing(_open_transport(event.folder or current_folder, settings)) as opened:
@@ -145,11 +150,12 @@ def answer_event(
 
 def _open_transport(folder: Path, settings: Settings) -> Transport:
     if settings.url is not None:
-        from engrambus.edges.sdk.http_transport import HttpTransport
+        from engrambus.edges.sdk.logins import open_server
 
         if settings.token is None:
             raise TokenMissing("ENGRAMBUS_URL is set and ENGRAMBUS_TOKEN is not.")
-        return HttpTransport(settings.url, timeout_seconds=TIME_LIMIT_SECONDS)
+        # No commits are pushed: that could take longer than a hook may.
+        return open_server(settings, None, timeout_seconds=TIME_LIMIT_SECONDS)
     from engrambus.app import open_project
 
     return open_project(folder, settings)
@@ -169,17 +175,36 @@ class _Session:
         from engrambus.evidence.pointers import find_worktree
 
         worktree = find_worktree(event.folder) if event.folder is not None else None
+        self._run = ""
+        """The run of the lead with a slash, where names without it might mean agents of other runs."""
+        if settings.token is not None and is_persons_token(settings.token):
+            person = Bus(transport, Credential(token=settings.token), owns_transport=False, on_warning=_report)
+            lead = self._add_lead(person, event)
+            self.bus = Bus(
+                transport, Credential(token=settings.token), owns_transport=False, worktree=worktree, on_warning=_report
+            )
+            self._run, self.lead = f"{lead.run_id}/", lead.agent_id
+            return
         if settings.token is not None:
             self.bus = Bus(
                 transport, Credential(token=settings.token), owns_transport=False, worktree=worktree, on_warning=_report
             )
             return
-        folder = (event.folder or Path()).name or "a client"
         admin = Bus(transport, Credential(local_admin=True, run=settings.run), owns_transport=False, on_warning=_report)
-        lead = admin.add_lead(f"Session in {make_visible(folder)}"[:200], session=event.session)
+        lead = self._add_lead(admin, event)
         credential = Credential(local_admin=True, run=lead.run_id)
         self.bus = Bus(transport, credential, owns_transport=False, worktree=worktree, on_warning=_report)
         self.lead = lead.agent_id
+
+    @staticmethod
+    def _add_lead(opener: Bus, event: HookEvent) -> AgentAnswer:
+        """Return the lead of the client's session, added with its first event."""
+        folder = (event.folder or Path()).name or "a client"
+        return opener.add_lead(f"Session in {make_visible(folder)}"[:200], session=event.session)
+
+    def full_name(self, name: str) -> str:
+        """Return a name of the session's run as the caller must write it."""
+        return f"{self._run}{name}"
 
     def may_have_tasks(self) -> bool:
         """False if nothing was ever put in the project: then a hook need not load what handles work (decision 44)."""
@@ -192,15 +217,16 @@ class _Session:
 
     def bus_of(self, name: str | None) -> Bus:
         """Return a bus that acts as an agent; as the token's agent if `name` is None."""
-        return self.bus.speak_as(name) if name else self.bus
+        return self.bus.speak_as(self.full_name(name)) if name else self.bus
 
     def add_child(self) -> str:
         """Add the event's sub-agent to the run if it is new, and return its name."""
         client_id, role = self._event.child, self._event.role
+        parent = self.full_name(self.lead) if self.lead is not None else None
         try:
-            return self.bus.add_agent(role=role, parent=self.lead, client_id=client_id).agent_id  # type: ignore[arg-type]  # an event's role is valid
+            return self.bus.add_agent(role=role, parent=parent, client_id=client_id).agent_id  # type: ignore[arg-type]  # an event's role is valid
         except RoleForbidden:  # a sub-agent called like a role that its lead may not give
-            return self.bus.add_agent(parent=self.lead, client_id=client_id).agent_id
+            return self.bus.add_agent(parent=parent, client_id=client_id).agent_id
 
 
 def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:
@@ -214,7 +240,7 @@ def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:
 
 def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
     name = session.add_child()
-    bus = session.bus.speak_as(name)
+    bus = session.bus_of(name)
     budget = bus.team_budget().inline
     rules = [
         f"Your final answer may have {budget.max_inline_tokens} tokens; a larger one is sent back to you once. Code in "
@@ -364,7 +390,7 @@ def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
 
 def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
     name = session.add_child()
-    child = session.bus.speak_as(name)
+    child = session.bus_of(name)
     try:
         # The client hands the parent all of the text, so all of it counts and nothing announces it again.
         taken = child.take_answer(event.text[:MAX_ANSWER_CHARS], handed_over=True, sent_back=event.is_retry)
@@ -453,7 +479,7 @@ def _deny_after_failure(problem: BaseException) -> dict[str, Any]:
 def _close_turn(session: _Session, name: str | None, reason: str) -> None:
     """Close an agent's turn. The turn of a token's agent closes with its messages: it is no descendant of itself."""
     if name is not None:
-        session.bus.close_turn(name, why=reason)  # type: ignore[arg-type]  # a valid boundary
+        session.bus.close_turn(session.full_name(name), why=reason)  # type: ignore[arg-type]  # a valid boundary
 
 
 _problems: ContextVar[list[str] | None] = ContextVar("problems", default=None)

@@ -137,10 +137,12 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Chec
 
 
 def _gateway(settings: Settings) -> CheckResult:
-    from engrambus.edges.sdk import Bus
+    from engrambus.edges.sdk.bus import Bus
+    from engrambus.edges.sdk.logins import open_server
+    from engrambus.gateway import Credential
 
     try:
-        with Bus.connect(settings.url or "", token=settings.token, timeout_seconds=5) as bus:
+        with Bus(open_server(settings, None, timeout_seconds=5), Credential(token=settings.token)) as bus:
             stats = bus.stats()
     except EngramBusError as problem:
         return _refused("gateway", problem)

@@ -26,6 +26,7 @@ from engrambus.edges.integrations.hook_socket import (
     socket_path,
 )
 from engrambus.edges.integrations.usual_project import find_usual_project
+from engrambus.edges.sdk.login_file import BadLogin, find_login, logins_folder
 from engrambus.policy.key_files import PROJECT_KEY_FILE, read_secret
 
 PASSED_ON = ("ENGRAMBUS_TOKEN", "ENGRAMBUS_RUN")
@@ -51,6 +52,11 @@ def ask_gateway(data: bytes, environment: Mapping[str, str], time_limit_seconds:
     Raises TimeoutError once the time is up.
     """
     if environment.get("ENGRAMBUS_URL") or environment.get("ENGRAMBUS_HOME") or len(data) > MAX_BODY_BYTES // 2:
+        return None
+    try:
+        if find_login(_folder(data), logins_folder(environment)) is not None:
+            return None
+    except BadLogin:  # the hook's own process says what is wrong with it
         return None
     project = find_usual_project(_folder(data), environment)
     if project is None:

@@ -6,6 +6,7 @@ product in the usual case. The agents themselves are looked up by the server tha
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -16,6 +17,7 @@ from typing import Any
 from engrambus.edges.integrations.client_ids import agent_key, session_key
 from engrambus.edges.integrations.tool_table import TOOLS
 from engrambus.edges.integrations.usual_project import find_usual_project
+from engrambus.edges.sdk.login_file import find_login, logins_folder
 from engrambus.policy.marks import SIGN, Mark, MarkKey
 
 OUR_TOOLS = r"mcp__(plugin_engrambus_)?engrambus__.*"
@@ -75,15 +77,35 @@ def _marked(session: str, agent: str | None, name: str, folder: object, environm
     """Return the marked `as` of an agent; None in a folder without a project."""
     now_us = time.time_ns() // 1000
     client_id = agent_key(session, agent) if agent else ""
-    if token := environment.get("ENGRAMBUS_TOKEN"):
-        return MarkKey.of_token(token).make(Mark("", client_id, name), now_us)
-    key_folder = _key_folder(Path(folder) if isinstance(folder, str) and folder else Path.cwd(), environment)
+    place = Path(folder) if isinstance(folder, str) and folder else Path.cwd()
+    own = session_key(session)
+    if token := environment.get("ENGRAMBUS_TOKEN") or _login_token(place, environment):
+        # decision 120: a person's session has a lead of its own, as on the person's own machine
+        mark_place = own if _is_persons(token) else ""
+        return MarkKey.of_token(token).make(Mark(mark_place, client_id, name), now_us)
+    key_folder = _key_folder(place, environment)
     if key_folder is None:
         return None
-    own = session_key(session)
     run = environment.get("ENGRAMBUS_RUN")
     mark = Mark(run, client_id or own, name) if run else Mark(own, client_id, name)
     return MarkKey.load(key_folder).make(mark, now_us)
+
+
+def _login_token(folder: Path, environment: Mapping[str, str]) -> str | None:
+    """Return the token of the login of the repository around a folder, unless the environment names a server."""
+    if environment.get("ENGRAMBUS_URL"):
+        return None
+    login = find_login(folder, logins_folder(environment))
+    return login.token if login is not None else None
+
+
+def _is_persons(token: str) -> bool:
+    """True if a token says that its bearer is a person, which only the gateway can check."""
+    payload = token.split(".")[1] if token.count(".") == 2 else ""
+    try:
+        return json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))).get("person") is True
+    except (ValueError, AttributeError):
+        return False
 
 
 def _key_folder(folder: Path, environment: Mapping[str, str]) -> Path | None:

@@ -10,6 +10,7 @@ from engrambus.edges.mcp.calls import CallTarget
 from engrambus.errors import MarkInvalid, SessionUnknown
 from engrambus.gateway import Credential, OnWarning, Operation
 from engrambus.operations import OPERATIONS
+from engrambus.policy import is_persons_token
 from engrambus.policy.marks import SIGN, Mark, read_mark
 
 
@@ -69,12 +70,14 @@ class MarkedCalls:
         """Add the agents that a mark names. Only a mark that the gateway has checked gets here."""
         lead: str | None = None
         if mark.place:
-            if not opener.local_admin or mark.place == opener.run:
+            is_person = opener.local_admin or (opener.token is not None and is_persons_token(opener.token))
+            if not is_person or mark.place == opener.run:
                 raise SessionUnknown(field="as")
             add_lead = OPERATIONS["add_lead"]
-            lead = self._target.call(
+            added = self._target.call(
                 add_lead, add_lead.request(goal="Session of a coding agent", session=mark.place), opener
-            ).agent_id
+            )
+            lead = f"{added.run_id}/{added.agent_id}"
         if mark.client_id:
             add_agent = OPERATIONS["add_agent"]
             self._target.call(add_agent, add_agent.request(client_id=mark.client_id, parent=lead), opener)

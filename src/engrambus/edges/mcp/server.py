@@ -40,6 +40,7 @@ from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
 from engrambus.evidence.pointers import worktree_head
 from engrambus.gateway import Credential, Operation, hide_secrets_in
+from engrambus.policy import is_persons_token
 from engrambus.version import __version__
 
 INSTRUCTIONS = (
@@ -183,7 +184,9 @@ def serve_stdio(
     terms of one are passed, and as the admin if not. `worktree` is the checkout that the client works in.
     """
     opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
-    agent = credential.speak_as or (lead if credential.token is None else None)
+    # decision 120: a person's calls through a coding agent are those of a lead, as on the person's own machine
+    is_agents = credential.token is not None and not is_persons_token(credential.token)
+    agent = credential.speak_as or (None if is_agents else lead)
 
     reserved: list[ProcessReservations] = []
 

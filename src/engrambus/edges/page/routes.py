@@ -130,10 +130,10 @@ class PageEndpoints:
         name_call(scope, "page.open")
         form = await _read_form(scope, receive, frozenset({"code"}))
         lifetime_seconds = await to_thread.run_sync(self._session_seconds)
-        self._codes.use(form.get("code", "").strip()[:MAX_CODE_CHARS])
+        claims = self._codes.use(form.get("code", "").strip()[:MAX_CODE_CHARS])
         with suppress(SessionInvalid):  # it had none
             self._sessions.end(self._sessions.check(session_secret(scope) or "").id)
-        answer = {"session": self._sessions.open(lifetime_seconds), "expires_in": lifetime_seconds}
+        answer = {"session": self._sessions.open(lifetime_seconds, claims), "expires_in": lifetime_seconds}
         await send_json(send, msgspec.json.encode(answer))
 
     async def end_session(self, scope: Scope, receive: Receive, send: Send) -> None:

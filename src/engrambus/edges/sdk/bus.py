@@ -92,16 +92,28 @@ class Bus(Methods):
         on_warning: OnWarning | None = None,
         hooks: Sequence[PrimitiveHook] = (),
     ) -> Bus:
-        """Open the project a folder belongs to, in this process.
+        """Open the project a folder belongs to, in this process, or the server that the repository is logged in to.
 
         With a token the caller is the agent it was issued to; without one, the admin of this machine, in the current
         run or in `run`. `as_` names a descendant to act for. `progress` is called with the bytes done and the total
         when the index must be built. `hooks` are asked before the primitives of work, and told the outcome.
         """
         from engrambus.app import open_project
+        from engrambus.edges.sdk.logins import open_server, with_login
         from engrambus.evidence.pointers import find_worktree
 
-        gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress, hooks=hooks)
+        settings = settings or Settings.from_environment()
+        # ENGRAMBUS_URL is for commands; a program that connects by an address says so with `connect`.
+        server = with_login(settings, Path(path)) if settings.url is None else settings
+        if server.login is not None:
+            top = find_worktree(Path(path))
+            return cls(
+                open_server(server, top),
+                Credential(token=token or server.token, run=run, speak_as=as_),
+                on_warning=on_warning,
+                worktree=top,
+            )
+        gateway = open_project(Path(path), settings, progress=progress, hooks=hooks)
         credential = Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
         return cls(gateway, credential, on_warning=on_warning, worktree=find_worktree(Path(path)))
 
@@ -115,15 +127,16 @@ class Bus(Methods):
         timeout_seconds: float = 60.0,
         on_warning: OnWarning | None = None,
         worktree: Path | None = None,
+        ca_file: Path | None = None,
     ) -> Bus:
         """Connect to a gateway as the agent the token was issued to; `as_` names a descendant to act for.
 
         `worktree` is the checkout the caller works in: `path:10-20` then means the commit that is checked out there,
-        and not the one of the gateway's folder.
+        and not the one of the gateway's folder. `ca_file` has the certificates that the server's is checked against.
         """
         from engrambus.edges.sdk.http_transport import HttpTransport
 
-        transport = HttpTransport(url, timeout_seconds=timeout_seconds)
+        transport = HttpTransport(url, timeout_seconds=timeout_seconds, ca_file=ca_file)
         return cls(transport, Credential(token=token, speak_as=as_), on_warning=on_warning, worktree=worktree)
 
     def speak_as(self, name: str) -> Bus:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import os
 import select
+import ssl
 import threading
+from collections.abc import Iterable
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
 from ssl import SSLCertVerificationError
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 import msgspec
 
+from engrambus.edges.sdk.commit_push import CommitPusher, pointed_commits
 from engrambus.edges.sdk.listener import check_address, prove_listener
 from engrambus.errors import (
+    AddressInsecure,
     BadText,
+    CommitsNotPushed,
     EngramBusError,
     FieldValue,
     Internal,
     ListenerUnproven,
     RouteNotFound,
     TokenInvalid,
+    Unauthorized,
     Unreachable,
 )
 from engrambus.gateway import (
@@ -40,6 +47,8 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 MAX_IDLE_CONNECTIONS = 8
+PUSH_SECONDS = 600.0
+"""Time in which the server must have checked a push."""
 _HINT = "Start a gateway with `engrambus up`, or set ENGRAMBUS_URL to the address of a running one."
 
 
@@ -48,7 +57,7 @@ class HttpCall(NamedTuple):
 
     method: str
     target: str
-    body: bytes | None
+    body: bytes | IO[bytes] | None
     headers: dict[str, str]
     repeatable: bool
     """True if sending it twice has the effect of sending it once."""
@@ -69,7 +78,18 @@ class HttpAnswer(NamedTuple):
 class HttpTransport:
     """A gateway at a URL. Threads share the connections."""
 
-    def __init__(self, url: str, *, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = 60.0,
+        ca_file: Path | None = None,
+        pusher: CommitPusher | None = None,
+    ) -> None:
+        """`ca_file` has the certificates that the server's is checked against.
+
+        `pusher` pushes the commits that calls point at.
+        """
         parts = urlsplit(url)
         try:
             host, port = parts.hostname, parts.port
@@ -83,6 +103,8 @@ class HttpTransport:
         self._prefix = parts.path.rstrip("/")
         self._url = url
         self._timeout_seconds = timeout_seconds
+        self._tls = _tls(ca_file) if self._secure else None
+        self._pusher = pusher
         self._idle: list[HTTPConnection] = []
         self._proved: WeakKeyDictionary[HTTPConnection, str] = WeakKeyDictionary()
         """The token of the project whose gateway is at the other end of each connection."""
@@ -97,6 +119,8 @@ class HttpTransport:
         on_warning: OnWarning | None = None,
     ) -> Response:
         """Return the gateway's answer, or raise its error."""
+        if self._pusher is not None and credential.token is not None:
+            self._push(self._pusher, operation, request, credential, on_warning)
         try:
             call = self._call(operation, request, credential)
         except UnicodeEncodeError:
@@ -112,6 +136,66 @@ class HttpTransport:
             for warning in filter(None, map(parse_warning_header, warnings)):
                 on_warning(warning)
         return answer
+
+    def push(self, commits: Iterable[str], token: str) -> list[str]:
+        """Push commits to the server's mirror; return those that it did not have."""
+        return self._pusher.push(self, token, commits, again=True) if self._pusher is not None else []
+
+    def _push(
+        self,
+        pusher: CommitPusher,
+        operation: Operation[Any, Any],
+        request: msgspec.Struct,
+        credential: Credential,
+        on_warning: OnWarning | None,
+    ) -> None:
+        """Push what a call points at; if that fails the call goes on, and the server marks what it cannot resolve."""
+        commits = pointed_commits(operation, request, credential.head)
+        if not commits or credential.token is None:
+            return
+        try:
+            pusher.push(self, credential.token, commits)
+        except RouteNotFound:  # a server that takes no commits has the repository itself
+            self._pusher = None
+        except (AddressInsecure, ListenerUnproven, Unauthorized, Unreachable):
+            return  # the call itself says so
+        except EngramBusError as problem:
+            pusher.note_failure(commits)
+            if on_warning is not None:
+                on_warning(
+                    CommitsNotPushed(
+                        f"The commits could not be pushed to the server: {problem.code}: {problem.detail}",
+                        limit=problem.limit,
+                        used=problem.used,
+                        hint="What points at them stays unresolved until they are there: engrambus push.",
+                    )
+                )
+
+    def mirror_refs(self, token: str) -> bytes:
+        """Return the refs that the server's mirror announces."""
+        target = f"{self._prefix}/git/info/refs?service=git-receive-pack"
+        return self._ask_mirror(HttpCall("GET", target, None, {}, repeatable=True, token=token))
+
+    def mirror_push(self, token: str, body: IO[bytes], size_bytes: int) -> bytes:
+        """Send a push to the server's mirror and return its report."""
+        headers = {"Content-Type": "application/x-git-receive-pack-request", "Content-Length": str(size_bytes)}
+        target = f"{self._prefix}/git/git-receive-pack"
+        return self._ask_mirror(HttpCall("POST", target, body, headers, repeatable=False, token=token))
+
+    def _ask_mirror(self, call: HttpCall) -> bytes:
+        call.headers["Authorization"] = f"Bearer {call.token}"
+        connection = self._connect()
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(PUSH_SECONDS)
+            self._prove(connection, call)
+            status, kind, body, _ = self._exchange(connection, call)
+        except (OSError, HTTPException) as problem:
+            connection.close()
+            raise self._unreachable(problem, in_doubt=False) from None
+        if status != 200:
+            raise self._refusal(status, kind, body)
+        return body
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed when their call ends."""
@@ -150,7 +234,8 @@ class HttpTransport:
         # A bad trace id is left out rather than refused: nothing is decided by it.
         if credential.trace is not None and _fits_header(credential.trace):
             headers["traceparent"] = credential.trace
-        body, query = None, fields
+        body: bytes | None = None
+        query = fields
         if route.method == "POST":
             body, query = msgspec.json.encode(fields), {}
             headers["Content-Type"] = "application/json"
@@ -210,8 +295,11 @@ class HttpTransport:
             connection.close()  # an idle connection that is readable was closed by the server
 
     def _connect(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout_seconds)
+        connection: HTTPConnection
+        if self._tls is not None:
+            connection = HTTPSConnection(self._host, self._port, timeout=self._timeout_seconds, context=self._tls)
+        else:
+            connection = HTTPConnection(self._host, self._port, timeout=self._timeout_seconds)
         connection.auto_open = 0  # a connection that http.client opens again would not be proved
         try:
             connection.connect()
@@ -219,7 +307,8 @@ class HttpTransport:
             raise ListenerUnproven(
                 f"The certificate of {self._url} is not valid: {problem.verify_message}; no token was sent.",
                 field="url",
-                hint="Use a certificate for this name from an authority that this machine trusts.",
+                hint="Use a certificate for this name from an authority that this machine trusts, or name that "
+                "authority: `engrambus login --ca-file FILE`, or ENGRAMBUS_CA_FILE.",
             ) from None
         except OSError as problem:
             raise self._unreachable(problem, in_doubt=False) from None
@@ -251,6 +340,16 @@ class HttpTransport:
         return Unreachable(
             f"The server at {self._url} is not an Engram Bus gateway (HTTP {status}, {kind}).", hint=_HINT
         )
+
+
+def _tls(ca_file: Path | None) -> ssl.SSLContext:
+    """Return how servers' certificates are checked."""
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file) if ca_file is not None else None)
+    except (OSError, ssl.SSLError) as problem:
+        raise FieldValue(f"The certificates in {ca_file} cannot be read: {problem}.", field="ca_file") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 def _fits_header(text: str) -> bool:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from engrambus.operations.limits import LimitRow, Limits
     from engrambus.operations.long_texts import PutTextAnswer
     from engrambus.operations.messages import BroadcastAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.people import PeopleAnswer, PersonAnswer, RemovedPerson, WhoamiAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.promotions import PromotionRow, PromotionsAnswer
     from engrambus.operations.recall import RecallAnswer
@@ -1182,6 +1183,72 @@ class Methods(ABC):
             kind: Check it as a child's report, or as a parent's broadcast
         """
         return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
+
+    def add_person(
+        self,
+        name: str,
+        *,
+        admin: bool = False,
+        expires_in: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PersonAnswer:
+        """Add a colleague who works on the project over a server, and print a token, this once.
+
+        Args:
+            name: The person's name; capitals do not count
+            admin: May administer the project: add people, apply the policy, use the page
+            expires_in: Lifetime of the token: P30D is 30 days; by default, and at most, what the policy says
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("PersonAnswer", self._do("add_person", {"name": name, "admin": admin, "expires_in": expires_in}, idempotency_key))
+
+    def person_token(
+        self,
+        name: str,
+        *,
+        expires_in: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PersonAnswer:
+        """Print another token for a person, as for a second machine; only administrators do that for others.
+
+        Args:
+            name: The person's name; capitals do not count
+            expires_in: Lifetime of the token: P30D is 30 days; by default, and at most, what the policy says
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("PersonAnswer", self._do("person_token", {"name": name, "expires_in": expires_in}, idempotency_key))
+
+    def list_people(
+        self,
+    ) -> PeopleAnswer:
+        """List the people who work on the project over a server."""
+        return cast("PeopleAnswer", self._do("list_people", {}))
+
+    def remove_person(
+        self,
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RemovedPerson:
+        """Remove a person: all tokens end at once. What the person has put and decided stays.
+
+        Args:
+            name: The person's name; capitals do not count
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("RemovedPerson", self._do("remove_person", {"name": name}, idempotency_key))
+
+    def whoami(
+        self,
+        *,
+        commits: list[str] | tuple[str, ...] = (),
+    ) -> WhoamiAnswer:
+        """Show which server and project you work with, and as whom.
+
+        Args:
+            commits: Commits of your clone, to compare the repositories by
+        """
+        return cast("WhoamiAnswer", self._do("whoami", {"commits": commits}))
 
     def deref_pointer(
         self,

@@ -27,6 +27,7 @@ from engrambus.errors import (
     RepositoryRefused,
     RevisionNotFetched,
     RevisionNotFound,
+    RevisionNotPushed,
 )
 from engrambus.evidence.pointers.git_links import LinkCheck
 from engrambus.evidence.pointers.git_process import (
@@ -83,6 +84,8 @@ class GitRepository:
     def __init__(self, path: Path | str, *, max_bytes: int = MAX_CONTENT_BYTES, timeout_s: float = TIMEOUT_S) -> None:
         self.directory = _git_directory(Path(path))
         self.max_bytes = max_bytes
+        self.takes_commits = False
+        """True if commits are pushed to it: one that is absent may come yet (decision 121)."""
         self._timeout_s = timeout_s
         self._environment = git_environment(self.directory)
         self._objects = self.directory / "objects"
@@ -154,6 +157,10 @@ class GitRepository:
         commit = done.stdout.splitlines()[-1].split(b" ")[0].decode()
         self.check_commit(commit)
         return commit
+
+    def is_empty(self) -> bool:
+        """True if it has no commit: no ref leads to one."""
+        return not self._run("for-each-ref", "--count=1", "--format=%(objectname)").stdout.strip()
 
     def origin_url(self) -> str | None:
         """Return the URL the repository was cloned from, if it is configured."""
@@ -441,7 +448,11 @@ class GitRepository:
         return tree
 
     def _refuse_unfetched(self) -> None:
-        """Say of something absent that it may only not be fetched, if the clone is shallow."""
+        """Say of something absent that it may only not be here yet, if commits are pushed or the clone is shallow."""
+        if self.takes_commits:
+            raise RevisionNotPushed(
+                hint="Its author's commands push it: `engrambus push`, in a clone that has the commit."
+            )
         if (self.directory / "shallow").exists():
             raise RevisionNotFetched(hint="Fetch the rest of its history: git fetch --unshallow.")
 

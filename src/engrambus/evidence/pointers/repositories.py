@@ -53,6 +53,21 @@ class Repositories:
         configured = f" Configured: {', '.join(sorted(self._folders))}." if self._folders else ""
         raise RepositoryNotFound(used=name, hint=f"To read it, {_CONFIGURE}: {name}: ../{name}.{configured}")
 
+    @property
+    def has_own(self) -> bool:
+        """True if the project has a repository of its own."""
+        return self._primary is not None
+
+    @property
+    def takes_commits(self) -> bool:
+        """True if commits can be pushed to the project's own repository, so that one may only not be here yet."""
+        return self._primary is not None and self._primary.takes_commits
+
+    def take_commits(self) -> None:
+        """From now on, expect commits to be pushed to the project's own repository: a team's server is one."""
+        if self._primary is not None:
+            self._primary.takes_commits = True
+
     def own_name(self) -> str | None:
         """Return the name by which other projects know the project's own repository; None if there is none."""
         if self._name is None and self._primary is not None:

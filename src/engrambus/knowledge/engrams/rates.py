@@ -52,13 +52,16 @@ def _refusal(key: str, limit: int, who: str, puts: Sequence[RecentPuts], count: 
             used=used + count,
             hint=f"Send at most {limit} at a time; a person (admin) has no rate.",
         )
-    return RateLimited(
+    seconds = _wait_seconds(limit - count, puts, now_us)
+    refusal = RateLimited(
         f"{who} may put {limit} engrams in 60 seconds, and has put {used}.",
         field=key,
         limit=limit,
         used=used,
-        hint=f"Try again in {_wait_seconds(limit - count, puts, now_us)} s.",
+        hint=f"Try again in {seconds} s.",
     )
+    refusal.retry_after_seconds = seconds
+    return refusal
 
 
 def _wait_seconds(most: int, puts: Sequence[RecentPuts], now_us: int) -> int:

@@ -105,7 +105,9 @@ def build(session: Session, values: Values) -> None:
     from engrambus.space.catalog import Catalog, write_catalog
 
     if session.remote:
-        raise click.UsageError("A catalog is built where the project's files are; unset ENGRAMBUS_URL.")
+        raise click.UsageError(
+            "A catalog is built where the project's files are; engrambus logout, or unset ENGRAMBUS_URL."
+        )
     made = _Build(session, values)
     output = Path(values["output"]).resolve() if "output" in values else made.file
     try:

@@ -44,7 +44,7 @@ _FOLDERS = (_PACKAGE / "examples" / "use_cases", _PACKAGE.parents[1] / "examples
 def demo(session: Session, values: Values) -> None:
     """Watch four scripted agents review a commit of this repository, in about a minute."""
     if session.remote:
-        raise click.UsageError("The demo works on files of this machine; unset ENGRAMBUS_URL.")
+        raise click.UsageError("The demo works on files of this machine; engrambus logout, or unset ENGRAMBUS_URL.")
     default_pause = PAUSE_SECONDS if sys.stdout.isatty() and not session.json else 0.0
     output = _load("output").Output(pause_seconds=values.get("pace", default_pause), silent=session.json)
     output.note("A team of four reviews a commit: an architect and three programmers.", style="bold")

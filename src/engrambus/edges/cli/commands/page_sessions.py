@@ -1,16 +1,17 @@
-"""`engrambus session list` and `session end`: the browsers that are signed in to the page of the running server."""
+"""`engrambus session link`, `list` and `end`: the browsers that are signed in to the page of the running server."""
 
 from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from engrambus.core import files
 from engrambus.edges.cli.command import Argument, Values, local_command
-from engrambus.edges.cli.commands.up import SERVER_RECORD, ask_server, read_record
+from engrambus.edges.cli.commands.up import SERVER_RECORD, ask_server, read_record, running_link
 from engrambus.edges.cli.screen import counted, dim, safe
 from engrambus.edges.cli.session import INDEXING, Session
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from engrambus.gateway import Gateway
 
 _NO_SERVER = "No server runs for this project, so no browser is signed in."
+_NO_LINK = "No server runs for this project: engrambus up."
 
 
 @local_command("session list", section="team", example="engrambus session list")
@@ -68,18 +70,45 @@ def session_end(session: Session, values: Values) -> None:
     session.print(answer or {"ended": 0}, render)
 
 
+@local_command("session link", section="team", example="engrambus session link")
+def session_link(session: Session, values: Values) -> None:
+    """Print a link to the page of the server that this repository is logged in to, or of the one that runs here.
+
+    It works once, within ten minutes, and is for administrators. The session ends with the token of the login.
+    """
+    from engrambus.edges.http.sessions import NewCode
+
+    if session.remote:
+        link: str | None = f"{session.settings.url}/#code={_ask(session, 'new_code', NewCode()).code}"
+    else:
+        session.require_admin("session link")
+        with closing(_open(session)) as gateway:
+            link = running_link(gateway)
+
+    def render(_: Any) -> Iterator[str]:
+        yield _NO_LINK if link is None else click.style(safe(link), bold=True)
+
+    session.print({"link": link}, render)
+
+
 def _ask(session: Session, operation: str, request: Struct) -> Any:
     """Return the running server's answer; None if no server runs."""
+    if session.remote:
+        from engrambus.edges.http.sessions import BrowserSessions, SignInCodes, session_operations
+
+        with session.bus() as bus:
+            return bus.call(getattr(session_operations(SignInCodes(), BrowserSessions()), operation), request)
+    session.require_admin("session")
+    with closing(_open(session)) as gateway:
+        port = _running_port(gateway)
+        return None if port is None else ask_server(gateway, port, operation, request)
+
+
+def _open(session: Session) -> Gateway:
     from engrambus.app import open_project
     from engrambus.edges.cli.progress import ProgressBar
 
-    session.require_admin("session")
-    gateway = open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))
-    try:
-        port = _running_port(gateway)
-        return None if port is None else ask_server(gateway, port, operation, request)
-    finally:
-        gateway.close()
+    return open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))
 
 
 def _running_port(gateway: Gateway) -> int | None:

@@ -55,6 +55,16 @@ _NEED_GIT = (_LEARN, 'engrambus put "What you know." --at path:10-20')
         is_flag=True,
         help="Create only the files that are committed, for a gateway under another account.",
     ),
+    click.Option(
+        ["--mirror", "mirror"],
+        is_flag=True,
+        help="Create the project of a team's server: in a bare repository, made here if there is none.",
+    ),
+    click.Option(
+        ["--id", "project_id"],
+        metavar="ID",
+        help="With --mirror: the id in the team's .catalog/project.yaml, if that is not in the repository yet.",
+    ),
     click.Option(["--learn", "learn"], is_flag=True, help="Then fill the memory from what this repository says."),
     click.Option(
         ["--scaffold", "scaffold"],
@@ -79,6 +89,11 @@ def init(session: Session, values: Values) -> None:
     if values["scaffold"]:
         _scaffold(session, values)
         return
+    if values["mirror"]:
+        _init_mirror(session, values)
+        return
+    if "project_id" in values:
+        raise click.UsageError("--id goes with --mirror.")
     for option, field in (("DIR", "folder"), ("--stack", "stacks"), ("--dry-run", "dry_run")):
         if values.get(field):
             raise click.UsageError(f"{option} goes with --scaffold.")
@@ -104,6 +119,46 @@ def init(session: Session, values: Values) -> None:
     session.print({"project": project.project_id, "catalog": str(project.catalog)}, render)
     if learns or (may_ask and _wants_to_learn(count)):
         _learn(session)
+
+
+def _init_mirror(session: Session, values: Values) -> None:
+    """Create the project of a team's server in a bare repository, which takes the commits that the team points at."""
+    from engrambus.app import init_project
+    from engrambus.evidence.pointers.mirror import committed_file, make_mirror
+
+    if values["files_only"] or values["learn"]:
+        raise click.UsageError("--mirror goes with --id only.")
+    project_id = values.get("project_id")
+    if project_id is not None:
+        _check_id(project_id)
+    make_mirror(session.folder)
+    committed = _id_in(committed_file(session.folder, ".catalog/project.yaml"))
+    if project_id is not None and committed is not None and committed != project_id:
+        raise click.UsageError(f"The repository's own .catalog/project.yaml names the project {committed}.")
+    project = init_project(session.folder, session.settings, project_id=project_id or committed)
+
+    def render(_: Any) -> Iterator[str]:
+        yield f"Made the project {safe(project.project_id)} with a mirror in {safe(str(project.git_folder))}"
+        yield dim("Next: engrambus up --host ADDRESS --allow-host NAME --tls-cert FILE --tls-key FILE")
+
+    session.print({"project": project.project_id, "mirror": str(project.git_folder)}, render)
+
+
+def _id_in(text: bytes | None) -> str | None:
+    """Return the id in a project file; None if there is no file, or none that we have written."""
+    from engrambus.core import is_ulid
+
+    first = (text or b"").decode("utf-8", "replace").strip().partition("\n")[0]
+    name, _, value = first.partition(": ")
+    return value if name == "project" and is_ulid(value) else None
+
+
+def _check_id(project_id: str) -> None:
+    from engrambus.core import is_ulid
+    from engrambus.errors import FieldValue
+
+    if not is_ulid(project_id):
+        raise FieldValue("This is not the id of a project.", field="project_id", used=project_id[:40])
 
 
 def _create_project(session: Session, folder: Path, *, files_only: bool) -> Project:
@@ -247,8 +302,8 @@ def hook(session: Session, values: Values) -> None:
 def mcp(session: Session, values: Values) -> None:
     """Serve the project to one coding agent, as an MCP server over stdin and stdout.
 
-    Its calls belong to the agent of ENGRAMBUS_TOKEN; without a token to a lead, an agent with a name of two words and a
-    run of its own, added with the first call. Only --admin serves the admin.
+    Its calls belong to the agent of ENGRAMBUS_TOKEN or of the login; without a token, or with a person's, to a lead, an
+    agent with a name of two words and a run of its own, added with the first call. Only --admin serves the admin.
     """
     from engrambus.edges.mcp import LeadTerms, serve_stdio
     from engrambus.errors import EngramBusError

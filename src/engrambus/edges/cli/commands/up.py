@@ -1,4 +1,4 @@
-"""`engrambus up`: serve the project's page and HTTP API on this machine; a second call prints a link to the first."""
+"""`engrambus up`: serve the project's page and HTTP API; a second call prints a link to the server that runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,6 +23,8 @@ from engrambus.edges.cli.session import INDEXING, Session
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from engrambus.edges.http import Exposure
+    from engrambus.evidence.pointers.mirror import MirrorLimits
     from engrambus.gateway import Gateway
 
 HOST = "127.0.0.1"
@@ -32,6 +34,7 @@ SERVER_RECORD = "gateway.json"
 """Process id and port of the server, in the folder of the journal: each checkout of a project has its own server."""
 STARTING_SECONDS = 5.0
 TOKEN_SECONDS = 60
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @local_command(
@@ -51,6 +54,41 @@ TOKEN_SECONDS = 60
         is_flag=True,
         help="Do not fill an empty memory from what the repository says.",
     ),
+    click.Option(
+        ["--host", "host"],
+        metavar="ADDRESS",
+        help=f"Listen on this address, 0.0.0.0 for all: a server for a team [default: {HOST}]",
+    ),
+    click.Option(
+        ["--allow-host", "names"],
+        multiple=True,
+        metavar="NAME",
+        help="A name, with a port if it differs, that clients call the server by; it answers to no other (repeatable).",
+    ),
+    click.Option(
+        ["--tls-cert", "certificate"], type=_FILE, help="The certificate, PEM, followed by those that signed it."
+    ),
+    click.Option(["--tls-key", "key"], type=_FILE, help="The key of the certificate, PEM, without a password."),
+    click.Option(
+        ["--behind-proxy", "proxy"],
+        metavar="ADDRESS",
+        help="TLS ends at a proxy that connects from this address or network; nobody else is answered.",
+    ),
+    click.Option(
+        ["--calls-per-minute", "calls_per_minute"],
+        type=click.IntRange(1, 1_000_000),
+        help="Calls that one token may make in a minute, on a server for a team [default: 1200]",
+    ),
+    click.Option(
+        ["--push-mb", "push_mb"],
+        type=click.IntRange(1, 100_000),
+        help="Megabytes that one push of commits to the server's mirror may have [default: 256]",
+    ),
+    click.Option(
+        ["--mirror-mb", "mirror_mb"],
+        type=click.IntRange(1, 10_000_000),
+        help="Megabytes that the mirror may have in all [default: 8192]",
+    ),
     section="start",
     example="engrambus up --port 7171",
     rank=20,
@@ -60,17 +98,21 @@ def up(session: Session, values: Values) -> None:
 
     In a folder without a project, one is created first. An empty memory is filled from what the repository says, while
     the page is already there: see engrambus learn. Only this machine can reach the server.
+
+    With --host or --allow-host it is a server for a team: people and agents log in with a token, and the connection is
+    protected by a certificate or by a proxy in front. Nothing is served to others without.
     """
     from engrambus.errors import ProjectNotFound
 
     port = values.get("port")
+    exposure = _exposure(values)
     with ExitStack() as stack:
         listening = None
         try:
             gateway = _open(session)
         except ProjectNotFound:
             # Before anything is created: a port that is taken must not leave a new project behind.
-            listening = stack.enter_context(closing(_listen(session, port)))
+            listening = stack.enter_context(closing(_listen(session, port, exposure.host)))
             gateway = _create(session)
         stack.enter_context(closing(gateway))
         record = gateway.project_files.state_path(SERVER_RECORD)
@@ -80,8 +122,38 @@ def up(session: Session, values: Values) -> None:
             return
         stack.enter_context(_log(gateway, values.get("log")))
         stack.enter_context(telemetry_of(session, gateway))
-        listening = listening or stack.enter_context(closing(_listen(session, port)))
-        _serve(session, gateway, descriptor, listening, learns=not values["no_learn"])
+        listening = listening or stack.enter_context(closing(_listen(session, port, exposure.host)))
+        local = None
+        if not exposure.is_local:
+            # decision 120: commands of this account, as `session list` and a second `up`, do not go over the network
+            local = stack.enter_context(closing(_listen_locally(listening.getsockname()[1])))
+        _serve(session, gateway, descriptor, _Listening(exposure, listening, local), values)
+
+
+class _Listening(NamedTuple):
+    """The sockets of a server and how they are reached."""
+
+    exposure: Exposure
+    public: socket.socket
+    local: socket.socket | None
+    """For the commands of this account, if the other is a team's."""
+
+    @property
+    def local_port(self) -> int:
+        """The port on which commands of this account reach the server."""
+        return int((self.local or self.public).getsockname()[1])
+
+
+def _exposure(values: Values) -> Exposure:
+    from engrambus.edges.http import check_exposure
+
+    return check_exposure(
+        values.get("host", HOST),
+        tuple(values.get("names", ())),
+        values.get("certificate"),
+        values.get("key"),
+        values.get("proxy"),
+    )
 
 
 def _open(session: Session) -> Gateway:
@@ -116,15 +188,17 @@ def telemetry_of(session: Session, gateway: Gateway) -> AbstractContextManager[N
     return export_telemetry(gateway, session.settings.exports)
 
 
-def _serve(session: Session, gateway: Gateway, record: int, listening: socket.socket, *, learns: bool) -> None:
+def _serve(session: Session, gateway: Gateway, record: int, listening: _Listening, values: Values) -> None:
     from engrambus.edges.cli.commands.first_learning import FirstLearning
-    from engrambus.edges.http import SignInCodes, serve
+    from engrambus.edges.http import DEFAULT_LIMITS, TEAM_CALLS_PER_MINUTE, SignInCodes, serve
     from engrambus.edges.integrations.hook_server import answer_hooks
     from engrambus.space.schedules import emit_schedules
     from engrambus.space.work import watch_unclaimed
 
     codes = SignInCodes()
-    port = listening.getsockname()[1]
+    port, limits, exposure = listening.local_port, DEFAULT_LIMITS, listening.exposure
+    if not exposure.is_local:
+        limits = limits._replace(calls_per_minute=values.get("calls_per_minute", TEAM_CALLS_PER_MINUTE))
     os.pwrite(record, json.dumps({"pid": os.getpid(), "port": port}).encode(), 0)
     work = gateway.tuple_space
     with (
@@ -135,11 +209,65 @@ def _serve(session: Session, gateway: Gateway, record: int, listening: socket.so
     ):
 
         def ready() -> None:
-            _print_link(session, gateway, port, codes.new(), running=False)
-            if learns:
+            if exposure.is_local:
+                _print_link(session, gateway, port, codes.new(), running=False)
+            else:
+                _print_team_server(session, gateway, listening, codes.new())
+            if not values["no_learn"]:
                 learning.start()
 
-        serve(gateway, listening, ready, codes=codes)
+        serve(
+            gateway,
+            listening.public,
+            ready,
+            codes=codes,
+            limits=limits,
+            exposure=exposure,
+            local=listening.local,
+            mirror=None if exposure.is_local else _mirror_limits(values),
+        )
+
+
+def _mirror_limits(values: Values) -> MirrorLimits:
+    from engrambus.evidence.pointers.mirror import MEBIBYTE, MirrorLimits
+
+    defaults = MirrorLimits()
+    return MirrorLimits(
+        values["push_mb"] * MEBIBYTE if "push_mb" in values else defaults.push_bytes,
+        values["mirror_mb"] * MEBIBYTE if "mirror_mb" in values else defaults.total_bytes,
+    )
+
+
+def _print_team_server(session: Session, gateway: Gateway, listening: _Listening, code: str) -> None:
+    exposure, port = listening.exposure, listening.public.getsockname()[1]
+    url, local_url = exposure.url(port), f"http://{HOST}:{listening.local_port}"
+    if exposure.proxy is not None:
+        protection = f"plain HTTP, answered only to the proxy at {exposure.proxy}"
+    else:
+        protection = "TLS 1.2 or later" if exposure.certificate is not None else "plain HTTP on this machine only"
+
+    def render(_: Any) -> Iterator[str]:
+        yield f"Serving project {gateway.store.project} to a team"
+        yield click.style(safe(url), bold=True)
+        yield f"  listens on   {exposure.host}:{port}, {protection}"
+        yield f"  answers to   {safe(', '.join(exposure.names) or 'this machine')}, with a token only"
+        yield "  add people   engrambus person add NAME"
+        yield "  add agents   engrambus agent add NAME --token-only"
+        yield f"  they run     engrambus login {safe(url)}"
+        yield f"  page here    {local_url}/#code={code}"
+        yield dim("The link to the page works once. Stop with Ctrl-C.")
+
+    session.print(
+        {
+            "url": url,
+            "listens": f"{exposure.host}:{port}",
+            "names": list(exposure.names),
+            "local_url": local_url,
+            "link": f"{local_url}/#code={code}",
+            "running": False,
+        },
+        render,
+    )
 
 
 def _print_link(session: Session, gateway: Gateway, port: int, code: str, *, running: bool) -> None:
@@ -256,19 +384,34 @@ def read_record(record: bytes) -> dict[str, int] | None:
         return None
 
 
-def _listen(session: Session, port: int | None) -> socket.socket:
+def _listen_locally(other_port: int) -> socket.socket:
+    """Return a socket on a loopback address and another port than the one given."""
+    while True:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.bind((HOST, 0))
+        if listening.getsockname()[1] != other_port:
+            listening.listen(128)
+            return listening
+        listening.close()
+
+
+def _listen(session: Session, port: int | None, host: str = HOST) -> socket.socket:
     """Return a socket listening on the port; without one, on the first that is free from the default on."""
-    from engrambus.errors import PortTaken
+    from engrambus.errors import FieldValue, PortTaken
 
     ports = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if port is None else [port]
     for candidate in ports:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((HOST, candidate))
+            listening.bind((host, candidate))
             listening.listen(128)  # with SO_REUSEADDR, only this shows whether the port is free
         except OSError as problem:
             listening.close()
+            if problem.errno == errno.EADDRNOTAVAIL:
+                raise FieldValue(
+                    "This machine has no such address.", field="host", used=host, hint="All of its addresses: 0.0.0.0"
+                ) from None
             if problem.errno != errno.EADDRINUSE:
                 raise
             continue

@@ -229,7 +229,11 @@ def _open(session: Session, values: Values) -> Iterator[tuple[Gateway, WorkerDep
     from engrambus.policy.guardrails import Quotas
 
     if session.remote:
-        raise click.UsageError("Workers run where the project's files are; unset ENGRAMBUS_URL.")
+        raise click.UsageError(
+            "A worker runs where the project's store is, not over a server: on the server's machine, or on any machine "
+            "with ENGRAMBUS_STORE=postgresql://... once the project is there. See docs/team-server.md; engrambus "
+            "logout, or unset ENGRAMBUS_URL, to use the files here."
+        )
     session.credential()  # refuses --run with a token before anything is opened
     with closing(open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))) as gateway:
         modules = values.get("modules", ())
