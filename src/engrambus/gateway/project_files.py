@@ -85,6 +85,12 @@ class ProjectFiles:
         self._caller_head: str | None = None
         self._caller_worktree: str | None = None
 
+    def known_keys(self) -> dict[str, str]:
+        """Return the names of the public keys that `project.yaml` lists now, by key."""
+        from engrambus.policy import known_keys  # only where engrams were shared through git
+
+        return known_keys(self._catalog) if self._catalog is not None else {}
+
     def seen_by(self, sees: Callable[[str], bool]) -> ProjectFiles:
         """Return these files without the paths for which `sees` is false: no text is found in them."""
         return _CallFiles(self, sees, self._caller_head, self._caller_worktree)
