@@ -1112,7 +1112,6 @@ class SyncRefInvalid(SharingRefusal):
     """That is not a ref that engrams can be shared through."""
 
 
-
 class NotPublished(Refusal):
     """Engram Bus is not on the package index, so running it by name would run code that is not ours."""
 
@@ -1431,7 +1430,6 @@ class RemoteNotFound(NotFound):
     """The repository has no remote of that name."""
 
 
-
 class YoolNotFound(NotFound):
     """There is no yool of that name in the catalog."""
 
@@ -1650,7 +1648,6 @@ class SyncRaced(Conflict):
     """Others changed the ref each time before the push arrived."""
 
 
-
 class MemoryStoreChanged(Conflict):
     """A memory store changed while it was read."""
 
@@ -1793,7 +1790,6 @@ class PushRefused(Trouble):
     """The remote, or a hook, refused the push."""
 
     status = 502
-
 
 
 class UrlTrouble(Trouble):

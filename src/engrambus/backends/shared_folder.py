@@ -19,7 +19,6 @@ from engrambus.knowledge.sharing import (
     file_name,
 )
 
-
 LinesOf: TypeAlias = "Callable[[Container[str]], Mapping[str, list[bytes]]]"
 """Returns the lines to be shared by engram; given are the engrams that have a file already."""
 
@@ -39,7 +38,7 @@ def read_folder(folder: Path, now_us: int) -> ExportedFiles:
 
 
 class WrittenFiles(NamedTuple):
-    """What an export wrote."""
+    """Outcome of an export."""
 
     new: list[str]
     """Engrams whose file is new."""
@@ -77,7 +76,9 @@ def _names(folder: Path) -> list[str]:
         names = sorted(files.folder_names(folder))
     except FileNotFoundError:
         raise ExportNotFound(
-            f"There is no folder {folder}.", field="from", hint="Name a folder or a revision of git: engrambus import --from FOLDER."
+            f"There is no folder {folder}.",
+            field="from",
+            hint="Name a folder or a revision of git: engrambus import --from FOLDER.",
         ) from None
     if len(names) > MAX_FILES + 1:
         raise ExportTooLarge(f"There are too many files in {folder}.", field="from", limit=MAX_FILES, used=len(names))

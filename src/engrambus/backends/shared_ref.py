@@ -63,6 +63,7 @@ MAX_ATTEMPTS = 12
 PAUSE_S = 0.2
 """Longest pause after the first push that came too late; after the second, twice that."""
 
+
 class _Entry(NamedTuple):
     mode: str
     kind: str
@@ -72,9 +73,7 @@ class _Entry(NamedTuple):
 class SharedRef:
     """One ref of a repository and of one of its remotes."""
 
-    def __init__(
-        self, git_folder: Path, worktree: Path, remote: str, ref: str, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, git_folder: Path, worktree: Path, remote: str, ref: str, environment: Mapping[str, str]) -> None:
         """`environment` is the person's own, with which git reaches the remote as `git fetch` does."""
         self._repository = GitRepository(git_folder)
         self._environment = git_environment(git_folder)
@@ -344,7 +343,7 @@ class RefMoved(Exception):
 
 
 class SyncedRef(NamedTuple):
-    """What a sync made of a ref."""
+    """State of a ref after a sync."""
 
     ref: str
     commit: str | None
@@ -356,11 +355,11 @@ class SyncedRef(NamedTuple):
     is_pushed: bool
     """True if the remote has the commit."""
     problem: EngramBusError | None
-    """What kept the commit from the remote."""
+    """Reason why the remote does not have the commit; None if it has."""
 
 
 class Merged(NamedTuple):
-    """What a merge made."""
+    """Outcome of a merge."""
 
     commit: str | None
     """The commit with everything; None if there is nothing to share."""

@@ -1,4 +1,4 @@
-"""Sharing engrams through git: what may leave the project, and what comes in as untrusted (decision 119)."""
+"""Sharing engrams through git: they leave as signed events, and come in as untrusted (decision 119)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ImportEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ImportedEngram(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one engram of others."""
+    """Outcome for one engram of others."""
 
     verdict: Verdict | None = None
     """None if it was refused."""

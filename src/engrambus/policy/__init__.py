@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     )
     from engrambus.policy.journal_key import create_journal_key, load_journal_key
     from engrambus.policy.key_archive import export_keys, import_keys
-    from engrambus.policy.known_keys import add_known_key, known_keys
     from engrambus.policy.lifetimes import end_of, lifetime_within
     from engrambus.policy.limits import LimitChecks, LimitName
     from engrambus.policy.listener_proof import NONCE_CHARS, Challenge, is_loopback, print_listener, proof_of
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
         find_catalog,
         find_project,
     )
+    from engrambus.policy.project_keys import add_known_key, known_keys
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
         MEMORY_SPACE,
@@ -95,14 +95,7 @@ if TYPE_CHECKING:
         visible_spaces,
         wider_space,
     )
-    from engrambus.policy.signing_keys import (
-        PUBLIC_PREFIX,
-        SignatureChecker,
-        SigningKey,
-        check_public_key,
-        create_signing_key,
-        load_signing_key,
-    )
+    from engrambus.policy.signing_keys import SignatureChecker, SigningKey, create_signing_key, load_signing_key
     from engrambus.policy.token_rules import (
         TokenReads,
         check_alive,
@@ -152,7 +145,6 @@ if not TYPE_CHECKING:
         ),
         "journal_key": "create_journal_key load_journal_key",
         "key_archive": "export_keys import_keys",
-        "known_keys": "add_known_key known_keys",
         "lifetimes": "end_of lifetime_within",
         "limits": "LimitChecks LimitName",
         "listener_proof": "NONCE_CHARS Challenge is_loopback print_listener proof_of",
@@ -164,13 +156,14 @@ if not TYPE_CHECKING:
             "CATALOG COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
             "find_catalog find_project "
         ),
+        "project_keys": "add_known_key known_keys",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "MEMORY_SPACE OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote "
             "check_may_write confirmed_space memory_spaces narrower_scope shared_scopes space_of "
             "unconfirmed_space untrusted_spaces visible_spaces wider_space "
         ),
-        "signing_keys": "PUBLIC_PREFIX SignatureChecker SigningKey check_public_key create_signing_key load_signing_key",
+        "signing_keys": "SignatureChecker SigningKey create_signing_key load_signing_key",
         "token_rules": (
             "TokenReads check_alive check_token claims_of first_token issue_token revoke_all_tokens revoke_token "
             "revoke_tokens_of span_of token_of_known_agent visible_tokens "
@@ -185,23 +178,22 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "ADMIN", "CATALOG", "COMMITTED_FILES", "DEFAULT_POLICY", "JOURNAL", "LEARN", "MAX_SESSION_TURNS", "MAX_TOKEN_CHARS",
-    "MEMORY_SPACE", "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "PUBLIC_PREFIX", "ROLES", "ROLE_PREFIX",
-    "SHARED_SCOPES", "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow",
-    "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved",
-    "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark",
-    "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility",
-    "Run", "RunClosed", "RunOpened", "Scope", "SignatureChecker", "SigningKey", "TokenClaims", "TokenIssued",
-    "TokenKey", "TokenReads", "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads",
-    "add_agent", "add_known_key", "add_lead", "after_charge", "after_close", "after_deref", "after_draw", "after_put",
-    "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends", "check_folders",
-    "check_may_promote", "check_may_read", "check_may_write", "check_public_key", "check_token", "claims_of",
-    "close_turn", "confirmed_space", "create_journal_key", "create_project", "create_signing_key", "descends",
-    "draw_content", "end_of", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings",
-    "export_keys", "find_agent", "find_catalog", "find_project", "find_receiver", "first_token", "import_keys",
-    "is_loopback", "is_role", "issue_token", "known_keys", "lifetime_within", "lineage_of", "lineage_of_agent",
-    "load_journal_key", "load_signing_key", "memory_spaces", "narrower_scope", "open_run", "parent_of", "payers_of",
-    "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent", "revoke_all_tokens", "revoke_token",
-    "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
-    "token_of_known_agent", "turn_of", "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens",
-    "wider_space", "with_article",
+    "MEMORY_SPACE", "NONCE_CHARS", "OUTBOX", "POLICY_FILE", "PROJECT_SPACE", "ROLES", "ROLE_PREFIX", "SHARED_SCOPES",
+    "UNTRUSTED_SPACE", "Account", "Agent", "AgentAdded", "AgentDismissed", "AgentsBelow", "AppliedPolicy", "CallDenied",
+    "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved", "DerefRequested", "IdentityReads",
+    "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark", "MarkKey", "Payers", "Policy",
+    "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility", "Run", "RunClosed", "RunOpened",
+    "Scope", "SignatureChecker", "SigningKey", "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenWithdrawn",
+    "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_known_key", "add_lead",
+    "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put",
+    "charge_text", "check_alive", "check_descends", "check_folders", "check_may_promote", "check_may_read",
+    "check_may_write", "check_token", "claims_of", "close_turn", "confirmed_space", "create_journal_key",
+    "create_project", "create_signing_key", "descends", "draw_content", "end_of", "end_run", "end_turn",
+    "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
+    "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_role", "issue_token",
+    "known_keys", "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "load_signing_key",
+    "memory_spaces", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener",
+    "proof_of", "read_policy", "remove_agent", "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of",
+    "shared_scopes", "space_of", "span_of", "spans_of", "split_token", "token_of_known_agent", "turn_of",
+    "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens", "wider_space", "with_article",
 ]

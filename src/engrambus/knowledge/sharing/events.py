@@ -68,7 +68,6 @@ class SharedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         """Return the line of a file, without its line feed."""
         return _encode(self)
 
-
     def sign(self, key: SigningKey) -> SharedEvent:
         """Return the event with the signature of its author."""
         event = msgspec.structs.replace(self, key=key.public, signature="")

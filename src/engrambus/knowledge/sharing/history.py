@@ -60,7 +60,7 @@ class SharedEngram(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Entry:
-    """What is known of one engram up to a fact."""
+    """State of one engram up to a fact."""
 
     __slots__ = ("confirmed_us", "engram", "events", "expires_us", "has_ended", "is_shared", "shared_id")
 
@@ -132,7 +132,9 @@ class ShareableHistory:
                 self._promote(fact, older)
             case ContradictionRecorded(space="p"):
                 self._contradict(fact, at_us)
-            case EngramForgotten() | EngramReplaced() | EngramPinned() | EngramUnpinned() if fact.space == PROJECT_SPACE:
+            case EngramForgotten() | EngramReplaced() | EngramPinned() | EngramUnpinned() if (
+                fact.space == PROJECT_SPACE
+            ):
                 self._change(fact, at_us)
 
     def _enter(self, engram: Engram, expires_us: int, older: dict[str, list[str]], *, is_shared: bool) -> None:
@@ -219,9 +221,17 @@ class ShareableHistory:
         entry = self._entries.get(engram_id)
         return entry if entry is not None and entry.is_shared else None
 
-    def _add(self, entry: _Entry, event: EventName, at_us: int, by: str, **fields: str) -> None:
+    def _add(self, entry: _Entry, event: EventName, at_us: int, by: str, *, expires: str = "", other: str = "") -> None:
         entry.events.append(
-            SharedEvent(event=event, id=entry.shared_id, at=print_time(at_us), by=by, project=self._project, **fields)
+            SharedEvent(
+                event=event,
+                id=entry.shared_id,
+                at=print_time(at_us),
+                by=by,
+                expires=expires,
+                other=other,
+                project=self._project,
+            )
         )
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the engrams that others share: taken on as untrusted, followed where their authors changed them.
+"""The rule of importing: engrams of others are taken on as untrusted, and followed where their authors changed them.
 
 The rule takes a view of the store under the write lock and returns facts. It never changes what a person here has
 trusted, nor what was stated here: another project's word on those is shown and decides nothing.
@@ -33,7 +33,7 @@ Verdict = Literal["new", "known", "replaced", "withdrawn", "ended", "taken"]
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engram of others is to this project."""
+    """Relation of an engram of others to this project."""
 
     verdict: Verdict
     id: str = ""

@@ -1,7 +1,7 @@
 """A set of signed events as engrams: what was claimed, by whose key, and what became of it since.
 
-The answer depends on the set alone, in whatever order its events were written, merged or read. An engram is named by its
-id and by the key that signed its put, so nobody can put words under another one's name.
+The answer depends on the set alone, in whatever order its events were written, merged or read. An engram is named by
+its id and by the key that signed its put, so nobody can put words under another one's name.
 """
 
 from __future__ import annotations
@@ -50,24 +50,27 @@ class MergedEvents(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of engrams that replace each other in a circle: none of them counts as replaced."""
 
 
-def merge_events(events: Iterable[SharedEvent], known: Mapping[str, str]) -> MergedEvents:
-    """Return the engrams that a set of events tells of; `known` are the project's public keys."""
+def merge_events(events: Iterable[SharedEvent], known_keys: Mapping[str, str]) -> MergedEvents:
+    """Return the engrams that a set of events tells of; `known_keys` are the project's public keys."""
     by_engram: dict[str, dict[bytes, SharedEvent]] = {}
     for event in events:
         by_engram.setdefault(event.id, {})[event.line()] = event
     groups = {engram_id: [lines[line] for line in sorted(lines)] for engram_id, lines in by_engram.items()}
-    successors = {engram_id: _successors(group, known) for engram_id, group in groups.items()}
+    successors = {engram_id: _successors(group, known_keys) for engram_id, group in groups.items()}
     circles = _circles(successors)
     engrams = [
-        _engram(put, group, known, circles) for group in groups.values() for put in group if _is_first_put(put, group)
+        _engram(put, group, known_keys, circles)
+        for group in groups.values()
+        for put in group
+        if _is_first_put(put, group)
     ]
-    engrams.sort(key=lambda engram: (engram.key not in known, engram.foreign.fields["provenance"]["created_at"]))
+    engrams.sort(key=lambda engram: (engram.key not in known_keys, engram.foreign.fields["provenance"]["created_at"]))
     return MergedEvents(engrams=engrams, circles=sorted(circles))
 
 
-def may_change(key: str, put: SharedEvent, known: Mapping[str, str]) -> bool:
+def may_change(key: str, put: SharedEvent, known_keys: Mapping[str, str]) -> bool:
     """True if the owner of a key may say what became of an engram: its author, or somebody the project knows."""
-    return key == put.key or key in known
+    return key == put.key or key in known_keys
 
 
 def _is_first_put(event: SharedEvent, group: Sequence[SharedEvent]) -> bool:
@@ -79,15 +82,15 @@ def _is_first_put(event: SharedEvent, group: Sequence[SharedEvent]) -> bool:
 
 
 def _engram(
-    put: SharedEvent, group: Sequence[SharedEvent], known: Mapping[str, str], circles: frozenset[str]
+    put: SharedEvent, group: Sequence[SharedEvent], known_keys: Mapping[str, str], circles: frozenset[str]
 ) -> ImportableEngram:
-    said = sorted(
-        (event for event in group if event.event != "put" and may_change(event.key, put, known)),
+    changes = sorted(
+        (event for event in group if event.event != "put" and may_change(event.key, put, known_keys)),
         key=lambda event: (event.at, event.line()),
     )
-    pinned = [event.event == "pinned" for event in said if event.event in ("pinned", "unpinned")]
-    ends = [put.expires, *(event.expires for event in said if event.event == "confirmed")]
-    replaced = [event.other for event in said if event.event == "replaced"] if put.id not in circles else []
+    pinned = [event.event == "pinned" for event in changes if event.event in ("pinned", "unpinned")]
+    ends = [put.expires, *(event.expires for event in changes if event.event == "confirmed")]
+    replaced = [event.other for event in changes if event.event == "replaced"] if put.id not in circles else []
     return ImportableEngram(
         foreign=ForeignEngram(
             fields=_fields(put),
@@ -100,7 +103,7 @@ def _engram(
         made_us=time_us(put.at) or 0,
         replaces=tuple(_ids(put.replaces))[:MAX_REPLACED],
         replaced_by=replaced[0] if replaced else "",
-        withdrawn=any(event.event == "withdrawn" and event.key == put.key for event in said),
+        withdrawn=any(event.event == "withdrawn" and event.key == put.key for event in changes),
     )
 
 
@@ -124,13 +127,13 @@ def _ids(names: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def _successors(group: Sequence[SharedEvent], known: Mapping[str, str]) -> frozenset[str]:
+def _successors(group: Sequence[SharedEvent], known_keys: Mapping[str, str]) -> frozenset[str]:
     """Return the engrams that replaced an engram, as far as those who say so may."""
     puts = [event for event in group if event.event == "put"]
     return frozenset(
         event.other
         for event in group
-        if event.event == "replaced" and any(may_change(event.key, put, known) for put in puts)
+        if event.event == "replaced" and any(may_change(event.key, put, known_keys) for put in puts)
     )
 
 
@@ -147,10 +150,10 @@ def _circles(successors: Mapping[str, frozenset[str]]) -> frozenset[str]:
         end = ends.pop()
         del leads[end]
         for engram_id in before.get(end, ()):
-            names = leads.get(engram_id)
-            if names is not None:
-                names.discard(end)
-                if not names:
+            rest = leads.get(engram_id)
+            if rest is not None:
+                rest.discard(end)
+                if not rest:
                     ends.append(engram_id)
     return frozenset(engram_id for engram_id in leads if _returns(engram_id, leads))
 

@@ -26,7 +26,7 @@ FOLDER = "engrams"
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `export` wrote."""
+    """Outcome of an export."""
 
     folder: str
     key: str
@@ -40,7 +40,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came from the owner of one public key."""
+    """Part of an import that one public key signed."""
 
     key: str
     name: str | None = None
@@ -52,7 +52,7 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Engrams that were taken on as untrusted."""
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RefusedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line, a file or an engram that was not taken on."""
 
     code: str
@@ -64,7 +64,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `import` read and did."""
+    """Outcome of an import."""
 
     source: str
     files: int = 0
@@ -81,13 +81,13 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pins: list[str] = []
     """Ids of new engrams that are pinned where they come from."""
     signers: list[Signer] = []
-    refused: list[Refusal] = []
+    refused: list[RefusedItem] = []
     more_refused: int = 0
     """Refused lines beyond those that are listed."""
 
 
-class Synced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `sync` did."""
+class SyncOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Outcome of a sync."""
 
     ref: str
     remote: str
@@ -190,7 +190,7 @@ def sync(session: Session, values: Values) -> None:
         if synced.commit is not None:
             exported = read_shared_commit(session.folder, session.settings, synced.commit)
             imported = take_on(session, bus, exported, synced.ref)
-    answer = Synced(
+    answer = SyncOutcome(
         ref=synced.ref,
         remote=values["remote"],
         commit=synced.commit,
@@ -244,9 +244,11 @@ def take_on(session: Session, bus: Bus, exported: ExportedFiles, source: str) ->
     while batch := list(islice(items, BATCH)):
         answer: Any = bus.call(OPERATIONS["import_shared"], ImportEngrams(engrams=batch))
         rows += answer.engrams
-    lines = [Refusal(code=line.code, detail=line.detail, file=line.file, line=line.line) for line in exported.refused]
+    lines = [
+        RefusedItem(code=line.code, detail=line.detail, file=line.file, line=line.line) for line in exported.refused
+    ]
     lines += [
-        Refusal(code=row.code, detail=row.detail, file=f"{row.shared_id}.jsonl", id=row.shared_id, key=row.key)
+        RefusedItem(code=row.code, detail=row.detail, file=f"{row.shared_id}.jsonl", id=row.shared_id, key=row.key)
         for row in rows
         if row.verdict is None
     ]
@@ -271,11 +273,11 @@ def _ids(rows: list[Any], verdict: str) -> list[str]:
     return [row.id for row in rows if row.verdict == verdict]
 
 
-def _circle(engram_id: str) -> Refusal:
+def _circle(engram_id: str) -> RefusedItem:
     from engrambus.errors import ReplacesCycle
 
     problem = ReplacesCycle()
-    return Refusal(code=problem.code, detail=problem.detail, file=f"{engram_id}.jsonl", id=engram_id)
+    return RefusedItem(code=problem.code, detail=problem.detail, file=f"{engram_id}.jsonl", id=engram_id)
 
 
 def _signers(
@@ -366,7 +368,7 @@ def show_imported(answer: Imported) -> Iterator[str]:
         yield "Look at them: engrambus feed --untrusted"
 
 
-def show_synced(answer: Synced) -> Iterator[str]:
+def show_synced(answer: SyncOutcome) -> Iterator[str]:
     """Show what was sent and what came."""
     if answer.commit is None:
         yield "There is nothing to share yet, and nothing was shared by others."

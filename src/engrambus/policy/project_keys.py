@@ -29,7 +29,10 @@ def add_known_key(catalog: Path, name: str, key: str) -> bool:
         return False
     if key in known:
         raise PublicKeyExists(
-            f"The project knows this key as '{known[key]}'.", field="name", used=name, hint=f"Rename it in {PROJECT_FILE}."
+            f"The project knows this key as '{known[key]}'.",
+            field="name",
+            used=name,
+            hint=f"Rename it in {PROJECT_FILE}.",
         )
     if name in known.values():
         raise PublicKeyExists(
