@@ -57,10 +57,15 @@ def test_a_second_export_changes_nothing_and_a_later_one_only_adds_lines(pair: P
     ada.ok("unpin", newer)
     ada.ok("forget", newer)
     answer = ada.json("export")
-    assert (answer.get("new", []), answer["longer"]) == ([], [older]), "what was withdrawn before it was shared stays here"
+    assert (answer.get("new", []), answer["longer"]) == ([], [older]), (
+        "what was withdrawn before it was shared stays here"
+    )
     path = ada.path / "engrams" / f"{older}.jsonl"
     assert path.read_bytes().startswith(before[path])
-    assert [(event["event"], event.get("other")) for event in ada.files[path.name]] == [("put", None), ("replaced", newer)]
+    assert [(event["event"], event.get("other")) for event in ada.files[path.name]] == [
+        ("put", None),
+        ("replaced", newer),
+    ]
 
 
 def test_the_same_export_is_made_anywhere(pair: Pair) -> None:

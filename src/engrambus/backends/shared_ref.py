@@ -90,7 +90,8 @@ class SharedRef:
     def check(self) -> None:
         """Refuse a ref that is none of ours to write, and a remote that the repository does not have."""
         self._repository.check_own_objects()
-        if not self.ref.startswith(("refs/heads/", "refs/engrambus/")) or self._run("check-ref-format", self.ref):
+        is_ours = self.ref.startswith(("refs/heads/", "refs/engrambus/")) and "/-" not in self.ref
+        if not is_ours or self._run("check-ref-format", self.ref):
             raise SyncRefInvalid(
                 f"'{self.ref[:100]}' is no branch and no ref below refs/engrambus/.", field="ref", used=self.ref[:100]
             )
@@ -200,7 +201,7 @@ class SharedRef:
         rejected = [line for line in said.splitlines() if line.startswith("!")]
         if any(_RACES.search(line) for line in rejected):
             return False
-        if rejected or "hook" in said:
+        if rejected or "failed to push some refs" in said:  # the latter alone: a hook here said no
             raise PushRefused(
                 f"The push to '{self._remote}' was refused: {_last_words(done.stderr)}",
                 hint=f"What is shared is committed to {self.ref} here and is sent by the next engrambus sync. "

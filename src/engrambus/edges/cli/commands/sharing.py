@@ -25,7 +25,7 @@ MAX_LISTED = 20
 FOLDER = "engrams"
 
 
-class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of an export."""
 
     folder: str
@@ -63,7 +63,7 @@ class RefusedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     key: str = ""
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of an import."""
 
     source: str
@@ -86,7 +86,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Refused lines beyond those that are listed."""
 
 
-class SyncOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SyncOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of a sync."""
 
     ref: str
