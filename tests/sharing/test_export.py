@@ -1,4 +1,4 @@
-"""`engrambus export`: signed text that a person reviews, the same each time, with nothing that is not to leave."""  # BX-13
+"""`engrambus export`: signed text that a person reviews, the same each time, without what must stay here."""  # BX-13
 
 from __future__ import annotations
 
@@ -86,9 +86,14 @@ def test_nothing_of_a_run_of_a_message_or_unconfirmed_leaves(pair: Pair) -> None
     token = ada.json("agent", "add", "carl", "--role", "architect")["token"]
     assert token
     ada.ok("memory", "keep", "The green anchor is a memory.")
+    ada.ok("contribute", "The yellow bell is a contribution.", "--as", "carl")
+    message = pair.folder / "message.yaml"
+    message.write_text("ROLE: architect\nSHARED_BRIEF_MICRO:\n- The red kettle is a message.\nINSTRUCTIONS: []\n")
+    sent = ada.run("broadcast", str(message))
+    assert sent.code == 0, sent
     ada.ok("sync")
     ada.ok("export")
-    for leaked in (SECRET_CLAIM, run_only, "green anchor", token):
+    for leaked in (SECRET_CLAIM, run_only, "green anchor", "yellow bell", "red kettle", token):
         assert leaked.encode() not in everything_in(ada.path / "engrams")
         assert leaked.encode() not in objects_of(ada.path)
         assert leaked.encode() not in objects_of(pair.folder / "hub.git")

@@ -141,6 +141,7 @@ def test_lines_in_any_order_and_twice_say_the_same(pair: Pair) -> None:
     assert (answer["new"], answer["pins"], refused(answer)) == ([engram_id], [engram_id], [])
 
 
+OUTSIDE = Pointer(type="repo", ref=f"repo:../../etc/passwd#L1@{'a' * 40}")
 HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "invisible text": ({"claim": "The mirror \u202esigns."}, "INVISIBLE_TEXT"),
     "a secret": ({"claim": "Use ghp_q7Zp2Lx9Vb4Nc8Kd1Wf6Rt3Yh5Jm0Gs2Qa7B to deploy."}, "SECRET_FOUND"),
@@ -150,7 +151,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "no confidence and an odd kind": ({"kind": "gospel"}, "FIELD_VALUE"),
     "a ttl that is none": ({"ttl": "forever"}, "TTL_INVALID"),
     "no pointer": ({"pointers": ()}, "NO_POINTER"),
-    "a path out of the repository": ({"pointers": (Pointer(type="repo", ref=f"repo:../../etc/passwd#L1@{'a' * 40}"),)}, "POINTER_PATH"),
+    "a path out of the repository": ({"pointers": (OUTSIDE,)}, "POINTER_PATH"),
     "a time in the future": ({"at": "2099-01-01T00:00:00Z"}, "TIME_INVALID"),
     "a time that is none": ({"at": "yesterday"}, "TIME_INVALID"),
     "an end that is none": ({"expires": "never"}, "TIME_INVALID"),
