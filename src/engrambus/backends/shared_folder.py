@@ -43,7 +43,7 @@ class WrittenFiles(NamedTuple):
     new: list[str]
     """Engrams whose file is new."""
     longer: list[str]
-    """Engrams whose file has more lines than before."""
+    """Engrams whose file has more lines than old_content."""
     unchanged: int
 
 
@@ -59,13 +59,13 @@ def write_folder(folder: Path, lines: LinesOf) -> WrittenFiles:
         files.make_folder(folder, files.COMMITTED_FOLDER)
     for engram_id, added in shared.items():
         path = folder / file_name(engram_id)
-        before = files.read_file(path) if files.is_file(path) else None
-        after = added_lines(before or b"", added)
-        if after == before:
+        old_content = files.read_file(path) if files.is_file(path) else None
+        new_content = added_lines(old_content or b"", added)
+        if new_content == old_content:
             written = written._replace(unchanged=written.unchanged + 1)
             continue
-        files.replace_file(path, after, files.COMMITTED_FILE)
-        (written.new if before is None else written.longer).append(engram_id)
+        files.replace_file(path, new_content, files.COMMITTED_FILE)
+        (written.new if old_content is None else written.longer).append(engram_id)
     if written.new and not files.is_file(folder / ATTRIBUTES_FILE):
         files.replace_file(folder / ATTRIBUTES_FILE, ATTRIBUTES, files.COMMITTED_FILE)
     return written

@@ -145,19 +145,19 @@ class SharedRef:
 
     def merge(self, remote: str | None, local: str | None, lines_by_engram: Mapping[str, list[bytes]]) -> Merged:
         """Return the commit that has everything: the files of both commits, and these lines."""
-        base, other = self._order(remote, local)
+        base, diverged = self._order(remote, local)
         entries = self._entries(base)
         wanted = {engram_id: list(lines) for engram_id, lines in lines_by_engram.items()}
-        if other is not None and base is not None:
-            self._check_only_engrams(base, other)
-            for engram_id, content in self._unshared(other, entries):
+        if diverged is not None and base is not None:
+            self._check_only_engrams(base, diverged)
+            for engram_id, content in self._unshared(diverged, entries):
                 wanted.setdefault(engram_id, []).extend(content)
         changed = self._with_lines(entries, wanted)
         if not changed:
             return Merged(base, 0, 0)
         names = [name for name in changed if name != ATTRIBUTES_FILE]
         new = sum(name not in entries for name in names)
-        parents = [commit for commit in (base, other) if commit is not None]
+        parents = [commit for commit in (base, diverged) if commit is not None]
         commit = self._commit(base, {**entries, **changed}, parents, new, len(names) - new)
         return Merged(commit, new, len(names) - new)
 
@@ -170,10 +170,12 @@ class SharedRef:
     def _check_only_engrams(self, remote: str, local: str) -> None:
         """Refuse to merge commits here that change anything but engrams: that is for a person."""
         base = run_git(("merge-base", remote, local), self._environment, LOCAL_S).stdout.decode().strip()
-        before, after = (self._tree(commit, "") for commit in (base, local))
-        changed = sorted(name for name in {*before, *after} - {SHARED_FOLDER} if before.get(name) != after.get(name))
-        there = self._tree(remote, "")
-        if any(after.get(name) != there.get(name) for name in changed):
+        base_tree, local_tree = (self._tree(commit, "") for commit in (base, local))
+        changed = sorted(
+            name for name in {*base_tree, *local_tree} - {SHARED_FOLDER} if base_tree.get(name) != local_tree.get(name)
+        )
+        remote_tree = self._tree(remote, "")
+        if any(local_tree.get(name) != remote_tree.get(name) for name in changed):
             raise SyncRefInvalid(
                 f"{self.ref} here has commits that change {changed[0]!r}, and so has the remote's.",
                 field="ref",
@@ -181,11 +183,11 @@ class SharedRef:
                 hint="Merge the two with git first, or share through another ref: --ref.",
             )
 
-    def set_local(self, commit: str, before: str | None) -> bool:
+    def set_local(self, commit: str, old_commit: str | None) -> bool:
         """Move the ref here to a commit; return False if another process has moved it since."""
         zero = "0" * len(commit)
-        done = run_git(("update-ref", self.ref, commit, before or zero), self._environment, LOCAL_S)
-        if done.returncode and self.local() == before:
+        done = run_git(("update-ref", self.ref, commit, old_commit or zero), self._environment, LOCAL_S)
+        if done.returncode and self.local() == old_commit:
             raise GitTrouble(f"Git could not set {self.ref}.", hint=_last_words(done.stderr))
         return not done.returncode
 
@@ -197,11 +199,11 @@ class SharedRef:
         )  # fmt: skip
         if not done.returncode:
             return True
-        said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
-        rejected = [line for line in said.splitlines() if line.startswith("!")]
+        output = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        rejected = [line for line in output.splitlines() if line.startswith("!")]
         if any(_RACES.search(line) for line in rejected):
             return False
-        if rejected or "failed to push some refs" in said:  # the latter alone: a hook here said no
+        if rejected or "failed to push some refs" in output:  # the latter alone: a hook here said no
             raise PushRefused(
                 f"The push to '{self._remote}' was refused: {_last_words(done.stderr)}",
                 hint=f"What is shared is committed to {self.ref} here and is sent by the next engrambus sync. "
@@ -214,32 +216,32 @@ class SharedRef:
 
     def _unshared(self, commit: str, entries: Mapping[str, _Entry]) -> Iterator[tuple[str, list[bytes]]]:
         """Yield the lines of files here that differ from those of the remote: they were never pushed."""
-        own = {
+        blobs = {
             name: entry.id
             for name, entry in self._entries(commit).items()
             if entry.mode in _FILE_MODES and entries.get(name) != entry and engram_of_file(name) is not None
         }
-        for name, content in self._contents(own):
+        for name, content in self._contents(blobs):
             engram_id = engram_of_file(name)
             if engram_id is not None:
                 yield engram_id, [line for line in content.split(b"\n") if line]
 
     def _with_lines(self, entries: Mapping[str, _Entry], wanted: Mapping[str, list[bytes]]) -> dict[str, _Entry]:
         """Return the entries of the files that get lines; a link or a folder in the place of one is left alone."""
-        before = {
+        blobs = {
             file_name(engram_id): entry.id
             for engram_id in wanted
             if (entry := entries.get(file_name(engram_id))) is not None and entry.mode in _FILE_MODES
         }
-        contents = dict(self._contents(before))
+        contents = dict(self._contents(blobs))
         changed: dict[str, bytes] = {}
         for engram_id, lines in wanted.items():
             name = file_name(engram_id)
             if name in entries and name not in contents:
                 continue
-            after = added_lines(contents.get(name, b""), lines)
-            if after != contents.get(name, b""):
-                changed[name] = after
+            content = added_lines(contents.get(name, b""), lines)
+            if content != contents.get(name, b""):
+                changed[name] = content
         if changed and ATTRIBUTES_FILE not in entries:
             changed[ATTRIBUTES_FILE] = ATTRIBUTES
         return {name: _Entry("100644", "blob", blob) for name, blob in self._store(changed).items()}
@@ -430,15 +432,15 @@ def read_commit(git_folder: Path, revision: str, now_us: int) -> ExportedFiles:
     for blob in [blob for blob in wanted if sizes.get(blob, 0) > MAX_FILE_BYTES]:
         for name in wanted.pop(blob):
             read.refuse(name, ExportTooLarge("The file is too large.", limit=MAX_FILE_BYTES, used=sizes[blob]))
-    left = set(wanted)
+    unread = set(wanted)
 
     def take(blob: str, content: bytes) -> None:
-        left.discard(blob)
+        unread.discard(blob)
         for name in wanted[blob]:
             read.take(name, content)
 
     repository.blobs(list(wanted), take)
-    for blob in left:
+    for blob in unread:
         for name in wanted[blob]:
             read.refuse(name, ObjectDamaged("Git could not read the file."))
     return read
@@ -475,8 +477,8 @@ def _person_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_QUARANTINE_PATH",
     }  # fmt: skip
-    kept = {name: value for name, value in environment.items() if name not in redirecting}
-    return {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    own = {name: value for name, value in environment.items() if name not in redirecting}
+    return {**own, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def _last_words(text: bytes) -> str:

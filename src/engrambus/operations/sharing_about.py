@@ -40,8 +40,8 @@ def conflicts_about(
         adoption = adoptions.get(engram.id)
         older = dict.fromkeys((*(adoption.replaces if adoption is not None else ()), *replaced.get(engram.id, ())))
         rivals = dict.fromkeys(rival for older_id in older for rival in _replacing(stores, older_id))
-        if found := [rival for rival in rivals if rival != engram.id][:MAX_CONFLICTS]:
-            about[engram.id] = found
+        if conflicts := [rival for rival in rivals if rival != engram.id][:MAX_CONFLICTS]:
+            about[engram.id] = conflicts
     return about
 
 
@@ -49,8 +49,8 @@ def replaced_elsewhere(stores: Sequence[VisibleStore], engrams: Sequence[Engram]
     """Return the ids of claims from elsewhere that replace each of these engrams where they come from."""
     about = {}
     for engram in engrams:
-        if found := [rival for rival in _posted(stores, engram.id) if rival != engram.id][:MAX_CONFLICTS]:
-            about[engram.id] = found
+        if conflicts := [rival for rival in _posted(stores, engram.id) if rival != engram.id][:MAX_CONFLICTS]:
+            about[engram.id] = conflicts
     return about
 
 

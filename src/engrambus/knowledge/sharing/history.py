@@ -86,13 +86,13 @@ class ShareableHistory:
         """Follow the facts of one commit."""
         if b'"engram.' not in facts and b'"contradiction.' not in facts:
             return
-        known = [
+        changes = [
             msgspec.convert({name: value for name, value in fact.items() if name != "fact"}, _KINDS[fact["fact"]])
             for fact in _decode_facts(facts)
             if fact.get("fact") in _KINDS
         ]
-        older = self._replaced_in(known)
-        for fact in known:
+        older = self._replaced_in(changes)
+        for fact in changes:
             self._follow(fact, at_us, older)
 
     def engrams(self, now_us: int) -> list[SharedEngram]:

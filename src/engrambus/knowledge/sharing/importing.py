@@ -42,8 +42,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """The untrusted engram here that has ended there."""
 
 
-def arrival_of(view: EngramView, item: ImportableEngram, taken: Container[str] = ()) -> Arrival:
-    """Return what an engram of others is to this project; `taken` are ids that the same commit gives away.
+def arrival_of(view: EngramView, item: ImportableEngram, given_ids: Container[str] = ()) -> Arrival:
+    """Return what an engram of others is to this project; `given_ids` are ids that the same commit gives away.
 
     The answer is the same however often it is asked: what was forgotten or replaced here does not come back.
     """
@@ -53,14 +53,14 @@ def arrival_of(view: EngramView, item: ImportableEngram, taken: Container[str] =
         stored = view.find((UNTRUSTED_SPACE, PROJECT_SPACE), engram_id)
         if stored is not None and (arrival := _arrival_at(view, item, stored)) is not None:
             return arrival
-    engram_id = elsewhere if item.id in taken or _is_occupied(view, item) else item.id
-    is_used = engram_id in taken or view.is_id_used(engram_id)
+    engram_id = elsewhere if item.id in given_ids or _is_occupied(view, item) else item.id
+    is_used = engram_id in given_ids or view.is_id_used(engram_id)
     if item.withdrawn or item.replaced_by or item.foreign.expires_us <= view.as_of:
         return Arrival(verdict="known" if is_used else "ended", id=engram_id)
     if not is_used:
         return Arrival(verdict="new", id=engram_id)
     past = view.find_past((UNTRUSTED_SPACE,), engram_id)
-    if past is not None and past.superseded_us is None and renewed not in taken and not view.is_id_used(renewed):
+    if past is not None and past.superseded_us is None and renewed not in given_ids and not view.is_id_used(renewed):
         return Arrival(verdict="new", id=renewed)  # it ran out here, and was confirmed where it comes from
     return Arrival(verdict="known", id=engram_id)
 
@@ -94,13 +94,13 @@ def import_engrams(
     """Take on engrams of others and follow what became of earlier ones; each comes prepared if it is new and passes."""
     facts: list[ImportFact] = []
     arrivals: list[Arrival] = []
-    taken: dict[str, tuple[str, str]] = {}
+    given_ids: dict[str, tuple[str, str]] = {}
     for item, prepared in items:
-        is_copy = taken.get(item.id) == item.statement
-        arrival = Arrival(verdict="known", id=item.id) if is_copy else arrival_of(view, item, taken)
+        is_copy = given_ids.get(item.id) == item.statement
+        arrival = Arrival(verdict="known", id=item.id) if is_copy else arrival_of(view, item, given_ids)
         fact = _fact_of(view, item, prepared, arrival, caller)
         if fact is not None:
-            taken[arrival.id] = item.statement
+            given_ids[arrival.id] = item.statement
         facts.extend([fact] if fact is not None else ())
         arrivals.append(arrival)
     return facts, arrivals

@@ -77,8 +77,8 @@ def _is_first_put(event: SharedEvent, group: Sequence[SharedEvent]) -> bool:
     """True for the put of an engram; of several with one key, which only an edited export has, the earliest counts."""
     if event.event != "put":
         return False
-    own = [other for other in group if other.event == "put" and other.key == event.key]
-    return min(own, key=lambda other: (other.at, other.line())) is event
+    puts = [put for put in group if put.event == "put" and put.key == event.key]
+    return min(puts, key=lambda put: (put.at, put.line())) is event
 
 
 def _engram(
@@ -141,15 +141,15 @@ def _circles(successors: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the engrams from which, going from each to what replaced it, one comes back to the same engram."""
     # Engrams that lead to none with a successor are no part of a circle; take them away until nothing changes.
     leads = {engram_id: {name for name in names if name in successors} for engram_id, names in successors.items()}
-    before: dict[str, set[str]] = {}
+    predecessors: dict[str, set[str]] = {}
     for engram_id, names in leads.items():
         for name in names:
-            before.setdefault(name, set()).add(engram_id)
+            predecessors.setdefault(name, set()).add(engram_id)
     ends = [engram_id for engram_id, names in leads.items() if not names]
     while ends:
         end = ends.pop()
         del leads[end]
-        for engram_id in before.get(end, ()):
+        for engram_id in predecessors.get(end, ()):
             rest = leads.get(engram_id)
             if rest is not None:
                 rest.discard(end)
@@ -159,13 +159,13 @@ def _circles(successors: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _returns(start: str, leads: Mapping[str, set[str]]) -> bool:
-    seen: set[str] = set()
+    visited: set[str] = set()
     rest = list(leads[start])
     while rest:
         engram_id = rest.pop()
         if engram_id == start:
             return True
-        if engram_id not in seen:
-            seen.add(engram_id)
+        if engram_id not in visited:
+            visited.add(engram_id)
             rest.extend(leads.get(engram_id, ()))
     return False

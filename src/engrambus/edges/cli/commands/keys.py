@@ -116,8 +116,10 @@ def keys_list(session: Session, values: Values) -> None:
 
     session.require_admin("keys list")
     names = known_keys(find_project(session.folder, session.settings.private_home).catalog)
-    own = open_signing_key(session.folder, session.settings, create=False)
-    rows = [{"name": name, "key": key, "own": own is not None and key == own.public} for key, name in names.items()]
+    own_key = open_signing_key(session.folder, session.settings, create=False)
+    rows = [
+        {"name": name, "key": key, "own": own_key is not None and key == own_key.public} for key, name in names.items()
+    ]
 
     def render(_: Any) -> Iterator[str]:
         for row in rows:

@@ -237,7 +237,7 @@ def take_on(session: Session, bus: Bus, exported: ExportedFiles, source: str) ->
     from engrambus.operations.sharing import ImportEngrams
 
     names = _known_keys(session)
-    own = open_signing_key(session.folder, session.settings, create=False)
+    own_key = open_signing_key(session.folder, session.settings, create=False)
     merged = merge_events(exported.events, names)
     rows: list[Any] = []
     items = iter(merged.engrams)
@@ -263,7 +263,7 @@ def take_on(session: Session, bus: Bus, exported: ExportedFiles, source: str) ->
         withdrawn=_ids(rows, "withdrawn"),
         ended=verdicts["ended"],
         pins=[row.id for row in rows if row.verdict == "new" and row.pinned],
-        signers=_signers(merged.engrams, rows, names, own.public if own is not None else None),
+        signers=_signers(merged.engrams, rows, names, own_key.public if own_key is not None else None),
         refused=lines,
         more_refused=exported.refused_count - len(exported.refused),
     )
@@ -281,13 +281,13 @@ def _circle(engram_id: str) -> RefusedItem:
 
 
 def _signers(
-    engrams: list[ImportableEngram], rows: list[Any], names: Mapping[str, str], own: str | None
+    engrams: list[ImportableEngram], rows: list[Any], names: Mapping[str, str], own_key: str | None
 ) -> list[Signer]:
     """Return what came by whose key: known keys first, then by number."""
     counts = Counter(engram.key for engram in engrams)
     new = Counter(row.key for row in rows if row.verdict == "new")
     signers = [
-        Signer(key=key, name=names.get(key), is_own=key == own, engrams=count, new=new[key])
+        Signer(key=key, name=names.get(key), is_own=key == own_key, engrams=count, new=new[key])
         for key, count in counts.items()
     ]
     return sorted(signers, key=lambda signer: (not signer.is_own, signer.name is None, -signer.engrams, signer.key))
