@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         find_catalog,
         find_project,
     )
-    from engrambus.policy.project_keys import add_known_key, known_keys
+    from engrambus.policy.project_keys import add_known_key, known_keys, project_file_state
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
         MEMORY_SPACE,
@@ -156,7 +156,7 @@ if not TYPE_CHECKING:
             "CATALOG COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
             "find_catalog find_project "
         ),
-        "project_keys": "add_known_key known_keys",
+        "project_keys": "add_known_key known_keys project_file_state",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "MEMORY_SPACE OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote "
@@ -193,7 +193,8 @@ __all__ = [
     "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_role", "issue_token",
     "known_keys", "lifetime_within", "lineage_of", "lineage_of_agent", "load_journal_key", "load_signing_key",
     "memory_spaces", "narrower_scope", "open_run", "parent_of", "payers_of", "present_turn", "print_listener",
-    "proof_of", "read_policy", "remove_agent", "revoke_all_tokens", "revoke_token", "revoke_tokens_of", "root_of",
-    "shared_scopes", "space_of", "span_of", "spans_of", "split_token", "token_of_known_agent", "turn_of",
-    "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens", "wider_space", "with_article",
+    "project_file_state", "proof_of", "read_policy", "remove_agent", "revoke_all_tokens", "revoke_token",
+    "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
+    "token_of_known_agent", "turn_of", "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens",
+    "wider_space", "with_article",
 ]

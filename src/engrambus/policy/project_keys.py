@@ -21,6 +21,15 @@ def known_keys(catalog: Path) -> dict[str, str]:
     return {key: name for name, key in keys.items()}
 
 
+def project_file_state(catalog: Path) -> tuple[int, int, int]:
+    """Return what changes whenever `project.yaml` is written."""
+    try:
+        status = files.status_of(catalog / PROJECT_FILE)
+    except FileNotFoundError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
 def add_known_key(catalog: Path, name: str, key: str) -> bool:
     """List a public key under a name in `project.yaml`; return False if it is listed so already."""
     name, key = check_key_name(name), check_public_key(key)
