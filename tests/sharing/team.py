@@ -76,7 +76,7 @@ class Colleague:
         answer = self.json("feed", "--untrusted", "--k", "50")
         return {row["engram"]["claim"]: row["about"] | {"id": row["engram"]["id"]} for row in answer["rows"]}
 
-    def shared(self, ref: str = "engrams") -> dict[str, set[str]]:
+    def shared(self, ref: str = "shared-engrams") -> dict[str, set[str]]:
         """Return the lines of each file in a ref."""
         names = git(self.path, "ls-tree", "-r", "--name-only", ref).splitlines()
         return {

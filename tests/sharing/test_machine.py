@@ -104,7 +104,7 @@ class SharingMachine(RuleBasedStateMachine):
 
     def check_hub(self) -> None:
         """Check that no line that was shared is gone."""
-        if self.away or not git(self.folder / "hub.git", "for-each-ref", "refs/heads/engrams"):
+        if self.away or not git(self.folder / "hub.git", "for-each-ref", "refs/heads/shared-engrams"):
             return
         hub = Colleague(self.folder / "hub.git", self.folder, self.patch)
         shared = hub.shared()

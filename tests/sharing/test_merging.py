@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.knowledge.sharing import ExportedFiles, added_lines, merge_events
+from engrambus.errors import ExportTooLarge
+from engrambus.knowledge.sharing import MAX_FILES, ExportedFiles, added_lines, merge_events
 from engrambus.knowledge.sharing.events import SharedEvent, read_event
 from engrambus.policy import SigningKey
 from tests.sharing.test_import import NOW_US, event
@@ -85,3 +87,10 @@ def test_no_changed_byte_of_a_line_is_accepted(item: SharedEvent, data: st.DataO
 def test_the_line_of_an_event_is_the_line_that_was_read() -> None:
     line = event().line()
     assert read_event(line).line() == line
+
+
+def test_too_many_files_are_refused_as_a_whole() -> None:
+    read = ExportedFiles(NOW_US)
+    read.files = MAX_FILES
+    with pytest.raises(ExportTooLarge):
+        read.take(f"{IDS[0]}.jsonl", b"")

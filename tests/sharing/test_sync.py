@@ -25,7 +25,7 @@ def state_of(colleague: Colleague) -> tuple[str, ...]:
     )
 
 
-def hub_tip(pair: Pair, ref: str = "refs/heads/engrams") -> str:
+def hub_tip(pair: Pair, ref: str = "refs/heads/shared-engrams") -> str:
     """Return the commit of the shared ref at the hub."""
     return git(pair.folder / "hub.git", "rev-parse", ref)
 
@@ -40,8 +40,10 @@ def test_both_have_what_both_said(pair: Pair) -> None:
     assert ada.json("sync")["imported"]["new"] == [two]
     assert ada.shared() == bob.shared()
     assert set(ada.shared()) == {f"engrams/{one}.jsonl", f"engrams/{two}.jsonl"}
-    assert git(ada.path, "log", "--format=%s", "engrams").splitlines() == ["engrams: 1 new, 0 with more events"] * 2
-    assert git(ada.path, "log", "-1", "--format=%an <%ae>", "engrams") != ""
+    assert (
+        git(ada.path, "log", "--format=%s", "shared-engrams").splitlines() == ["engrams: 1 new, 0 with more events"] * 2
+    )
+    assert git(ada.path, "log", "-1", "--format=%an <%ae>", "shared-engrams") != ""
 
 
 def test_a_second_sync_changes_nothing(pair: Pair) -> None:
@@ -72,7 +74,7 @@ def test_the_worktree_and_the_index_stay_as_they_are(pair: Pair) -> None:
 
 def test_nothing_to_share_makes_no_ref(pair: Pair) -> None:
     assert "nothing to share" in pair.ada.ok("sync").out
-    assert git(pair.folder / "hub.git", "for-each-ref", "refs/heads/engrams") == ""
+    assert git(pair.folder / "hub.git", "for-each-ref", "refs/heads/shared-engrams") == ""
 
 
 def test_another_ref_and_another_remote(pair: Pair) -> None:
@@ -150,7 +152,7 @@ def test_concurrent_syncs_all_arrive(pair: Pair) -> None:
     with ThreadPoolExecutor(len(machines)) as pool:
         results = list(pool.map(lambda machine: machine.run("sync", **SETTINGS), machines))
     assert [result.code for result in results] == [0] * len(machines), results
-    names = git(pair.folder / "hub.git", "ls-tree", "-r", "--name-only", "engrams").splitlines()
+    names = git(pair.folder / "hub.git", "ls-tree", "-r", "--name-only", "shared-engrams").splitlines()
     assert sorted(name for name in names if name.endswith(".jsonl")) == sorted(f"engrams/{name}.jsonl" for name in ids)
     for colleague in colleagues:
         colleague.ok("sync")
@@ -166,7 +168,7 @@ def test_a_local_branch_that_went_apart_is_merged_or_refused(pair: Pair) -> None
     # A commit on Ada's branch that only has a further event.
     strange = event()
     tree = pair.folder / "tree"
-    git(ada.path, "worktree", "add", "-q", str(tree), "engrams")
+    git(ada.path, "worktree", "add", "-q", str(tree), "shared-engrams")
     (tree / "engrams" / f"{strange.id}.jsonl").write_bytes(strange.line() + b"\n")
     git(tree, "add", "-A")
     git(tree, "commit", "-q", "-m", "By hand")
@@ -177,7 +179,7 @@ def test_a_local_branch_that_went_apart_is_merged_or_refused(pair: Pair) -> None
     assert len(ada.shared()) == 3
     bob.put("The reader is fast.")
     bob.ok("sync")
-    git(ada.path, "worktree", "add", "-q", str(tree), "engrams")
+    git(ada.path, "worktree", "add", "-q", str(tree), "shared-engrams")
     (tree / "README").write_text("by hand")
     git(tree, "add", "-A")
     git(tree, "commit", "-q", "-m", "By hand")
@@ -191,7 +193,7 @@ def test_hostile_entries_at_the_hub_are_named_and_carried_unchanged(pair: Pair) 
     one = ada.put("The lexer is small.")
     ada.ok("sync")
     tree = pair.folder / "tree"
-    git(pair.folder, "clone", "-q", "-b", "engrams", str(pair.folder / "hub.git"), str(tree))
+    git(pair.folder, "clone", "-q", "-b", "shared-engrams", str(pair.folder / "hub.git"), str(tree))
     strange = event()
     (tree / "engrams" / f"{strange.id}.jsonl").write_bytes(strange.line() + b"\n")
     (tree / "engrams" / "01KDVP9R00FQREJGN000000002.jsonl").symlink_to("../../.catalog/memory.jsonl")
@@ -214,8 +216,8 @@ def test_hostile_entries_at_the_hub_are_named_and_carried_unchanged(pair: Pair) 
     ]
     assert "The lexer is a liar." not in bob.ok("query", "lexer").out
     for path in ("engrams/01KDVP9R00FQREJGN000000002.jsonl", "engrams/folder", f"engrams/{one}.jsonl"):
-        assert git(bob.path, "rev-parse", f"engrams:{path}") == git(tree, "rev-parse", f"HEAD:{path}")
-    assert git(bob.path, "log", "--format=%s", "-1", "engrams~1") == "Hostile"
+        assert git(bob.path, "rev-parse", f"shared-engrams:{path}") == git(tree, "rev-parse", f"HEAD:{path}")
+    assert git(bob.path, "log", "--format=%s", "-1", "shared-engrams~1") == "Hostile"
 
 
 def test_a_project_without_git_has_nothing_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,3 +226,16 @@ def test_a_project_without_git_has_nothing_to_sync(tmp_path: Path, monkeypatch: 
     plain.ok("init")
     assert plain.refusal("sync")["code"] == "NO_REPOSITORY"
     assert "nothing to share" in plain.ok("export").out
+
+
+def test_a_linked_worktree_exports_to_itself_and_syncs(pair: Pair) -> None:
+    ada = pair.ada
+    linked = pair.folder / "linked"
+    git(ada.path, "worktree", "add", "-q", str(linked), "-b", "side")
+    one = ada.put("The lexer is small.")
+    ada.ok("export", folder=linked)
+    assert (linked / "engrams" / f"{one}.jsonl").is_file()
+    assert not (ada.path / "engrams").exists()
+    ada.ok("sync", folder=linked)
+    assert set(ada.shared()) == {f"engrams/{one}.jsonl"}
+    assert pair.bob.json("sync")["imported"]["new"] == [one]

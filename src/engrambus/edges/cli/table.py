@@ -884,7 +884,7 @@ COMMANDS: dict[str, Entry] = {
     "import": Entry(
         "team",
         "Take on the engrams that others have exported, as untrusted.",
-        "engrambus import --from origin/engrams",
+        "engrambus import --from origin/shared-engrams",
         "sharing:import_",
     ),
     "sync": Entry(

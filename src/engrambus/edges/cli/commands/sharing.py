@@ -23,6 +23,8 @@ BATCH = 200
 """Engrams of one commit."""
 MAX_LISTED = 20
 FOLDER = "engrams"
+BRANCH = "shared-engrams"
+"""Not the name of the folder, or git would have to be told which of the two is meant."""
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +142,7 @@ def export(session: Session, values: Values) -> None:
         help="A folder, or a branch or commit with one; by default engrams in the worktree.",
     ),
     section="team",
-    example="engrambus import --from origin/engrams",
+    example="engrambus import --from origin/shared-engrams",
     rank=81,
 )
 def import_(session: Session, values: Values) -> None:
@@ -161,7 +163,9 @@ def import_(session: Session, values: Values) -> None:
     "sync",
     click.Option(["--remote", "remote"], default="origin", help="The remote to share through (default: origin)."),
     click.Option(
-        ["--ref", "ref"], default=FOLDER, help="A branch, or a ref below refs/engrambus/ (default: the branch engrams)."
+        ["--ref", "ref"],
+        default=BRANCH,
+        help="A branch, or a ref below refs/engrambus/ (default: the branch shared-engrams).",
     ),
     section="team",
     example="engrambus sync",
@@ -353,8 +357,10 @@ def show_imported(answer: Imported) -> Iterator[str]:
     for signer in answer.signers:
         name = "you" if signer.is_own else safe(signer.name) if signer.name is not None else "an unknown key"
         yield f"  {_count(signer.engrams, 'engram')} ({signer.new:,} new) by {name}, {safe(signer.key)}"
+    names = {signer.key: "you" if signer.is_own else signer.name or "an unknown key" for signer in answer.signers}
     for refusal in answer.refused[:MAX_LISTED]:
         where = f"{refusal.file}:{refusal.line}" if refusal.line else refusal.file
+        where += f", by {names.get(refusal.key, 'an unknown key')}" if refusal.key else ""
         yield click.style(f"  refused {safe(where)}", fg="yellow") + f"  {refusal.code}: {safe(refusal.detail)}"
     hidden = len(answer.refused) + answer.more_refused - min(len(answer.refused), MAX_LISTED)
     if hidden:
