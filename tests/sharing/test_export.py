@@ -187,3 +187,15 @@ def ada_lines(colleague: Colleague, engram_id: str, event: str) -> bytes:
     lines = (folder / f"{engram_id}.jsonl").read_bytes().splitlines(keepends=True)
     found: list[Any] = [line for line in lines if json.loads(line)["event"] == event]
     return b"".join(found)
+
+
+def test_a_contradiction_is_an_event_and_its_risk_stays_here(pair: Pair) -> None:
+    ada = pair.ada
+    older = ada.put("The cache keeps 10 rows.", "--kind", "decision")
+    newer = ada.put("The cache keeps 20 rows.", "--kind", "decision")
+    (risk,) = [row["engram"] for row in ada.json("feed")["rows"] if row["engram"]["kind"] == "risk"]
+    ada.ok("export")
+    assert set(ada.files) == {f"{older}.jsonl", f"{newer}.jsonl"}
+    (event,) = [event for event in ada.files[f"{newer}.jsonl"] if event["event"] == "contradicted"]
+    assert event["other"] == older
+    assert risk["id"].encode() not in everything_in(ada.path / "engrams")

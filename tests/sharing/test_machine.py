@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.projects import git
 from tests.sharing.team import Colleague, make_team
 
-EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "5"))
-STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "14"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "8"))
+STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "18"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # in memory, because syncing is not tested here
 NAMES = ("ada", "bob", "carl")
 who = st.sampled_from(range(len(NAMES)))

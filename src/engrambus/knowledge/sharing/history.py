@@ -92,8 +92,11 @@ class ShareableHistory:
             if fact.get("fact") in _KINDS
         ]
         older = self._replaced_in(changes)
+        # The risk that the rules put beside two claims quotes both; what is shared of it is the event `contradicted`.
+        risks = {fact.risk for fact in changes if isinstance(fact, ContradictionRecorded)}
         for fact in changes:
-            self._follow(fact, at_us, older)
+            if not (isinstance(fact, EngramPut) and fact.engram.id in risks):
+                self._follow(fact, at_us, older)
 
     def engrams(self, now_us: int) -> list[SharedEngram]:
         """Return the engrams that may be shared, in the order in which they were put."""
