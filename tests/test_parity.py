@@ -25,6 +25,12 @@ from tests.projects import Repository
 EDGES = get_args(Edge)
 LOCAL_COMMANDS = {
     "adopt",
+    "export",
+    "import",
+    "keys list",
+    "keys show",
+    "keys trust",
+    "sync",
     "keys export",
     "keys import",
     "init",
@@ -192,6 +198,10 @@ OTHER_DATA_FIELDS = {
     ("adopt_knowledge", "memories.confidence"): "a number, or ignored",
     ("adopt_knowledge", "memories.by"): "a name by its pattern, or ignored",
     ("adopt_knowledge", "origin"): "a name by its pattern",
+    ("import_shared", "engrams.foreign.fields"): "checked one by one; what holds code is refused and named",
+    ("import_shared", "engrams.replaced_by"): "names an engram",
+    ("import_shared", "engrams.project"): "an id by its pattern",
+    ("import_shared", "engrams.key"): "a public key whose signature was right",
     ("override_gate", "base"): "a commit id",
     ("override_gate", "head"): "a commit id",
     ("recall", "text"): "a prompt, compared and not stored",

@@ -18,7 +18,7 @@ from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder, remove
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
-from engrambus.errors import EngramBusError, FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
+from engrambus.errors import EngramBusError, FormatUnknown, JournalMissing, NoRepository, ProjectExists, ProjectNotFound
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyFolder, BodyStore
@@ -36,14 +36,17 @@ from engrambus.policy import (
     SHARED_SCOPES,
     Project,
     RunOpened,
+    SigningKey,
     TokenKey,
     check_folders,
     create_journal_key,
     create_project,
+    create_signing_key,
     exclude_from_git,
     find_catalog,
     find_project,
     load_journal_key,
+    load_signing_key,
 )
 from engrambus.policy.grants import GrantKey
 from engrambus.settings import Settings
@@ -52,11 +55,14 @@ if TYPE_CHECKING:
     from engrambus.backends.backup import Manifest
     from engrambus.backends.derived_caches import DerivedCaches
     from engrambus.backends.jsonl_stores import FileStores
+    from engrambus.backends.shared_folder import LinesOf, WrittenFiles
+    from engrambus.backends.shared_ref import SyncedRef
     from engrambus.backends.sqlite.work import SqliteWork
     from engrambus.backends.vector_file import VectorFile
     from engrambus.core.journal import Damage, ForeignJournal, SyncFailure
     from engrambus.evidence.receipts import Receipt
     from engrambus.knowledge.engrams import TextEmbedder
+    from engrambus.knowledge.sharing import ExportedFiles
     from engrambus.operations.adoption import ForeignSource
     from engrambus.policy.guardrails import Quotas, Retention
     from engrambus.space.tuples import TupleSpace, WorkView
@@ -634,6 +640,49 @@ def read_foreign_knowledge(
     from engrambus.backends.foreign_knowledge import ForeignKnowledge
 
     return ForeignKnowledge(folder, (clock or SystemClock()).now(), progress)
+
+
+def open_signing_key(start: Path, settings: Settings, *, create: bool) -> SigningKey | None:
+    """Return the key that signs what this machine exports of a project; without `create`, None if there is none."""
+    folder = settings.key_folder(_find_local_project(start, settings).project_id)
+    return create_signing_key(folder) if create else load_signing_key(folder)
+
+
+def read_shared_folder(folder: Path, *, clock: Clock | None = None) -> ExportedFiles:
+    """Read the exported files in a folder, as hostile input."""
+    from engrambus.backends.shared_folder import read_folder
+
+    return read_folder(folder, (clock or SystemClock()).now())
+
+
+def read_shared_commit(start: Path, settings: Settings, revision: str, *, clock: Clock | None = None) -> ExportedFiles:
+    """Read the exported files in a commit of a project's repository, as hostile input."""
+    from engrambus.backends.shared_ref import read_commit
+
+    return read_commit(_git_folder(start, settings), revision, (clock or SystemClock()).now())
+
+
+def write_shared_folder(folder: Path, lines: LinesOf) -> WrittenFiles:
+    """Add the lines of exported events to the files of a folder."""
+    from engrambus.backends.shared_folder import write_folder
+
+    return write_folder(folder, lines)
+
+
+def sync_shared_ref(
+    start: Path, settings: Settings, lines: LinesOf, *, worktree: Path, remote: str, ref: str
+) -> SyncedRef:
+    """Merge the lines of exported events into a ref that a team shares, here and at a remote."""
+    from engrambus.backends.shared_ref import SharedRef, sync
+
+    return sync(SharedRef(_git_folder(start, settings), worktree, remote, ref, settings.environment), lines)
+
+
+def _git_folder(start: Path, settings: Settings) -> Path:
+    folder = find_project(start, settings.private_home).git_folder
+    if folder is None:
+        raise NoRepository("The project is in no git repository.", hint="Make one: git init.")
+    return folder
 
 
 def key_folders(project: Project, settings: Settings, *, shared: bool) -> list[Path]:

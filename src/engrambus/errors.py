@@ -154,6 +154,13 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── FileExists                FILE_EXISTS
 │   ├── ScaffoldFolder            SCAFFOLD_FOLDER
 │   ├── KeyFileReadable           KEY_FILE_READABLE
+│   ├── SharingRefusal            an exported event, or the place of one, is not as it must be
+│   │   ├── EventInvalid          EVENT_INVALID
+│   │   ├── EventSignature        EVENT_SIGNATURE
+│   │   ├── ReplacesCycle         REPLACES_CYCLE
+│   │   ├── ExportTooLarge        EXPORT_TOO_LARGE
+│   │   ├── PublicKeyInvalid      PUBLIC_KEY_INVALID
+│   │   └── SyncRefInvalid        SYNC_REF_INVALID
 │   ├── NotPublished              NOT_PUBLISHED
 │   ├── Usage                     USAGE
 │   └── PolicyInvalid             POLICY_INVALID
@@ -231,6 +238,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
+│   ├── ExportNotFound            EXPORT_NOT_FOUND
+│   ├── RemoteNotFound            REMOTE_NOT_FOUND
 │   ├── ToolNotFound              TOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
@@ -273,6 +282,9 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
 │   ├── KeysExist                 KEYS_EXIST
+│   ├── PublicKeyExists           PUBLIC_KEY_EXISTS
+│   ├── SyncRefInUse              SYNC_REF_IN_USE
+│   ├── SyncRaced                 SYNC_RACED
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
 │   ├── ClientFileCommitted       CLIENT_FILE_COMMITTED
 │   ├── ClientFileChanged         CLIENT_FILE_CHANGED
@@ -300,6 +312,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── LimitEnforcerLost         LIMIT_ENFORCER_LOST
     ├── WorkerQuota               WORKER_QUOTA
     ├── GitTrouble                GIT_TROUBLE
+    ├── RemoteUnreachable    502  REMOTE_UNREACHABLE
+    ├── PushRefused          502  PUSH_REFUSED
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
     ├── ListenerUnproven     502  LISTENER_UNPROVEN
@@ -1107,6 +1121,36 @@ class KeyFileReadable(Refusal):
     """Other accounts can read the file with the keys."""
 
 
+class SharingRefusal(Refusal):
+    """What was exported through git is not as `engrambus export` writes it."""
+
+    code = "SHARING_REFUSED"
+
+
+class EventInvalid(SharingRefusal):
+    """The line is not an event as `engrambus export` writes it."""
+
+
+class EventSignature(SharingRefusal):
+    """The signature does not fit the event: it was changed after it was signed."""
+
+
+class ReplacesCycle(SharingRefusal):
+    """These claims replace each other in a circle, so none of them counts as replaced."""
+
+
+class ExportTooLarge(SharingRefusal):
+    """A file or a folder with exported events is larger than what is read."""
+
+
+class PublicKeyInvalid(SharingRefusal):
+    """That is not a public key, or not a name for one."""
+
+
+class SyncRefInvalid(SharingRefusal):
+    """That is not a ref that engrams can be shared through."""
+
+
 class NotPublished(Refusal):
     """Engram Bus is not on the package index, so running it by name would run code that is not ours."""
 
@@ -1425,6 +1469,14 @@ class TestNotFound(NotFound):
     __test__ = False
 
 
+class ExportNotFound(NotFound):
+    """There are no exported engrams in that place."""
+
+
+class RemoteNotFound(NotFound):
+    """The repository has no remote of that name."""
+
+
 class YoolNotFound(NotFound):
     """There is no yool of that name in the catalog."""
 
@@ -1641,6 +1693,18 @@ class KeysExist(Conflict):
     """This machine has other keys for the project."""
 
 
+class PublicKeyExists(Conflict):
+    """The project knows another key under that name, or that key under another name."""
+
+
+class SyncRefInUse(Conflict):
+    """The branch is checked out, so nothing was shared through it."""
+
+
+class SyncRaced(Conflict):
+    """Others changed the ref each time before the push arrived."""
+
+
 class MemoryStoreChanged(Conflict):
     """A memory store changed while it was read."""
 
@@ -1775,6 +1839,18 @@ class WorkerQuota(Trouble):
 
 class GitTrouble(Trouble):
     """Git did not answer."""
+
+
+class RemoteUnreachable(Trouble):
+    """The remote did not answer."""
+
+    status = 502
+
+
+class PushRefused(Trouble):
+    """The remote, or a hook, refused the push."""
+
+    status = 502
 
 
 class UrlTrouble(Trouble):

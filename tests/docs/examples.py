@@ -31,6 +31,7 @@ _VARYING = (
     (re.compile(r"\b\d\d:\d\dZ"), "<time>"),
     (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),
     (re.compile(r"/\S*/engrambus-demo-\w+"), "<folder>"),
+    (re.compile(r"ed25519:[\w-]{43}"), "<key>"),
     (re.compile(r"engrambus1\.[\w-]+\.[\w-]+"), "<token>"),
 )
 

@@ -18,6 +18,7 @@ PAGES = (
     "docs/evidence.md",
     "docs/gate.md",
     "docs/staleness.md",
+    "docs/sharing-through-git.md",
     "docs/trust.md",
     "docs/capture.md",
     "docs/recall.md",

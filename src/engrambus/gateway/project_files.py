@@ -84,6 +84,21 @@ class ProjectFiles:
         self._sees: Callable[[str], bool] | None = None
         self._caller_head: str | None = None
         self._caller_worktree: str | None = None
+        self._keys: dict[tuple[int, int, int], dict[str, str]] = {}
+        """The public keys in `project.yaml`, by the state of the file that they were read from; the last one only."""
+
+    def known_keys(self) -> dict[str, str]:
+        """Return the names of the public keys that `project.yaml` lists now, by key."""
+        from engrambus.policy import known_keys, project_file_state  # only where engrams were shared through git
+
+        if self._catalog is None:
+            return {}
+        state = project_file_state(self._catalog)
+        with self._lock:
+            if state not in self._keys:
+                self._keys.clear()  # shared by the files of all calls
+                self._keys[state] = known_keys(self._catalog)
+            return self._keys[state]
 
     def seen_by(self, sees: Callable[[str], bool]) -> ProjectFiles:
         """Return these files without the paths for which `sees` is false: no text is found in them."""

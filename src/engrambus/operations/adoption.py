@@ -104,7 +104,7 @@ def adopt_knowledge(context: Context, request: AdoptKnowledge) -> AdoptAnswer:
         if len(items) > MAX_PER_REQUEST:
             raise FieldValue(field=field, limit=MAX_PER_REQUEST, used=len(items))
     skipped: Counter[str] = Counter()
-    engrams = _passing(request.engrams, lambda item: _prepare(context, item), skipped)
+    engrams = _passing(request.engrams, lambda item: prepare_foreign(context, item), skipped)
     memories = _passing(request.memories, lambda item: _check_memory(context, item), skipped)
 
     def decide(view: View) -> tuple[list[Any], AdoptAnswer]:
@@ -138,7 +138,7 @@ def _passing(items: Iterable[Item], check: Callable[[Item], T], skipped: Counter
     return passing
 
 
-def _prepare(context: Context, item: ForeignEngram) -> PreparedAdoption:
+def prepare_foreign(context: Context, item: ForeignEngram) -> PreparedAdoption:
     """Check an engram as a put of the admin, and prepare it; what a put would only warn of is passed over."""
     limits = context.policy.checks(ADMIN)
     foreign = check_foreign(item, now_us=context.as_of, max_ttl_us=parse_duration(context.policy.max_ttl))

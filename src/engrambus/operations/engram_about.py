@@ -26,6 +26,7 @@ from engrambus.operations.engram_uses import UsesAbout, used_about, uses_about
 from engrambus.operations.evidence_about import EvidenceAbout, EvidenceLookup, evidence_about
 from engrambus.operations.learned_about import LearnedAbout, learned_about
 from engrambus.operations.replacing_about import past_about, replaced_about
+from engrambus.operations.sharing_about import SignerAbout, conflicts_about, replaced_elsewhere, signers_about
 
 MAX_CURSOR_DIGITS = 18
 
@@ -45,6 +46,12 @@ class EngramAbout(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where it came from, if it was adopted from elsewhere and no person here has confirmed it."""
     adopted: Adoption | None = None
     """Where it came from and who confirmed it, if it was adopted and a person has."""
+    signer: SignerAbout | None = None
+    """Owner of the key that signed it, if it came through git."""
+    conflicts: list[str] = []
+    """Ids of other claims that replace the same engram: nobody here has decided which of them holds."""
+    replaced_elsewhere: list[str] = []
+    """Ids of claims from elsewhere that replace this engram where they come from, and do not here."""
     replaces: list[str] = []
     """Ids of the older engrams that it replaced."""
     replaced_by: str | None = None
@@ -78,6 +85,8 @@ def about_engrams(
     ids = [engram.id for engram in engrams]
     adoptions, captures = context.view.adoptions(ids), context.view.captures(ids)
     replaced = replaced_about(stores, engrams)
+    signers, newer = signers_about(context, adoptions), replaced_elsewhere(stores, engrams)
+    conflicts = conflicts_about(stores, engrams, adoptions, replaced)
     memories = memories_about(context, engrams)
     learned = context.view.learned([engram.id for engram in engrams])
     about = {}
@@ -94,6 +103,9 @@ def about_engrams(
             adopted=adoption if not is_untrusted else None,
             unconfirmed=capture if capture is not None and capture.confirmed_by is None else None,
             captured=capture if capture is not None and capture.confirmed_by is not None else None,
+            signer=signers.get(engram.id),
+            conflicts=conflicts.get(engram.id, []),
+            replaced_elsewhere=newer.get(engram.id, []),
             replaces=replaced.get(engram.id, []),
             **(past_about(stores, engram) if of_past else {}),
             learned=learned_about(learned.get(engram.id), context.as_of),

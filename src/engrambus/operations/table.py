@@ -46,6 +46,7 @@ OPERATIONS = Operations(__package__, {
         "add_schedule list_schedules show_schedule pause_schedule resume_schedule remove_schedule "
         "run_schedule "
     ),
+    "sharing": "export_engrams import_shared",
     "snapshots": "inherit show_snapshot",
     "stats": "stats",
     "task_changes": "block_task unblock_task give_task release_tasks cancel_task",

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         find_catalog,
         find_project,
     )
+    from engrambus.policy.project_keys import add_known_key, known_keys, project_file_state
     from engrambus.policy.project_policy import DEFAULT_POLICY, AppliedPolicy, Policy, apply_policy, read_policy
     from engrambus.policy.scopes import (
         MEMORY_SPACE,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
         visible_spaces,
         wider_space,
     )
+    from engrambus.policy.signing_keys import SignatureChecker, SigningKey, create_signing_key, load_signing_key
     from engrambus.policy.token_rules import (
         TokenReads,
         check_alive,
@@ -158,12 +160,14 @@ if not TYPE_CHECKING:
             "CATALOG COMMITTED_FILES JOURNAL POLICY_FILE Project check_folders create_project exclude_from_git "
             "find_catalog find_project "
         ),
+        "project_keys": "add_known_key known_keys project_file_state",
         "project_policy": "DEFAULT_POLICY AppliedPolicy Policy apply_policy read_policy",
         "scopes": (
             "MEMORY_SPACE OUTBOX PROJECT_SPACE SHARED_SCOPES UNTRUSTED_SPACE Scope check_may_promote "
             "check_may_write confirmed_space memory_spaces narrower_scope shared_scopes space_of "
             "unconfirmed_space untrusted_spaces visible_spaces wider_space "
         ),
+        "signing_keys": "SignatureChecker SigningKey create_signing_key load_signing_key",
         "token_rules": (
             "TokenReads check_alive check_token claims_of first_token issue_token revoke_all_tokens revoke_token "
             "revoke_tokens_of span_of token_of_known_agent visible_tokens "
@@ -183,18 +187,18 @@ __all__ = [
     "AppliedPolicy", "CallDenied", "Caller", "Challenge", "ContentDrawn", "DerefAnswered", "DerefProved",
     "DerefRequested", "IdentityReads", "InlineBudget", "LeadRole", "LimitChecks", "LimitName", "LimitSetting", "Mark",
     "MarkKey", "Payers", "Policy", "PolicyApplied", "Project", "Receiver", "RecordedRead", "Role", "RoleVisibility",
-    "Run", "RunClosed", "RunOpened", "Scope", "TokenClaims", "TokenIssued", "TokenKey", "TokenReads", "TokenSpan",
-    "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged", "TurnClosed", "TurnReads", "add_agent", "add_lead",
-    "add_person", "after_charge", "after_close", "after_deref", "after_draw", "after_put", "apply_policy", "as_yaml",
-    "charge_put", "charge_text", "check_alive", "check_descends", "check_folders", "check_may_promote",
-    "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn", "confirmed_space",
-    "create_journal_key", "create_project", "descends", "draw_content", "end_of", "end_run", "end_turn",
-    "exclude_from_git", "explain_limits", "explain_settings", "export_keys", "find_agent", "find_catalog",
-    "find_project", "find_receiver", "first_token", "import_keys", "is_loopback", "is_person", "is_persons_token",
-    "is_role", "issue_person_token", "issue_token", "lifetime_within", "lineage_of", "lineage_of_agent",
-    "load_journal_key", "memory_spaces", "narrower_scope", "open_run", "parent_of", "payers_of", "people_of",
-    "present_turn", "print_listener", "proof_of", "read_policy", "remove_agent", "remove_person", "revoke_all_tokens",
-    "revoke_token", "revoke_tokens_of", "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token",
-    "token_of_known_agent", "turn_of", "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens",
-    "wider_space", "with_article",
+    "Run", "RunClosed", "RunOpened", "Scope", "SignatureChecker", "SigningKey", "TokenClaims", "TokenIssued",
+    "TokenKey", "TokenReads", "TokenSpan", "TokenWithdrawn", "Turn", "TurnBudget", "TurnCharged", "TurnClosed",
+    "TurnReads", "add_agent", "add_known_key", "add_lead", "add_person", "after_charge", "after_close", "after_deref",
+    "after_draw", "after_put", "apply_policy", "as_yaml", "charge_put", "charge_text", "check_alive", "check_descends",
+    "check_folders", "check_may_promote", "check_may_read", "check_may_write", "check_token", "claims_of", "close_turn",
+    "confirmed_space", "create_journal_key", "create_project", "create_signing_key", "descends", "draw_content",
+    "end_of", "end_run", "end_turn", "exclude_from_git", "explain_limits", "explain_settings", "export_keys",
+    "find_agent", "find_catalog", "find_project", "find_receiver", "first_token", "import_keys", "is_loopback",
+    "is_person", "is_persons_token", "is_role", "issue_person_token", "issue_token", "known_keys", "lifetime_within",
+    "lineage_of", "lineage_of_agent", "load_journal_key", "load_signing_key", "memory_spaces", "narrower_scope",
+    "open_run", "parent_of", "payers_of", "people_of", "present_turn", "print_listener", "project_file_state",
+    "proof_of", "read_policy", "remove_agent", "remove_person", "revoke_all_tokens", "revoke_token", "revoke_tokens_of",
+    "root_of", "shared_scopes", "space_of", "span_of", "spans_of", "split_token", "token_of_known_agent", "turn_of",
+    "unconfirmed_space", "untrusted_spaces", "visible_spaces", "visible_tokens", "wider_space", "with_article",
 ]

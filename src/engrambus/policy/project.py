@@ -23,6 +23,7 @@ from engrambus.errors import (
     ProjectElsewhere,
     ProjectExists,
     ProjectNotFound,
+    PublicKeyInvalid,
     Refusal,
     Trouble,
 )
@@ -63,6 +64,8 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     """Name → folder of further repositories that pointers may name."""
     name: str | None = None
     """The name by which other projects know this one's repository; by default it is taken from its origin."""
+    keys: dict[str, str] = {}
+    """Name → public key of those whose exported events the project knows."""
 
 
 def find_project(start: Path, private_home: Path | None = None) -> Project:
@@ -188,7 +191,7 @@ def _is_project(catalog: Path) -> bool:
 def _read(location: _Location, private_home: Path | None) -> Project:
     catalog, git_folder, root = location
     file, journal = catalog / PROJECT_FILE, catalog / JOURNAL
-    settings = _read_file(file) if files.is_file(file) else {}
+    settings = read_project_file(file) if files.is_file(file) else {}
     # With a home for private state, a journal in the catalog is not this project's: it may have come with a clone.
     from_journal = files.is_file(journal) if private_home is None else not settings
     project_id = read_header(journal).project if from_journal else str(settings["project"])
@@ -200,10 +203,12 @@ def _read(location: _Location, private_home: Path | None) -> Project:
         git_folder=git_folder,
         repositories={name: (root / path).resolve() for name, path in settings.get("repositories", {}).items()},
         name=settings.get("name"),
+        keys=settings.get("keys", {}),
     )
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def read_project_file(path: Path) -> dict[str, Any]:
+    """Return the settings in a project's file."""
     try:
         text = files.read_file(path).decode()
         name, _, value = text.strip().partition(": ")
@@ -221,7 +226,21 @@ def _read_file(path: Path) -> dict[str, Any]:
         _check_repository_name(own_name, "name")
     for repository in repositories:
         _check_repository_name(repository, "repositories")
-    return {"project": settings["project"], "repositories": repositories, "name": own_name}
+    keys = settings.get("keys")
+    known_keys = {"keys": _read_keys(keys)} if keys else {}
+    return {"project": settings["project"], "repositories": repositories, "name": own_name, **known_keys}
+
+
+def _read_keys(keys: object) -> dict[str, str]:
+    """Return the public keys of a project file by name."""
+    from engrambus.policy.signing_keys import MAX_KNOWN_KEYS, check_key_name, check_public_key  # few projects have any
+
+    if not isinstance(keys, dict) or len(keys) > MAX_KNOWN_KEYS:
+        raise FormatUnknown(f"'keys' must map at most {MAX_KNOWN_KEYS} names to public keys.", field="keys")
+    try:
+        return {check_key_name(name, "keys"): check_public_key(key, f"keys.{name}") for name, key in keys.items()}
+    except PublicKeyInvalid as problem:
+        raise FormatUnknown(f"{problem.detail} ({problem.used})", field=problem.field) from None
 
 
 def _check_repository_name(name: object, field: str) -> None:

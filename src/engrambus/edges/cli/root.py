@@ -48,7 +48,7 @@ GROUPS = {
     "contradiction": "Decide which of two contradictory claims holds.",
     "session": "List the browsers that are signed in to the page, and sign them out.",
     "policy": "Apply the project's limits and permissions.",
-    "keys": "Back up the project's keys, and bring them to another machine.",
+    "keys": "Back up the project's keys, and list the public keys of those who share engrams with it.",
 }
 """The help of each first word that several commands share."""
 

@@ -934,6 +934,42 @@ COMMANDS: dict[str, Entry] = {
         "withdraw_contribution",
         "contribution.withdraw",
     ),
+    "export": Entry(
+        "team",
+        "Write the engrams of the project as signed text files that people review and commit.",
+        "engrambus export",
+        "sharing:export",
+    ),
+    "import": Entry(
+        "team",
+        "Take on the engrams that others have exported, as untrusted.",
+        "engrambus import --from origin/shared-engrams",
+        "sharing:import_",
+    ),
+    "sync": Entry(
+        "team",
+        "Share engrams through a branch of a remote: fetch, merge, take on, push.",
+        "engrambus sync",
+        "sharing:sync",
+    ),
+    "keys show": Entry(
+        "team",
+        "Print the public key that signs what you export; it is made if there is none yet.",
+        "engrambus keys show",
+        "keys:keys_show",
+    ),
+    "keys list": Entry(
+        "team",
+        "List the public keys that the project knows: those in .catalog/project.yaml.",
+        "engrambus keys list",
+        "keys:keys_list",
+    ),
+    "keys trust": Entry(
+        "team",
+        "List a public key under a name in .catalog/project.yaml; commit the file for others to know it.",
+        "engrambus keys trust ed25519:uLn0gO2cYQX5o6n4z0cJ1c4V6b3r0dWlH5xY1n0v0aQ Ada",
+        "keys:keys_trust",
+    ),
     "doctor": Entry(
         "maintenance",
         "Check the project, this machine and every connected coding agent, and say what to fix.",

@@ -104,7 +104,8 @@ def engram_line(engram: Engram, about: EngramAbout) -> str:
         short_pointer(pointer) + "(unresolved)" * (pointer.ref in absent) for pointer in evidence_pointers
     )
     memory = "" if about.memory is None else "pinned memory" if about.memory.pinned else "memory"
-    notes = ", ".join(filter(None, (places + state, _readers(engram, about) if places else "", memory)))
+    rivals = " ".join(["conflicts with", *map(short_id, about.conflicts)]) if about.conflicts else ""
+    notes = ", ".join(filter(None, (places + state, _readers(engram, about) if places else "", memory, rivals)))
     return f"{mark}{kind}{_line(engram.claim)} [{notes}] {short_id(engram.id)}"
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.file_statuses import FileStatuses
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.git_history import commit_time_s, is_ancestor, line_times, read_history
+    from engrambus.evidence.pointers.git_process import git_environment, run_git
     from engrambus.evidence.pointers.grammar import (
         MAX_REF,
         check_name,
@@ -86,6 +87,7 @@ if not TYPE_CHECKING:
         "file_statuses": "FileStatuses",
         "git": "GitRepository find_repository",
         "git_history": "commit_time_s is_ancestor line_times read_history",
+        "git_process": "git_environment run_git",
         "grammar": "MAX_REF check_name check_path check_pointer parse_ref print_address",
         "links": (
             "editor_link github_compare_link github_link github_section_link parse_github_link parse_swhid "
@@ -116,9 +118,9 @@ __all__ = [
     "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress", "TestResolver", "Touch",
     "TrackableFiles", "UrlAddress", "UrlResolver", "UrlSettings", "all_of", "check_name", "check_path", "check_pointer",
     "checked_out_commit", "commit_time_s", "compact_ref", "cover", "cut_lines", "cut_to_fit", "describe_state",
-    "diff_paths", "editor_link", "find_registered", "find_repository", "find_worktree", "git_identity",
-    "github_compare_link", "github_link", "github_section_link", "hooks_folder", "is_ancestor", "is_ref",
-    "line_changes", "line_times", "name_repository", "open_worktree", "parse_file_span", "parse_github_link",
+    "diff_paths", "editor_link", "find_registered", "find_repository", "find_worktree", "git_environment",
+    "git_identity", "github_compare_link", "github_link", "github_section_link", "hooks_folder", "is_ancestor",
+    "is_ref", "line_changes", "line_times", "name_repository", "open_worktree", "parse_file_span", "parse_github_link",
     "parse_ref", "parse_swhid", "pointed_path", "pointed_text", "print_address", "print_spans", "read_history",
-    "short_ref", "shorten_refs", "swhid", "worktree_head",
+    "run_git", "short_ref", "shorten_refs", "swhid", "worktree_head",
 ]

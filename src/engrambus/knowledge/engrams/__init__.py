@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         ForeignEngram,
         PreparedAdoption,
         adopt_engrams,
+        adopted_fact,
         author_name,
         check_foreign,
         check_own_words,
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
         fill,
         held_key,
         kind_key,
+        replaces_key,
     )
     from engrambus.knowledge.engrams.postings import (
         BLOCK_BITS,
@@ -199,7 +201,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "adoption": (
-            "ForeignEngram PreparedAdoption adopt_engrams author_name check_foreign check_own_words "
+            "ForeignEngram PreparedAdoption adopt_engrams adopted_fact author_name check_foreign check_own_words "
             "id_from_elsewhere "
         ),
         "approvals": "PromotionReads PromotionView StoredPromotion answer_promotion",
@@ -229,6 +231,7 @@ if not TYPE_CHECKING:
         "ports": (
             "EVERYTHING HELD HELD_KINDS WITH_EVIDENCE EngramReads EngramUse EngramView LearnedEngram ListingReads "
             "PastEngram RecallReads RecentPuts StoredEngram Traits UseReads VisibleStore fill held_key kind_key "
+            "replaces_key "
         ),
         "postings": "BLOCK_BITS BLOCK_ROWS PostingChunk below chunks_of count_postings only ordinals_of without",
         "put": "PreparedEngram PutBatch prefix_field prepare put_all put_one put_or_confirm",
@@ -268,19 +271,20 @@ __all__ = [
     "PromotionReads", "PromotionRequested", "PromotionView", "Provenance", "PutBatch", "Reader", "RecallForgotten",
     "RecallReads", "RecentPuts", "Renewal", "RepositoryLearned", "RoleFilter", "Source", "StoredEngram",
     "StoredPromotion", "StoredVector", "TaskRecalled", "TextEmbedder", "Traits", "UseReads", "UserKind", "ValuedUse",
-    "VectorStore", "VisibleStore", "adopt_engrams", "answer_promotion", "as_promoted", "author_name", "below",
-    "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm", "confirm_claims",
-    "count_negations", "count_postings", "count_sentences", "day_of", "describe_readers", "embedding_ref",
-    "engram_of_memory", "every_space", "fill", "filter_store", "find_about", "find_engram", "find_shown",
-    "find_speaker", "find_used", "find_visible", "fit_before_edit", "fit_text", "fits_claim", "forget", "has_evidence",
-    "has_pointed_memories", "hash_keys", "held_key", "id_from_elsewhere", "is_contradiction", "is_learned", "is_memory",
-    "is_same_statement", "keys_after", "kind_key", "less_export", "line_keys", "list_once", "listed_up_to",
-    "listing_reader", "mark_delivered", "mark_listed", "may_decide_on", "memory_name", "memory_of_engram",
-    "most_similar", "name_keys", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines", "pointer_names",
-    "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one", "put_or_confirm",
-    "query_keys", "rank", "read_by", "read_embedding_ref", "read_moment", "read_used", "recall_by_meaning",
-    "recall_line", "receive", "renew_keys", "renewed_pointers", "replaced_fact", "repoint", "requested_keys",
-    "resolve_again", "schema_bytes", "schema_names", "sequence_of", "set_pinned", "split_claim", "split_sentences",
-    "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts", "validate", "value_in_space", "value_of",
-    "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without", "worst_stale",
+    "VectorStore", "VisibleStore", "adopt_engrams", "adopted_fact", "answer_promotion", "as_promoted", "author_name",
+    "below", "capture_all", "check_foreign", "check_may_repoint", "check_own_words", "chunks_of", "confirm",
+    "confirm_claims", "count_negations", "count_postings", "count_sentences", "day_of", "describe_readers",
+    "embedding_ref", "engram_of_memory", "every_space", "fill", "filter_store", "find_about", "find_engram",
+    "find_shown", "find_speaker", "find_used", "find_visible", "fit_before_edit", "fit_text", "fits_claim", "forget",
+    "has_evidence", "has_pointed_memories", "hash_keys", "held_key", "id_from_elsewhere", "is_contradiction",
+    "is_learned", "is_memory", "is_same_statement", "keys_after", "kind_key", "less_export", "line_keys", "list_once",
+    "listed_up_to", "listing_reader", "mark_delivered", "mark_listed", "may_decide_on", "memory_name",
+    "memory_of_engram", "most_similar", "name_keys", "numbers", "only", "ordinals_of", "own_name", "parse_path_lines",
+    "pointer_names", "posted_keys", "prefix_field", "prepare", "promote", "put_all", "put_learned", "put_one",
+    "put_or_confirm", "query_keys", "rank", "read_by", "read_embedding_ref", "read_moment", "read_used",
+    "recall_by_meaning", "recall_line", "receive", "renew_keys", "renewed_pointers", "replaced_fact", "replaces_key",
+    "repoint", "requested_keys", "resolve_again", "schema_bytes", "schema_names", "sequence_of", "set_pinned",
+    "split_claim", "split_sentences", "stale_last", "stale_line", "stamp", "tokens", "twin_key", "used_facts",
+    "validate", "value_in_space", "value_of", "visible_uses", "waiting_claims", "was_withdrawn", "with_gain", "without",
+    "worst_stale",
 ]

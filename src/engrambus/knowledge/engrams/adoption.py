@@ -109,8 +109,37 @@ def adopt_engrams(
         if engram_id is None or engram_id in ids:
             continue
         ids[engram_id] = None
-        facts.append(_adopted(view, item, engram_id, origin, caller))
+        facts.append(adopted_fact(view, item, engram_id, origin, caller))
     return facts, list(ids)
+
+
+def adopted_fact(
+    view: EngramView, item: PreparedAdoption, engram_id: str, origin: str, caller: Caller
+) -> EngramAdopted:
+    """Return the fact that a person takes on an engram of another project, under this id."""
+    prepared, foreign, now = item.prepared, item.foreign, print_time(view.as_of)
+    provenance = Provenance(created_at=now, created_by=caller.full_name, source="agent")
+    return EngramAdopted(
+        engram=stamp(
+            prepared.checked,
+            id=engram_id,
+            provenance=provenance,
+            hash_keys=prepared.keys.public,
+            pointers=prepared.pointers,
+        ),
+        run=caller.run.run_id,
+        expires_at=view.as_of + foreign.lifetime_us,
+        more_keys=prepared.keys.extra,
+        key_format=KEY_FORMAT,
+        adoption=Adoption(
+            origin=origin,
+            by=foreign.author,
+            made_at=print_time(min(foreign.made_us, view.as_of)),
+            adopted_at=now,
+            pinned=foreign.pinned,
+            id=own_id if (own_id := canonical_id(foreign.foreign_id)) != engram_id else None,
+        ),
+    )
 
 
 def check_own_words(view: EngramReads, text: str, caller: Caller, used: Sequence[str] = ()) -> None:
@@ -154,32 +183,6 @@ def id_from_elsewhere(origin: str, foreign_id: str, made_us: int) -> str:
     """Return the id that a thing of another project has here if its own is taken: the same one every time."""
     digest = hashlib.blake2b(f"{origin}\n{foreign_id}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return new_ulid(made_us, lambda size: digest[:size])
-
-
-def _adopted(view: EngramView, item: PreparedAdoption, engram_id: str, origin: str, caller: Caller) -> EngramAdopted:
-    prepared, foreign, now = item.prepared, item.foreign, print_time(view.as_of)
-    provenance = Provenance(created_at=now, created_by=caller.full_name, source="agent")
-    return EngramAdopted(
-        engram=stamp(
-            prepared.checked,
-            id=engram_id,
-            provenance=provenance,
-            hash_keys=prepared.keys.public,
-            pointers=prepared.pointers,
-        ),
-        run=caller.run.run_id,
-        expires_at=view.as_of + foreign.lifetime_us,
-        more_keys=prepared.keys.extra,
-        key_format=KEY_FORMAT,
-        adoption=Adoption(
-            origin=origin,
-            by=foreign.author,
-            made_at=print_time(min(foreign.made_us, view.as_of)),
-            adopted_at=now,
-            pinned=foreign.pinned,
-            id=own_id if (own_id := canonical_id(foreign.foreign_id)) != engram_id else None,
-        ),
-    )
 
 
 def _id_here(view: EngramView, foreign: AdoptableEngram, origin: str) -> str | None:

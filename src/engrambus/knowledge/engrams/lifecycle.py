@@ -31,6 +31,7 @@ from engrambus.knowledge.engrams.facts import (
     EngramPinned,
     EngramPromoted,
     EngramReceived,
+    EngramReplaced,
     EngramTrusted,
     EngramUnpinned,
     PromotionAnswered,
@@ -93,6 +94,8 @@ class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """True if it had been taken from an agent's prose, and is one of the team's own from now on."""
     pinned: bool = False
     """True if it was pinned where it came from, and now is here."""
+    replaced: list[str] = []
+    """Ids of the engrams of this project that it takes the place of, as it did where it came from."""
 
 
 class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +169,8 @@ def confirm(
     if is_untrusted and view.adoptions((engram.id,))[engram.id].pinned and has_evidence(engram):
         pins.append(EngramPinned(id=engram.id, space=stored.space, by=caller.full_name))
     votes = view.votes(stored.ordinal, except_root=fact.root) + 1
-    return [*trusted, fact, *pins], ConfirmAnswer(
+    replaced = _replaced_by_trusted(view, engram, caller) if is_untrusted else []
+    return [*trusted, fact, *pins, *replaced], ConfirmAnswer(
         id=engram.id,
         votes=votes,
         expires_at=print_time(fact.expires_at),
@@ -176,7 +180,27 @@ def confirm(
         trusted=is_untrusted,
         accepted=is_captured,
         pinned=bool(pins),
+        replaced=[older.id for older in replaced],
     )
+
+
+def _replaced_by_trusted(view: EngramView, engram: Engram, caller: Caller) -> list[EngramReplaced]:
+    """Return that an engram from elsewhere takes the place of those that it was put in place of, as a person agrees."""
+    facts = []
+    for older_id in view.adoptions((engram.id,))[engram.id].replaces:
+        older = view.find((PROJECT_SPACE,), older_id)
+        if older is not None and older.engram.id != engram.id:
+            facts.append(
+                EngramReplaced(
+                    id=older.engram.id,
+                    space=PROJECT_SPACE,
+                    replaced_by=engram.id,
+                    by=caller.full_name,
+                    run=caller.run.run_id,
+                    pinned=older.ordinal in view.pinned((PROJECT_SPACE,)),
+                )
+            )
+    return facts
 
 
 def may_confirm(view: IdentityReads, engram: Engram, caller: Caller) -> bool:

@@ -38,6 +38,11 @@ def held_key(key: str) -> str:
     return _OF_HELD + key
 
 
+def replaces_key(engram_id: str) -> str:
+    """Return the key under which claims from elsewhere are posted that say they replace this engram (decision 119)."""
+    return f"replaces={engram_id}"
+
+
 class Traits(msgspec.Struct, frozen=True):
     """The properties that order engrams of equal rank."""
 

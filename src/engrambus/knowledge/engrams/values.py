@@ -77,6 +77,10 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if it was pinned there; it is pinned here when a person confirms it."""
     id: str | None = None
     """Its id there, if another engram has that id here."""
+    key: str = ""
+    """Public key that signed it; empty if it came in a journal."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the engrams that its author put it in place of."""
     confirmed_by: str | None = None
     """The person who confirmed it; None while it is untrusted."""
     confirmed_at: str | None = None

@@ -40,6 +40,7 @@ from engrambus.testing.conformance.reservations import ReservationConformance
 from engrambus.testing.conformance.secrets import SecretConformance
 from engrambus.testing.conformance.sequences import SequenceConformance
 from engrambus.testing.conformance.sessions import SessionConformance
+from engrambus.testing.conformance.sharing import SharingConformance
 from engrambus.testing.conformance.snapshots import SnapshotConformance
 from engrambus.testing.conformance.tokens import TokenConformance
 from engrambus.testing.conformance.turns import TurnConformance
@@ -80,6 +81,7 @@ __all__ = [
     "SecretConformance",
     "SequenceConformance",
     "SessionConformance",
+    "SharingConformance",
     "SnapshotConformance",
     "StoreConformance",
     "TokenConformance",
@@ -126,6 +128,7 @@ class StoreConformance(
     AgentConformance,
     NameConformance,
     CortexConformance,
+    SharingConformance,
     SnapshotConformance,
     JournalConformance,
 ):

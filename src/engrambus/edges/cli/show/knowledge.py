@@ -74,7 +74,15 @@ def untrusted(about: EngramAbout | None) -> list[str]:
         return []
     if about.unconfirmed is not None:
         return ["unconfirmed"]
-    return [f"untrusted, from {about.untrusted.origin}"] if about.untrusted is not None else []
+    return [*_untrusted(about), *(f"conflicts with {short_id(engram_id)}" for engram_id in about.conflicts)]
+
+
+def _untrusted(about: EngramAbout) -> list[str]:
+    if about.untrusted is None:
+        return []
+    if about.signer is None:
+        return [f"untrusted, from {about.untrusted.origin}"]
+    return [f"untrusted, from {about.signer.name or 'an unknown key'}"]
 
 
 def replaced(about: EngramAbout | None) -> list[str]:
@@ -157,6 +165,13 @@ def _replacing_rows(about: EngramAbout | None) -> list[tuple[str, str]]:
     if about is None:
         return []
     rows = [("replaces", short_id(engram_id)) for engram_id in about.replaces]
+    mark = about.untrusted or about.adopted
+    rows += [("replaces there", short_id(engram_id)) for engram_id in (mark.replaces if mark is not None else ())]
+    rows += [("conflicts", f"{short_id(engram_id)} replaces the same claim") for engram_id in about.conflicts]
+    rows += [
+        ("elsewhere", f"{short_id(engram_id)} replaces it where it comes from")
+        for engram_id in about.replaced_elsewhere
+    ]
     if about.superseded_at is not None:
         rows += [("valid from", about.valid_from or ""), ("replaced at", about.superseded_at)]
         rows += [("replaced by", short_id(about.replaced_by or "an engram that you cannot see"))]
@@ -166,13 +181,14 @@ def _replacing_rows(about: EngramAbout | None) -> list[tuple[str, str]]:
 def _adoption_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, str]]:
     """Return the rows about where an adopted engram came from."""
     adoption = None if about is None else about.untrusted or about.adopted
-    if adoption is None:
+    if about is None or adoption is None:
         return []
     source = f"{adoption.origin}, by {adoption.by}, {adoption.made_at}"
+    signed = [("signed by", f"{about.signer.name or 'an unknown key'}, {about.signer.key}")] if about.signer else []
     if adoption.confirmed_by is not None:
-        return [("adopted from", source), ("trusted by", f"{adoption.confirmed_by}, {adoption.confirmed_at}")]
+        return [("adopted from", source), *signed, ("trusted by", f"{adoption.confirmed_by}, {adoption.confirmed_at}")]
     pin = " It was pinned there, and is pinned here then." if adoption.pinned else ""
-    return [("untrusted", f"from {source}"), ("", f"Trust it: engrambus confirm {short_id(engram.id)}.{pin}")]
+    return [("untrusted", f"from {source}"), *signed, ("", f"Trust it: engrambus confirm {short_id(engram.id)}.{pin}")]
 
 
 def _capture_rows(engram: Engram, about: EngramAbout | None) -> list[tuple[str, str]]:
@@ -266,6 +282,8 @@ def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
     yield f"{safe_id(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
     if answer.trusted:
         yield "It is trusted from now on, and pinned." if answer.pinned else "It is trusted from now on."
+    if answer.replaced:
+        yield f"It replaces {', '.join(map(safe_id, answer.replaced))}, as it does where it comes from."
     if answer.accepted:
         yield "It was taken from an agent's prose, and is the team's from now on."
     for ref in answer.pointers:
