@@ -313,7 +313,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── WorkerQuota               WORKER_QUOTA
     ├── GitTrouble                GIT_TROUBLE
     ├── RemoteUnreachable    502  REMOTE_UNREACHABLE
-    ├── PushRefused          502  PUSH_REFUSED
+    ├── RemoteRefused        502  REMOTE_REFUSED
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
     ├── ListenerUnproven     502  LISTENER_UNPROVEN
@@ -1847,7 +1847,7 @@ class RemoteUnreachable(Trouble):
     status = 502
 
 
-class PushRefused(Trouble):
+class RemoteRefused(Trouble):
     """The remote, or a hook, refused the push."""
 
     status = 502

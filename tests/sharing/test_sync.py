@@ -135,7 +135,7 @@ def test_a_push_that_a_hook_refuses_loses_nothing(pair: Pair, side: str) -> None
     hook.write_text("#!/bin/sh\necho 'the hook says: not today' >&2\nexit 1\n")
     hook.chmod(0o755)
     problem = ada.refusal("sync")
-    assert problem["code"] == "PUSH_REFUSED"
+    assert problem["code"] == "REMOTE_REFUSED"
     assert "not today" in problem["detail"]
     assert set(ada.shared()) == {f"engrams/{one}.jsonl"}
     hook.unlink()

@@ -25,8 +25,8 @@ from engrambus.errors import (
     GitTrouble,
     LinkRefused,
     ObjectDamaged,
-    PushRefused,
     RemoteNotFound,
+    RemoteRefused,
     RemoteUnreachable,
     SyncRaced,
     SyncRefInUse,
@@ -204,7 +204,7 @@ class SharedRef:
         if any(_RACES.search(line) for line in rejected):
             return False
         if rejected or "failed to push some refs" in output:  # the latter alone: a hook here said no
-            raise PushRefused(
+            raise RemoteRefused(
                 f"The push to '{self._remote}' was refused: {_last_words(done.stderr)}",
                 hint=f"What is shared is committed to {self.ref} here and is sent by the next engrambus sync. "
                 "If that branch may not be pushed to, choose another one: --ref.",
@@ -402,7 +402,7 @@ def sync(shared: SharedRef, lines: LinesOf) -> SyncedRef:
         try:
             if shared.push(merged.commit):
                 return SyncedRef(shared.ref, merged.commit, new, longer, True, None)
-        except (PushRefused, RemoteUnreachable) as trouble:
+        except (RemoteRefused, RemoteUnreachable) as trouble:
             return SyncedRef(shared.ref, merged.commit, new, longer, False, trouble)
     raise SyncRaced(
         f"{shared.ref} was changed by others {MAX_ATTEMPTS} times before the push arrived.",
