@@ -33,6 +33,15 @@ POOL_SECONDS = 10.0
 """How long a call waits for a connection while the server cannot be reached or all connections are in use."""
 LEAST_VERSION = 140000
 _HIDDEN = "***"
+_NO_CHARACTER = "\ufdd0"
+"""A code point that is no character and never will be."""
+
+
+class _Text(StrDumper):
+    """Sends a text as such, not as a literal of unknown type. PostgreSQL knows no NUL: one is found nowhere."""
+
+    def dump(self, obj: Any) -> Any:
+        return super().dump(obj.replace("\0", _NO_CHARACTER) if "\0" in obj else obj)
 
 
 class _BoolAsInteger(Int8Dumper):
@@ -57,7 +66,7 @@ class _WholeNumberBinary(NumericBinaryLoader):
 def configure(connection: psycopg.Connection[Any]) -> None:
     """Make a connection send and read values as the index's code expects them."""
     adapters = connection.adapters
-    adapters.register_dumper(str, StrDumper)  # as text, not as a literal of unknown type
+    adapters.register_dumper(str, _Text)
     adapters.register_dumper(int, Int8Dumper)  # always the same type, so that a statement is prepared once
     adapters.register_dumper(bool, _BoolAsInteger)
     adapters.register_loader("numeric", _WholeNumber)
@@ -301,10 +310,9 @@ def _password(url: str) -> str | None:
 
 
 def _facts(connection: psycopg.Connection[Any]) -> ServerFacts:
-    row = connection.execute(
+    row: Any = connection.execute(
         "SELECT session_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     ).fetchone()
-    assert row is not None
     facts = ServerFacts(connection.info.server_version, *row)
     if facts.version < LEAST_VERSION:
         raise StoreRights(
