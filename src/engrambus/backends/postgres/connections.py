@@ -19,7 +19,8 @@ from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from engrambus.backends.postgres.problems import naming_the_server, server_problem
+from engrambus.backends.postgres import shown_url
+from engrambus.backends.postgres.problems import naming_the_server
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import StoreRights, StoreUnreachable, StoreUrlInvalid
 
@@ -295,15 +296,6 @@ def check_url(url: str) -> str:
     return url
 
 
-def shown_url(url: str) -> str:
-    """Return a URL without its password and without its parameters, as messages show it."""
-    scheme, _, rest = url.partition("://")
-    address = rest.partition("?")[0]
-    credentials, separator, place = address.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}{separator}{place}"
-
-
 def _password(url: str) -> str | None:
     credentials = url.partition("://")[2].rpartition("@")[0]
     return credentials.partition(":")[2] or None
@@ -320,6 +312,3 @@ def _facts(connection: psycopg.Connection[Any]) -> ServerFacts:
             limit=LEAST_VERSION // 10000,
         )
     return facts
-
-
-__all__ = ["Database", "Rows", "ServerFacts", "Session", "check_url", "configure", "server_problem", "shown_url"]

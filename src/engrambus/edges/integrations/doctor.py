@@ -80,6 +80,12 @@ def _project(folder: Path, settings: Settings, fix: bool) -> Iterator[CheckResul
         return
     yield _ok("project", f"{project.project_id} in {project.catalog}")
     yield _files(project, settings, fix)
+    if settings.store_url is not None:
+        try:
+            yield _ok("store", describe_store(settings))
+        except EngramBusError as problem:
+            yield _refused("store", problem)
+            return
     try:
         failed = find_failed_syncs(folder, settings)
         damaged = find_project_damage(folder, settings)
