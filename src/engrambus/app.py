@@ -722,9 +722,6 @@ def _memory_stores(project: Project, derived: Path, start: Path) -> Callable[[tu
 
     def open_stores(allowed_folders: tuple[Path, ...] | None) -> FileStores:
         from engrambus.backends.jsonl_stores import FileStores
-    from engrambus.backends.postgres.connections import Database
-    from engrambus.backends.postgres.migrations import Migration
-    from engrambus.backends.postgres.store import PostgresStore
 
         return FileStores(
             start if allowed_folders is None else project.root,

@@ -13,7 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.app import active_hooks, check_semantic, find_failed_syncs, find_project_damage, open_project
+from engrambus.app import (
+    active_hooks,
+    check_semantic,
+    describe_store,
+    find_failed_syncs,
+    find_project_damage,
+    open_project,
+)
 from engrambus.core import SystemClock, files, print_time
 from engrambus.core.project_clock import ACCEPT_HINT
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
