@@ -10,9 +10,10 @@ from engrambus.backends.facts import Fact, decode_facts
 from engrambus.backends.postgres.connections import Session
 from engrambus.backends.postgres.postings import PostgresPostingsReader
 from engrambus.backends.postgres.queries import queries
+from engrambus.backends.postgres.view import PostgresView
 from engrambus.backends.sql.knowledge.postings import BulkPostings
 from engrambus.backends.sql.knowledge.projection import KnowledgeIndexState, KnowledgeProjection
-from engrambus.backends.sql.knowledge.view import ReadCache, SqlView
+from engrambus.backends.sql.knowledge.view import ReadCache
 from engrambus.backends.sql.positions import encode_clock, read_position
 from engrambus.backends.sqlite.knowledge_comparison import COMPARED
 from engrambus.core import SECOND_US, ProjectTime, boot_id
@@ -84,15 +85,17 @@ class KnowledgeTables:
             projection.sweep(now_us)
         projection.finish()
 
-    def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> SqlView:
+    def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> PostgresView:
         """Return the view that a change decides on. It caches nothing: its transaction may be rolled back."""
-        return SqlView(projection.connection, self.queries, projection.state, time, make_reader=PostgresPostingsReader)
+        return PostgresView(
+            projection.connection, self.queries, projection.state, time, make_reader=PostgresPostingsReader
+        )
 
-    def read_view(self, session: Session, state: PostgresKnowledgeState, time: ProjectTime) -> SqlView:
+    def read_view(self, session: Session, state: PostgresKnowledgeState, time: ProjectTime) -> PostgresView:
         """Return the view of a snapshot."""
         if self._cache[0] != state.built:
             self._cache = (state.built, ReadCache())
-        return SqlView(session, self.queries, state, time, self._cache[1], PostgresPostingsReader)
+        return PostgresView(session, self.queries, state, time, self._cache[1], PostgresPostingsReader)
 
 
 def _state(
