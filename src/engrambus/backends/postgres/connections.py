@@ -29,6 +29,8 @@ SCHEMA = "engrambus"
 MEMBER = "engrambus_member"
 """The role that a login takes which row-level security would not bind."""
 MAX_CONNECTIONS = 16
+MAX_PREPARED = 500
+"""Statements that stay prepared on a connection: more than there are queries."""
 CONNECT_SECONDS = 10
 POOL_SECONDS = 10.0
 """How long a call waits for a connection while all are in use."""
@@ -94,7 +96,7 @@ class Rows:
         return list(self._rows)
 
 
-class Session:
+class ProjectSession:
     """One transaction on one project. It is called as a connection of SQLite is, so that both run the same code.
 
     Parameters are written `$1`, `$2`, …; a bool is sent as 1 or 0. `queries` are the named queries in this dialect.
@@ -195,6 +197,7 @@ def connect(conninfo: str) -> psycopg.Connection[Any]:
     connection = psycopg.connect(
         conninfo, connect_timeout=CONNECT_SECONDS, application_name="engrambus", autocommit=True
     )
+    connection.prepared_max = MAX_PREPARED
     configure(connection)
     return connection
 
@@ -248,13 +251,13 @@ class Database:
             self._pool.close()
 
     @contextmanager
-    def reading(self, project: int, queries: Mapping[str, str]) -> Iterator[Session]:
+    def reading(self, project: int, queries: Mapping[str, str]) -> Iterator[ProjectSession]:
         """Open a snapshot of a project: everything read in the block is as of one moment."""
         begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._settings(project)}"
         connection = self._begin(begin)
         try:
             with naming_the_server(self.name):
-                yield Session(connection, queries)
+                yield ProjectSession(connection, queries)
         except BaseException:
             self._abandon(connection)
             raise
@@ -268,7 +271,7 @@ class Database:
             self._pool.give_back(connection)
 
     @contextmanager
-    def writing(self, project: int, queries: Mapping[str, str]) -> Iterator[Session]:
+    def writing(self, project: int, queries: Mapping[str, str]) -> Iterator[ProjectSession]:
         """Open a transaction on a project and commit it after the block; undo it if the block raises.
 
         Raise CommitUnknown if the connection is lost while the server commits.
@@ -277,7 +280,7 @@ class Database:
         connection = self._begin(f"BEGIN; {self._settings(project)}; SET LOCAL lock_timeout = {milliseconds}")
         try:
             with naming_the_server(self.name):
-                yield Session(connection, queries)
+                yield ProjectSession(connection, queries)
         except BaseException:
             self._abandon(connection)
             raise

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engrambus.backends.facts import Fact, decode_facts
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.backends.postgres.postings import PostgresPostingsReader
 from engrambus.backends.postgres.queries import queries
 from engrambus.backends.postgres.view import PostgresView
@@ -41,7 +41,7 @@ class KnowledgeTables:
         self._cache: tuple[str, ReadCache] = ("", ReadCache())
         self._next_sweep_us = 0
 
-    def create(self, session: Session, start: JournalPosition) -> PostgresKnowledgeState:
+    def create(self, session: ProjectSession, start: JournalPosition) -> PostgresKnowledgeState:
         """Empty every table and write the first state row."""
         for table in TABLES:
             session.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
@@ -52,12 +52,12 @@ class KnowledgeTables:
         state.is_from_start = True
         return state
 
-    def read_state(self, session: Session, query: str = "state") -> PostgresKnowledgeState | None:
+    def read_state(self, session: ProjectSession, query: str = "state") -> PostgresKnowledgeState | None:
         """Read the state row; None if the tables were emptied. `lock_state` waits for other writers."""
         row: Any = session.execute(self.queries[query]).fetchone()
         return None if row is None else _state(read_position(row[:5]), *row[5:])
 
-    def save_state(self, session: Session, state: PostgresKnowledgeState) -> None:
+    def save_state(self, session: ProjectSession, state: PostgresKnowledgeState) -> None:
         """Write the state row."""
         position = state.position
         values = (
@@ -70,11 +70,11 @@ class KnowledgeTables:
         """Decode the facts of a line."""
         return decode_facts(text)
 
-    def projection(self, session: Session, state: PostgresKnowledgeState) -> KnowledgeProjection:
+    def projection(self, session: ProjectSession, state: PostgresKnowledgeState) -> KnowledgeProjection:
         """Return a projection that writes through a session."""
         return KnowledgeProjection(session, self.queries, state)
 
-    def replay_projection(self, session: Session, state: PostgresKnowledgeState) -> KnowledgeProjection:
+    def replay_projection(self, session: ProjectSession, state: PostgresKnowledgeState) -> KnowledgeProjection:
         """Return a projection that gathers postings until its transaction ends."""
         return KnowledgeProjection(session, self.queries, state, BulkPostings(session, self.queries, state))
 
@@ -91,7 +91,7 @@ class KnowledgeTables:
             projection.connection, self.queries, projection.state, time, make_reader=PostgresPostingsReader
         )
 
-    def read_view(self, session: Session, state: PostgresKnowledgeState, time: ProjectTime) -> PostgresView:
+    def read_view(self, session: ProjectSession, state: PostgresKnowledgeState, time: ProjectTime) -> PostgresView:
         """Return the view of a snapshot."""
         if self._cache[0] != state.built:
             self._cache = (state.built, ReadCache())
