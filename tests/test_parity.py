@@ -44,6 +44,7 @@ LOCAL_COMMANDS = {
     "demo",
     "recover",
     "worker",
+    "migrate",
     "resume",
     "session link",
     "session list",

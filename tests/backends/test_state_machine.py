@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from engrambus.backends.sqlite import postings
+from engrambus.backends.sql.knowledge import postings
 from engrambus.testing import Harness, ManualClock
 from tests.harness.stores import SqliteHarness
 from tests.machines.store_agreement import StoreAgreement

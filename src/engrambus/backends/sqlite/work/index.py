@@ -9,9 +9,9 @@ import apsw
 import msgspec
 
 from engrambus.backends.facts import decode_work_facts
+from engrambus.backends.sql.positions import encode_clock
 from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.connections import FileId
-from engrambus.backends.sqlite.journal_index import encode_clock
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, new_shape, parent_turn, read_row, run_turn

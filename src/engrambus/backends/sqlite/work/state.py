@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engrambus.backends.sqlite.journal_index import read_position
+from engrambus.backends.sql.positions import read_position
 from engrambus.core.journal import JournalPosition
 from engrambus.space.tuples import CostHistory, LimitRule, LimitRules, Price, Subject, TupleRecord
 
