@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,10 @@ pytest.register_assert_rewrite("engrambus.testing", "tests.harness", "tests.mach
 # A shell that starts the tests in the background makes them, and every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Thousands of syncs are half of the time of the tests on some disks, and prove nothing: no test cuts the power of this
+# process. Those that test syncing replace these functions themselves or look at another process.
+os.fsync = os.fdatasync = os.fstat  # type: ignore[assignment]
 
 # The time of an example depends on the load of the machine, so it proves nothing.
 hypothesis_settings.register_profile("engrambus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -59,6 +65,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(folder) and str(item.path.relative_to(folder)).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at all tests again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture
